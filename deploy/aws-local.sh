@@ -8,8 +8,12 @@
 #   PORTS=any       free ports instead of 8700 to 8752 and 4566
 #
 # Everything listens on loopback, and all that it starts ends with it. Configuration and logs lie in a directory of their
-# own under $TMPDIR, which stays only if a process failed.
+# own under $TMPDIR, which stays only if a process failed. It runs on bash 3.2, which macOS ships, and needs curl 7.20.
 set -euo pipefail
+if ! command -v curl >/dev/null 2>&1; then
+    echo "aws-local: curl is missing: install it with your system's packages" >&2
+    exit 1
+fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/nearside-aws.XXXXXX")
 regions=(eu-west-1 us-east-1 ap-southeast-2)
@@ -20,9 +24,12 @@ if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\
 say() { printf '%s\n' "$*"; }
 title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 
-# What runs, by name: its process, and where it said that it serves.
+# What runs, by name. Its process, and where it said that it serves, lie in files: bash 3.2 has no maps.
 names=()
-declare -A process listen admin
+note() { printf '%s' "$3" >"$work/$1.$2"; }
+process_of() { cat "$work/$1.process"; }
+listen_of() { cat "$work/$1.listen"; }
+admin_of() { cat "$work/$1.admin"; }
 
 log_of() { printf '%s/%s.log' "$work" "$1"; }
 
@@ -42,8 +49,8 @@ clean_up() {
     trap '' INT TERM HUP
     for ((at = ${#names[@]} - 1; at >= 0; at--)); do
         name=${names[at]}
-        kill -TERM "${process[$name]}" 2>/dev/null || continue
-        wait "${process[$name]}" 2>/dev/null || :
+        kill -TERM "$(process_of "$name")" 2>/dev/null || continue
+        wait "$(process_of "$name")" 2>/dev/null || :
     done
     # The emulator ends when this end of its pipe closes.
     if [ -n "${emulator:-}" ]; then
@@ -96,22 +103,26 @@ start() {
     shift
     : >"$(log_of "$name")"
     NO_COLOR=1 "$program" "$@" 9>&- </dev/null >>"$(log_of "$name")" 2>&1 &
-    process[$name]=$!
+    note "$name" process $!
     names+=("$name")
-    serves() { said=$(grep -m 1 ' serving ' "$(log_of "$name")") || ! alive "${process[$name]}"; }
+    serves() { said=$(grep -m 1 ' serving ' "$(log_of "$name")") || ! alive "$(process_of "$name")"; }
     within 30 serves && [ -n "$said" ] || fail "$name did not start" "$name"
     field() { printf '%s\n' "$said" | sed -n "s/.* $1=\"\{0,1\}\([0-9.:]*\).*/\1/p"; }
-    listen[$name]=$(field listen)
-    [ -n "${listen[$name]}" ] || listen[$name]=$(field tcp)
-    admin[$name]=$(field admin)
+    note "$name" listen "$(field listen)"
+    [ -n "$(listen_of "$name")" ] || note "$name" listen "$(field tcp)"
+    note "$name" admin "$(field admin)"
 }
 
 # Waits until its page says that it is ready and lacks nothing.
 ready() {
-    local page
-    is_ready() { page=$(ask --fail "http://${admin[$1]}/readyz") && [[ $page == *'"reasons":[]'* ]] || ! alive "${process[$1]}"; }
-    within 60 is_ready "$1" && alive "${process[$1]}" || fail "$1 does not become ready: ${page:-no answer}" "$1"
-    printf '%-15s pages: http://%s/   %s\n' "$1" "${admin[$1]}" "${listen[$1]:+callers: http://${listen[$1]}}"
+    local page callers
+    is_ready() {
+        page=$(ask --fail "http://$(admin_of "$1")/readyz") && [[ $page == *'"reasons":[]'* ]] ||
+            ! alive "$(process_of "$1")"
+    }
+    within 60 is_ready "$1" && alive "$(process_of "$1")" || fail "$1 does not become ready: ${page:-no answer}" "$1"
+    callers=$(listen_of "$1")
+    printf '%-15s pages: http://%s/   %s\n' "$1" "$(admin_of "$1")" "${callers:+callers: http://$callers}"
 }
 
 write_service_file() {
@@ -178,7 +189,7 @@ SIDECAR
         cat >>"$work/nearside.toml" <<REGION
 [[service.region]]
 name = "$region"
-url = "http://${listen[$region]}"
+url = "http://$(listen_of "$region")"
 topic = "arn:aws:sns:$region:000000000000:context-changes"
 REGION
     done
@@ -205,7 +216,9 @@ put() { written=$(now); shown --request PUT --header 'content-type: application/
 read_until() {
     local head changed
     changed() {
-        head=$(ask --output /dev/null --write-out '%{http_code} %header{x-record-version}' "$view") || return 1
+        # Status and version.
+        head=$(ask --include "$view" | tr -d '\r' | awk 'NR == 1 { status = $2 } $0 == "" { body = 1 }
+            !body && tolower($1) == "x-record-version:" { version = $2 } END { print status " " version }') || return 1
         [[ $head == "$1 "?* && $head != *" ${version:-none}" ]]
     }
     within 30 changed "$1" || fail "no change was seen at $view: ${head:-no answer}" sidecar
@@ -215,7 +228,8 @@ read_until() {
 }
 
 tell_the_story() {
-    local records="http://${listen[catalogue]}/v1/records" view="http://${listen[sidecar]}/v1/contexts/acme/limits"
+    local records view
+    records="http://$(listen_of catalogue)/v1/records" view="http://$(listen_of sidecar)/v1/contexts/acme/limits"
     local version='' written
     title "A tenant and its shard are written to the catalogue, the one place where records are written."
     put shard/eu-7 '{"host":"db-7.internal"}'
@@ -260,6 +274,6 @@ title "Whether catalogue, views and regions agree: $program verify --config $wor
 if [ -n "$exits" ]; then exit 0; fi
 say "It stays up. Ctrl-C ends it and all that it started."
 while :; do
-    for name in "${names[@]}"; do alive "${process[$name]}" || fail "$name has ended" "$name"; done
+    for name in "${names[@]}"; do alive "$(process_of "$name")" || fail "$name has ended" "$name"; done
     sleep 1
 done

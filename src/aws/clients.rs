@@ -241,9 +241,12 @@ fn of_code(code: &str, message: impl FnOnce() -> String) -> CallFault {
         | "TooManyRequestsException"
         | "RequestLimitExceeded"
         | "OverLimit" => CallFault::Throttled,
-        "AuthorizationError" | "AuthorizationErrorException" | "AccessDenied" | "AccessDeniedException" => {
-            CallFault::Denied(message())
-        }
+        "AuthorizationError"
+        | "AuthorizationErrorException"
+        | "AccessDenied"
+        | "AccessDeniedException"
+        | "KMSAccessDenied"
+        | "KMSAccessDeniedException" => CallFault::Denied(message()),
         "InvalidClientTokenId"
         | "UnrecognizedClientException"
         | "SignatureDoesNotMatch"

@@ -67,6 +67,11 @@ impl CatalogueCounts {
         self.reads.get_or_create(&[("what", what)]).inc();
     }
 
+    /// It is shown from now on, as zero.
+    pub(super) fn may_refuse(&self, problem: &'static str) {
+        drop(self.refusals.get_or_create(&[("problem", problem)]));
+    }
+
     pub(super) fn refused(&self, problem: &'static str) {
         self.refusals.get_or_create(&[("problem", problem)]).inc();
     }

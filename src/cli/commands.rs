@@ -10,7 +10,8 @@ use futures_util::FutureExt;
 use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
 use crate::admin::health;
 use crate::app::reload::Source;
-use crate::app::services::verify::{self, VerifyError, VerifyOrder};
+use crate::app::services::needed::{self, EngineCheck};
+use crate::app::services::verify::{self, VerifyError, VerifyOrder, VerifyShown};
 use crate::app::services::{Contents, ServiceProcess, setup};
 use crate::app::{self, process};
 use crate::aws::clients::Sdk;
@@ -53,6 +54,23 @@ pub(super) fn run_service(
     process::run_service(process, config, contents, origins).map_err(failed)
 }
 
+/// `--check` of a service: what AWS says of what the process needs. Where it cannot be asked, that is
+/// said and is no failure: pipelines have no credentials.
+pub(super) fn look_at_engine(process: &ServiceProcess, config: &ServicesConfig) -> Result<(), CommandError> {
+    if !matches!(config.engine, EngineConfig::Aws { .. }) {
+        return Ok(());
+    }
+    let told = |line: String| writeln!(std::io::stderr().lock(), "{line}").map_err(failed);
+    match process::block_on(needed::check(process, config)).map_err(failed)? {
+        EngineCheck::Whole => told("AWS has every table and stream that this process needs".to_owned()),
+        EngineCheck::NotAsked(why) => told(format!("AWS was not asked what it has: {why}")),
+        EngineCheck::Lacks(lines) => {
+            lines.into_iter().try_for_each(told)?;
+            Err(CommandError::Failed("the settings are right, but AWS lacks what this process needs".to_owned()))
+        }
+    }
+}
+
 /// `nearside setup`
 pub(super) fn create_missing(config: &ServicesConfig, origins: &Origins) -> Result<(), CommandError> {
     begin_log(&log::for_commands(), origins)?;
@@ -65,7 +83,11 @@ pub(super) fn create_missing(config: &ServicesConfig, origins: &Origins) -> Resu
         // If standard output is closed, nobody is left to tell.
         let _ = writeln!(std::io::stdout().lock(), "{what}: {how}");
     };
-    process::block_on(setup::set_up(config, &Clock::System, &on_ready)).map_err(failed)?.map_err(failed)
+    process::block_on(setup::set_up(config, &Clock::System, &on_ready)).map_err(failed)?.map_err(failed)?;
+    match setup::left_out(config) {
+        Some(told) => writeln!(std::io::stdout().lock(), "{told}").map_err(failed),
+        None => Ok(()),
+    }
 }
 
 /// `nearside verify`
@@ -80,8 +102,10 @@ pub(super) fn compare(
         return Err(CommandError::Usage(told.to_owned()));
     }
     begin_log(&log::for_commands(), origins)?;
-    let compared = process::block_on(verify::verify(config, contents, order, &Clock::System)).map_err(failed)?;
-    let report = compared.map_err(|error| match error {
+    let progress = if std::io::stderr().is_terminal() { VerifyShown::OnTerminal } else { VerifyShown::AsLines };
+    let verified = verify::verify(config, contents, order, &Clock::System, progress);
+    let compared = process::block_on(verified).map_err(failed)?;
+    let verified = compared.map_err(|error| match error {
         VerifyError::Open(_) => failed(error),
         VerifyError::Engine(EngineError::Missing { .. } | EngineError::Denied { .. }) => {
             CommandError::Usage(error.to_string())
@@ -89,8 +113,8 @@ pub(super) fn compare(
         VerifyError::Engine(_) => failed(error),
     })?;
     let mut out = std::io::stdout().lock();
-    verify::write(&report, &mut out).and_then(|()| out.flush()).map_err(failed)?;
-    if report.is_clean() { Ok(()) } else { Err(CommandError::Failed(String::new())) }
+    verified.write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+    if verified.is_clean() { Ok(()) } else { Err(CommandError::Failed(String::new())) }
 }
 
 fn begin_log(config: &Log, origins: &Origins) -> Result<(), CommandError> {

@@ -102,13 +102,14 @@ pub enum Command {
     /// Create what the services need on AWS or an emulator and is not there: tables, streams, topics
     #[command(after_help = "Example:\n  nearside setup --config service.toml\n\n\
                             For first steps and emulators. What is there already stays as it is; run it as often as you like. \
-                            The other engines need nothing.")]
+                            A file without regions creates what is at home. The other engines need nothing.")]
     Setup(services::SetupArgs),
     /// Compare catalogue, views and every region, and show what differs; it writes nothing
     #[command(after_help = "Examples:\n  nearside verify --config service.toml\n  \
                             nearside verify --config service.toml --show-keys --wait 5m\n\n\
-                            Exit codes: 0 nothing differs, 1 something does, or an engine did not answer, 2 mistake in arguments \
-                            or configuration.")]
+                            It says what it compared and what not: regions that the file does not name. Exit codes: 0 something was \
+                            compared and nothing differs, 1 something does, nothing was there to compare, or an engine did not \
+                            answer, 2 mistake in arguments or configuration.")]
     Verify(services::VerifyArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(

@@ -8,10 +8,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::check::{count, print_settings};
-use super::commands::{compare, create_missing, run_service};
+use super::commands::{compare, create_missing, look_at_engine, run_service};
 use super::{CommandError, tell, variables};
 use crate::app::services::verify::VerifyOrder;
 use crate::app::services::{Contents, RegionDuties, ServiceProcess};
+use crate::config::error::{ConfigError, Place};
 use crate::config::scope::Origins;
 use crate::config::services::{self, ServiceRole, ServicesConfig};
 
@@ -86,32 +87,38 @@ pub(super) fn region(args: &RegionArgs) -> Result<(), CommandError> {
         RegionDuties { ingest: args.role != Some(RegionRole::Node), node: args.role != Some(RegionRole::Ingest) };
     serve(ServiceRole::Region, &args.service, |config| {
         let region = config.region(args.name.as_deref());
-        let region = region.map_err(|wrong| CommandError::Usage(format!("{}; {}", wrong.what, wrong.instead)))?;
+        let region = region.map_err(|wrong| ConfigError::new(Place::Variable("--name".into()), "", wrong))?;
         Ok(ServiceProcess::Region(Box::new(region.clone()), duties))
     })
 }
 
 pub(super) fn setup(args: &SetupArgs) -> Result<(), CommandError> {
-    let (config, origins) = load(ServiceRole::Region, args.config.as_deref())?;
+    let loaded = services::load(ServiceRole::Setup, args.config.as_deref(), variables());
+    let (config, origins) = told(loaded)?;
     create_missing(&config, &origins)
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
-    let (config, origins) = load(ServiceRole::Views, args.config.as_deref())?;
-    let contents = read_contents(&config)?;
+    let (config, origins) = load(ServiceRole::Views, args.config.as_deref(), |_| None)?;
+    let contents = told(Contents::read(&config))?;
     let order = VerifyOrder { wait: args.wait, views_per_second: args.rate, shows_keys: args.show_keys };
     compare(&config, contents, &order, &origins)
 }
 
-fn load(role: ServiceRole, file: Option<&Path>) -> Result<(ServicesConfig, Origins), CommandError> {
-    services::load(role, file, variables()).map_err(|mistakes| {
-        tell(&mistakes);
-        CommandError::Usage(String::new())
-    })
+/// Reads everything, and tells all that is wrong with it at once; `more` may find something too.
+fn load(
+    role: ServiceRole,
+    file: Option<&Path>,
+    more: impl FnOnce(&ServicesConfig) -> Option<ConfigError>,
+) -> Result<(ServicesConfig, Origins), CommandError> {
+    let all = |config: &ServicesConfig, mistakes: &[ConfigError]| {
+        Contents::mistakes(config, mistakes).into_iter().chain(more(config)).collect()
+    };
+    told(services::load_with(role, file, variables(), all))
 }
 
-fn read_contents(config: &ServicesConfig) -> Result<Contents, CommandError> {
-    Contents::read(config).map_err(|mistakes| {
+fn told<T>(read: Result<T, Vec<ConfigError>>) -> Result<T, CommandError> {
+    read.map_err(|mistakes| {
         tell(&mistakes);
         CommandError::Usage(String::new())
     })
@@ -121,14 +128,16 @@ fn read_contents(config: &ServicesConfig) -> Result<Contents, CommandError> {
 fn serve(
     role: ServiceRole,
     args: &ServiceArgs,
-    pick: impl FnOnce(&ServicesConfig) -> Result<ServiceProcess, CommandError>,
+    pick: impl Fn(&ServicesConfig) -> Result<ServiceProcess, ConfigError>,
 ) -> Result<(), CommandError> {
-    let (config, origins) = load(role, args.config.as_deref())?;
-    let contents = read_contents(&config)?;
-    let process = pick(&config)?;
+    let mispicked = |config: &ServicesConfig| if config.regions.is_empty() { None } else { pick(config).err() };
+    let (config, origins) = load(role, args.config.as_deref(), mispicked)?;
+    let contents = told(Contents::read(&config))?;
+    let process = told(pick(&config).map_err(|mistake| vec![mistake]))?;
     if args.check {
-        return show(&config, &origins)
-            .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")));
+        show(&config, &origins)
+            .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")))?;
+        return look_at_engine(&process, &config);
     }
     run_service(process, config, contents, &origins)
 }

@@ -5,8 +5,15 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::disagreement::Disagreement;
+
 /// One label, of a closed set of words.
 type Word = [(&'static str, &'static str); 1];
+
+/// What becomes of a view that is looked at, why one cannot be made, and why mapping begins again.
+const MAPPED: [&str; 6] = ["written", "noted", "unchanged", "no-record", "left-alone", "failed"];
+const UNMAPPABLE: [&str; 4] = ["main-not-an-object", "input-not-an-object", "too-large", "refused"];
+const AGAIN: [&str; 2] = ["moved", "refused"];
 
 /// Cheap to clone; clones count together.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +33,12 @@ pub struct ViewsCounters {
 impl ViewsCounters {
     /// Puts the counters on the metrics page, each under `views_`.
     pub fn register(&self, registry: &mut Registry) {
+        // What never happened is shown as zero.
+        MAPPED.iter().for_each(|word| drop(self.mapped.get_or_create(&[("outcome", *word)])));
+        UNMAPPABLE.iter().for_each(|word| drop(self.unmappable.get_or_create(&[("reason", *word)])));
+        AGAIN.iter().for_each(|word| drop(self.attempts_again.get_or_create(&[("cause", *word)])));
+        let differing = |how: &Disagreement| drop(self.swept_differing.get_or_create(&[("how", how.word())]));
+        Disagreement::ALL.iter().for_each(differing);
         let registry = registry.sub_registry_with_prefix("views");
         registry.register("mapped", "Views that were looked at, by what came of it", self.mapped.clone());
         registry.register("unmappable", "Views that could not be made, by reason", self.unmappable.clone());
@@ -63,7 +76,6 @@ impl ViewsCounters {
     /// What the sweep found, of every kind.
     #[cfg(test)]
     pub(super) fn differences(&self) -> u64 {
-        use super::disagreement::Disagreement;
         Disagreement::ALL.iter().map(|how| self.swept_differing.get_or_create(&[("how", how.word())]).get()).sum()
     }
 }

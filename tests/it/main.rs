@@ -14,6 +14,8 @@ mod bench;
 #[cfg(test)]
 mod bounded;
 #[cfg(test)]
+mod broken;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod check;

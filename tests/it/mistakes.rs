@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::stage::Stage;
 use crate::world::World;
 
-mod account;
+pub(crate) mod account;
 pub(crate) mod service;
 mod table;
 

@@ -1,5 +1,6 @@
 //! The services as processes: how they start, what operators see, how they stop.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 
 use rustix::process::Signal;
@@ -40,6 +41,8 @@ async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
         (&catalogue.serving["service"], &catalogue.serving["engine"]),
         (&"catalogue".into(), &"memory".into())
     );
+    let alone = catalogue.line_with("engine.kind = \"memory\": no other process sees what this one holds").await;
+    assert!(alone["message"].as_str().unwrap().contains("`nearside dev` runs all roles in one process"), "{alone}");
     assert_eq!(catalogue.page("/livez").await, (200, "alive\n".to_owned()));
     assert_eq!(catalogue.page("/readyz").await, (200, "{\"state\":\"serving\",\"reasons\":[]}".to_owned()));
     let status = catalogue.json("/status").await;
@@ -53,6 +56,40 @@ async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
     catalogue.signal(Signal::HUP);
     catalogue.line("SIGHUP: settings are read at the start alone; a change needs a restart").await;
     assert_eq!(catalogue.terminated().await, Some(0));
+}
+
+/// The metrics that a page writes, as one queries them.
+fn written(page: &str) -> BTreeSet<String> {
+    let name = |line: &str| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        let end = if kind == "counter" { "_total" } else { "" };
+        Some(format!("{name}{}", if kind == "info" { "_info" } else { end }))
+    };
+    page.lines().filter_map(name).collect()
+}
+
+/// The metrics under these headings of `docs/metrics.md`.
+fn documented(headings: [&str; 2]) -> BTreeSet<String> {
+    let docs = include_str!("../../docs/metrics.md");
+    let under = |heading: &str| {
+        let (_, rest) = docs.split_once(&format!("\n### {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
+        rest.split("\n#").next().unwrap().to_owned()
+    };
+    let lines = headings.map(under).join("\n");
+    let names = lines.lines().filter_map(|line| line.strip_prefix("| `nearside_")?.split_once('`'));
+    names.map(|(name, _)| format!("nearside_{name}")).collect()
+}
+
+#[tokio::test]
+async fn each_services_metrics_are_documented_and_what_is_documented_exists() {
+    for (command, heading) in
+        [("catalogue", "The catalogue"), ("views", "The views service"), ("region", "A region's ingester")]
+    {
+        let service = start(&[command]).await;
+        let page = service.page("/metrics").await.1;
+        assert_eq!(written(&page), documented(["Every service", heading]), "{command}");
+        assert_eq!(service.terminated().await, Some(0));
+    }
 }
 
 #[tokio::test]
@@ -104,4 +141,64 @@ fn a_check_prints_a_file_that_can_be_read_again_and_a_mistake_ends_with_two() {
     assert!(told.contains("other machines could reach") && told.lines().last() == Some("2 mistakes"), "{told}");
     let output = program::run(&["region", "--name", "eu-west-2", "--config", path(&file)]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
+/// The files that the walk in `docs/services.md` writes.
+fn walk(name: &str) -> String {
+    let docs = include_str!("../../docs/services.md");
+    let (_, rest) = docs.split_once(&format!("cat > {name} <<'END'\n")).unwrap_or_else(|| panic!("no {name}"));
+    rest.split("END\n").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_files_of_the_walk_are_without_mistakes() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    std::fs::write(file("views.toml"), walk("views.toml")).unwrap();
+    std::fs::write(file("nearside.toml"), walk("nearside.toml")).unwrap();
+    // Without AWS, which nobody shall ask here.
+    let service = walk("service.toml").replace("\"aws\"", "\"memory\"");
+    let service = service.replace("\"views.toml\"", &format!("\"{}\"", path(&file("views.toml"))));
+    std::fs::write(file("service.toml"), service).unwrap();
+    for (command, name) in [
+        (&["catalogue", "--check"][..], "service.toml"),
+        (&["views", "--check"], "service.toml"),
+        (&["region", "--name", "us-east-1", "--check"], "service.toml"),
+        (&["check"], "nearside.toml"),
+    ] {
+        let output = program::run(&[command, &["--config", path(&file(name))]].concat());
+        assert_eq!(output.status.code(), Some(0), "{command:?}: {}", text(&output.stderr));
+    }
+}
+
+/// In the words of IAM: what calls are named after in `src/engine/aws`.
+#[test]
+fn every_action_of_the_engine_is_in_a_policy() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |folder: &str, end: &str| {
+        let (mut texts, mut folders) = (String::new(), vec![root.join(folder)]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap().path();
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else if entry.to_str().unwrap().ends_with(end) {
+                    texts += &std::fs::read_to_string(entry).unwrap();
+                }
+            }
+        }
+        texts
+    };
+    let (code, policies) = (read("src/engine/aws", ".rs"), read("deploy", ".json"));
+    let is_action = |text: &&str| {
+        text.split_once(':').is_some_and(|(service, name)| {
+            ["dynamodb", "kinesis", "sns"].contains(&service) && name.bytes().all(|byte| byte.is_ascii_alphabetic())
+        })
+    };
+    // A transaction needs what its parts need; an emulator is polled, and knows no policies.
+    let has_none = ["dynamodb:TransactWriteItems", "kinesis:GetShardIterator", "kinesis:GetRecords"];
+    let actions: BTreeSet<&str> = code.split('"').filter(is_action).filter(|it| !has_none.contains(it)).collect();
+    assert!(actions.len() > 15, "{actions:?}");
+    let missing: Vec<_> = actions.into_iter().filter(|action| !policies.contains(&format!("\"{action}\""))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

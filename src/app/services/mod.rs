@@ -21,7 +21,7 @@ use crate::admin::service_pages::{ServiceState, serve_pages};
 use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
-use crate::config::services::{ServedRegion, ServicesConfig};
+use crate::config::services::{EngineConfig, ServedRegion, ServicesConfig};
 use crate::engine::{EngineError, Feed, Stream};
 use crate::http::connection::Shutdown;
 use crate::http::listener::{self, ListenError};
@@ -33,15 +33,17 @@ use crate::tasks::permits::Permits;
 mod catalogue;
 mod contents;
 mod engines;
-mod needed;
+pub mod needed;
 mod overview;
 pub mod region;
 pub mod setup;
 pub mod verify;
 mod views;
+mod watched;
 
 pub use contents::Contents;
 pub use engines::Engine;
+pub use watched::WatchedEngine;
 
 /// Which of the services a process is, with what only that one is told.
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ pub struct Shell {
     pub clock: Clock,
     pub tasks: Tasks,
     pub shutdown: Shutdown,
-    pub engine: Engine,
+    pub engine: WatchedEngine,
     pub contents: Contents,
     /// Where topics are, if not at AWS.
     pub topics: Option<Url>,
@@ -183,8 +185,14 @@ pub async fn start(
     let topics = topics.or_else(|| config.engine.endpoint_url().cloned());
     let engine = match engine {
         Some(engine) => engine,
-        None => Engine::open(&config.engine, Sdk::new(topics.clone()), &clock).await?,
+        None => {
+            if !matches!(config.engine, EngineConfig::Aws { .. }) {
+                tracing::warn!("{}", alone(&config.engine));
+            }
+            Engine::open(&config.engine, Sdk::new(topics.clone()), &clock).await?
+        }
     };
+    let engine = WatchedEngine::new(engine, clock.clone());
     let (connections, tasks) = (Permits::new(process.connections(&config)), Tasks::new());
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
     let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
@@ -207,8 +215,8 @@ pub async fn start(
     };
     let node = parts.node.take();
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
-    let lacking = needed::look_for_tables(&shell, &process).await;
-    let pages = overview::pages(&shell, &process, (parts, lacking), origins);
+    needed::look_for_needs(&shell, &process).await;
+    let pages = overview::pages(&shell, &process, parts, origins);
     shell.tasks.spawn("admin", serve_pages(Listener::Tcp(operators), pages, shell.tasks.clone()));
     tracing::info!(
         service = %process.title(),
@@ -218,6 +226,15 @@ pub async fn start(
         "serving"
     );
     Ok(RunningService { listen, admin, shell, node })
+}
+
+/// What to know of an engine of one process, when a process has it to itself.
+fn alone(engine: &EngineConfig) -> String {
+    format!(
+        "engine.kind = {:?}: no other process sees what this one holds, so records reach no view and no region; \
+         `nearside dev` runs all roles in one process, and kind = \"aws\" is for processes of their own",
+        engine.word()
+    )
 }
 
 impl Shell {

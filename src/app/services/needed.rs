@@ -1,79 +1,155 @@
-//! Looks at the start whether the tables are there that a process needs, and again until they are:
-//! somebody may be creating them.
+//! Looks whether the tables and the stream are there that a process needs: at the start, until all
+//! of them are (somebody may be creating them), then now and then, and at once when a part is told
+//! that something is missing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt, join_all};
 
-use super::{ServiceProcess, Shell};
-use crate::app::limits::LOOK_FOR_TABLES;
-use crate::engine::{ItemKey, Table, Tables};
+use super::watched::{Lacking, WatchedEngine};
+use super::{Engine, ServiceProcess, Shell};
+use crate::app::limits::{CHECK_AGAIN, CHECK_WAIT, LOOK_AGAIN, LOOK_FOR_TABLES};
+use crate::aws::clients::Sdk;
+use crate::config::services::ServicesConfig;
+use crate::engine::{EngineError, Feed, ItemKey, Stream, Table, Tables};
+use crate::model::time::Clock;
 
-/// A place's tables, and what the place is called.
-struct NeededTables {
+/// What of a place a process needs, and what the place is called.
+struct Needed {
     place: String,
     tables: Arc<dyn Tables>,
-    needed: &'static [Table],
+    names: &'static [Table],
+    feed: Option<Arc<dyn Feed>>,
 }
 
-/// What is wrong with the tables, one line each; empty once all of them have answered.
-#[derive(Clone, Default)]
-pub(super) struct Lacking(Arc<Mutex<Vec<String>>>);
-
-impl Lacking {
-    pub(super) fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Keeps what was found, and tells what was not known yet.
-    fn keep(&self, found: Vec<String>) {
-        let known = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), found.clone());
-        for line in found.iter().filter(|line| !known.contains(line)) {
-            tracing::error!("{line}");
-        }
-        if found.is_empty() && !known.is_empty() {
-            tracing::info!("every table that this process needs is there");
-        }
-    }
-}
-
-/// Looks once, and goes on looking if something is wrong.
-pub(super) async fn look_for_tables(shell: &Shell, process: &ServiceProcess) -> Lacking {
-    let (lacking, places) = (Lacking::default(), places(shell, process).await);
-    lacking.keep(wrong(&places).await);
-    if !lacking.lines().is_empty() {
-        let (kept, stopping) = (lacking.clone(), shell.tasks.stopping());
-        shell.tasks.spawn("tables", async move {
-            while !kept.lines().is_empty() {
-                if stopping.run_until_cancelled(tokio::time::sleep(LOOK_FOR_TABLES)).await.is_none() {
-                    return;
-                }
-                kept.keep(wrong(&places).await);
+/// Looks once, and goes on looking for as long as the process runs.
+pub(super) async fn look_for_needs(shell: &Shell, process: &ServiceProcess) {
+    let (lacking, places) = (shell.engine.lacking().clone(), places(&shell.engine, process).await);
+    lacking.keep(lines(look(&places).await, &lacking));
+    let stopping = shell.tasks.stopping();
+    shell.tasks.spawn("tables", async move {
+        loop {
+            if stopping.run_until_cancelled(until_next_look(&lacking)).await.is_none() {
+                return;
             }
-        });
-    }
-    lacking
+            lacking.keep(lines(look(&places).await, &lacking));
+        }
+    });
 }
 
-async fn places(shell: &Shell, process: &ServiceProcess) -> Vec<NeededTables> {
-    let home = |needed| NeededTables { place: "home".to_owned(), tables: shell.engine.home(), needed };
-    match process {
-        ServiceProcess::Catalogue => vec![home(&[Table::Records, Table::History, Table::Requests])],
-        ServiceProcess::Views => vec![home(&[Table::Records, Table::Views, Table::Mapping])],
-        ServiceProcess::Region(region, duties) => {
-            let (place, tables) = (region.name.clone(), shell.engine.regional(region).await);
-            let own = NeededTables { place, tables, needed: &[Table::Contexts, Table::Region] };
-            if duties.ingest { vec![home(&[Table::Views, Table::Mapping]), own] } else { vec![own] }
+async fn until_next_look(lacking: &Lacking) {
+    // Errors come by the dozen: one look answers all of them.
+    tokio::time::sleep(LOOK_FOR_TABLES).await;
+    if lacking.was_whole() && lacking.lines().is_empty() {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN.saturating_sub(LOOK_FOR_TABLES)) => {}
+            () = lacking.wants_look() => {}
         }
     }
 }
 
-async fn wrong(places: &[NeededTables]) -> Vec<String> {
-    let nothing = ItemKey::new("is it there", "?");
-    let looks = places.iter().flat_map(|place| place.needed.iter().map(move |table| (place, *table)));
-    let look = async |(place, table): (&NeededTables, Table)| {
-        let answer = place.tables.get(table, &nothing).await;
-        answer.err().map(|error| format!("{}: {error}", place.place))
+/// What stands in the way. What passes by itself does so only at the start: later, whoever meets it
+/// says so.
+fn lines(found: Vec<(String, EngineError)>, lacking: &Lacking) -> Vec<String> {
+    let was_whole = lacking.was_whole();
+    let told = found.into_iter().filter(|(_, error)| !was_whole || !error.is_transient());
+    told.map(|(place, error)| format!("{place}: {error}")).collect()
+}
+
+/// What `--check` says of the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineCheck {
+    /// This is missing, or not allowed.
+    Lacks(Vec<String>),
+    /// It cannot be asked from here.
+    NotAsked(String),
+    Whole,
+}
+
+/// Looks until nothing fails that passes by itself, for a few seconds; changes nothing.
+pub async fn check(process: &ServiceProcess, config: &ServicesConfig) -> EngineCheck {
+    let clock = Clock::System;
+    let sdk = Sdk::new(config.engine.endpoint_url().cloned());
+    let looked = async {
+        let engine = Engine::open(&config.engine, sdk, &clock).await.map_err(|error| error.to_string())?;
+        let places = places(&WatchedEngine::new(engine, clock.clone()), process).await;
+        let end = clock.now() + CHECK_WAIT;
+        loop {
+            let found = look(&places).await;
+            if clock.now() >= end || !found.iter().any(|(_, error)| error.is_transient()) {
+                return Ok(found);
+            }
+            tokio::time::sleep(CHECK_AGAIN).await;
+        }
     };
-    join_all(looks.map(look)).await.into_iter().flatten().collect()
+    // What is asked last may take as long again.
+    let found = match within(2 * CHECK_WAIT, looked).await {
+        Ok(found) => found,
+        Err(why) => return EngineCheck::NotAsked(why),
+    };
+    let (passing, lacking): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, error)| error.is_transient());
+    let told = |(place, error): (String, EngineError)| format!("{place}: {error}");
+    match passing.into_iter().next() {
+        _ if !lacking.is_empty() => EngineCheck::Lacks(lacking.into_iter().map(told).collect()),
+        Some(why) => EngineCheck::NotAsked(told(why)),
+        None => EngineCheck::Whole,
+    }
+}
+
+async fn within<T>(wait: Duration, looked: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let looked = tokio::time::timeout(wait, looked).await;
+    looked.unwrap_or_else(|_| Err(format!("no answer within {}", humantime::format_duration(wait))))
+}
+
+async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> Vec<Needed> {
+    let home = |names, feed| Needed { place: "home".to_owned(), tables: engine.home(), names, feed };
+    let feed = |stream, reader: &str| Some(engine.feed(stream, reader));
+    match process {
+        ServiceProcess::Catalogue => vec![home(&[Table::Records, Table::History, Table::Requests], None)],
+        ServiceProcess::Views => {
+            vec![home(&[Table::Records, Table::Views, Table::Mapping], feed(Stream::Changes, "views"))]
+        }
+        ServiceProcess::Region(region, duties) => {
+            let (place, tables) = (region.name.clone(), engine.regional(region).await);
+            let own = Needed { place, tables, names: &[Table::Contexts, Table::Region], feed: None };
+            if duties.ingest {
+                vec![home(&[Table::Views, Table::Mapping], feed(Stream::Views, &region.name)), own]
+            } else {
+                vec![own]
+            }
+        }
+    }
+}
+
+/// Each place and what it says that stands in the way.
+async fn look(places: &[Needed]) -> Vec<(String, EngineError)> {
+    let nothing = ItemKey::new("is it there", "?");
+    let tables = places.iter().flat_map(|place| place.names.iter().map(move |table| (place, *table)));
+    let gets = tables.map(|(place, table)| {
+        let get = place.tables.get(table, &nothing);
+        async { get.await.err().map(|error| (place.place.clone(), error)) }.boxed()
+    });
+    let streams = places.iter().filter_map(|place| Some((place, place.feed.as_ref()?)));
+    let lists = streams
+        .map(|(place, feed)| async { feed.shards().await.err().map(|error| (place.place.clone(), error)) }.boxed());
+    join_all(gets.chain(lists)).await.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_stands_in_the_way_of_a_start_only() {
+        let lacking = Lacking::new(Clock::System);
+        let found = || {
+            let throttled = EngineError::Throttled { what: "p-records".to_owned() };
+            let missing = EngineError::Missing { what: "p-history".to_owned(), advice: "create it".to_owned() };
+            vec![("home".to_owned(), throttled), ("home".to_owned(), missing)]
+        };
+        assert_eq!(lines(found(), &lacking).len(), 2);
+        lacking.keep(Vec::new());
+        assert_eq!(lines(found(), &lacking), ["home: p-history does not exist: create it"]);
+    }
 }

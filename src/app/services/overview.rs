@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::needed::Lacking;
 use super::{ServiceParts, ServiceProcess, Shell};
 use crate::admin::guard::Admits;
 use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
@@ -16,7 +15,6 @@ use crate::telemetry::metrics::process::{self, ProcessGauges};
 struct Sources {
     shell: Arc<Shell>,
     parts: ServiceParts,
-    lacking: Lacking,
     /// `catalogue`, and then its own member of `/status` too.
     word: &'static str,
     title: String,
@@ -27,13 +25,12 @@ struct Sources {
 pub(super) fn pages(
     shell: &Arc<Shell>,
     process: &ServiceProcess,
-    (parts, lacking): (ServiceParts, Lacking),
+    parts: ServiceParts,
     origins: &Origins,
 ) -> ServicePages {
     let sources = Arc::new(Sources {
         shell: shell.clone(),
         parts,
-        lacking,
         word: process.word(),
         title: process.title(),
         warnings: origins.warnings.iter().map(ToString::to_string).collect(),
@@ -51,14 +48,17 @@ pub(super) fn pages(
 
 impl Sources {
     fn readiness(&self) -> ServiceReadiness {
-        let ((state, reasons), mut lacking) = ((self.parts.state)(), self.lacking.lines());
+        let ((own, reasons), lacking) = ((self.parts.state)(), self.shell.engine.lacking());
+        let mut lines = lacking.lines();
         let state = match self.shell.shutdown.lingering.is_cancelled() {
             true => ServiceState::Draining,
-            false if lacking.is_empty() => state,
-            false => ServiceState::Starting,
+            false if lines.is_empty() => own,
+            false if !lacking.was_whole() || own == ServiceState::Starting => ServiceState::Starting,
+            // It did its work already, and nobody is helped by going elsewhere.
+            false => ServiceState::Degraded,
         };
-        lacking.extend(reasons);
-        ServiceReadiness { state, reasons: lacking }
+        lines.extend(reasons);
+        ServiceReadiness { state, reasons: lines }
     }
 
     fn status(&self) -> Value {

@@ -33,3 +33,10 @@ pub async fn set_up(config: &ServicesConfig, clock: &Clock, on_ready: &OnReady<'
     }
     Ok(())
 }
+
+/// What the file does not name, and so was not created; `None` when that is nothing.
+pub fn left_out(config: &ServicesConfig) -> Option<&'static str> {
+    config.regions.is_empty().then_some(
+        "no region's tables and no topic: the file names no region; run `nearside setup` with each region's own file",
+    )
+}

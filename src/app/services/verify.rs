@@ -1,4 +1,5 @@
-//! Compares what a deployment holds: catalogue, views and every region. It only reads.
+//! Compares what a deployment holds: catalogue, views and every region that the file names. It only
+//! reads, and says meanwhile how far it is: that can take hours.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -7,9 +8,14 @@ use std::time::Duration;
 use super::{Contents, Engine, ServiceStartError};
 use crate::aws::clients::Sdk;
 use crate::config::services::ServicesConfig;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, limits::BUCKETS};
 use crate::model::time::Clock;
 use crate::views::{Mapper, Verification, VerifiedRegion, VerifyReport, ViewsCounters};
+use progress::VerifyProgress;
+
+mod progress;
+
+pub use progress::VerifyShown;
 
 /// How to compare.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +37,16 @@ pub enum VerifyError {
     Engine(#[from] EngineError),
 }
 
+/// What was compared, and what was found.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    pub report: VerifyReport,
+    /// The regions whose copies were compared.
+    pub compared: Vec<String>,
+    /// Those that take none of the views.
+    pub passed_over: Vec<String>,
+}
+
 /// Compares everything that `config` names.
 ///
 /// # Errors
@@ -40,43 +56,115 @@ pub async fn verify(
     contents: Contents,
     order: &VerifyOrder,
     clock: &Clock,
-) -> Result<VerifyReport, VerifyError> {
+    shown: VerifyShown,
+) -> Result<Verified, VerifyError> {
     let sdk = Sdk::new(config.engine.endpoint_url().cloned());
     let engine = Engine::open(&config.engine, sdk, clock).await?;
-    let mut regions = Vec::new();
+    let progress = VerifyProgress::new(contents.views.len() * usize::from(BUCKETS), clock.clone());
+    let (mut regions, mut verified) = (Vec::new(), Verified::default());
     for region in &config.regions {
-        let (name, tables) = (region.name.clone(), engine.regional(region).await);
-        regions.push(VerifiedRegion { name, tables, views: region.only() });
+        let (name, views) = (region.name.clone(), region.only());
+        let takes = |name: &String| views.as_ref().is_none_or(|views| views.contains(name));
+        let is_compared = contents.views.iter().any(|view| takes(&view.name));
+        let noted = if is_compared { &mut verified.compared } else { &mut verified.passed_over };
+        noted.push(name.clone());
+        let tables = progress.counting(engine.regional(region).await);
+        regions.push(VerifiedRegion { name, tables, views });
     }
+    let home = progress.counting(engine.home());
     let verification = Verification {
-        mapper: Mapper::new(engine.home(), clock.clone(), ViewsCounters::default()),
+        mapper: Mapper::new(home, clock.clone(), ViewsCounters::default()),
         regions,
         views: contents.views.into_iter().map(Arc::new).collect(),
         wait: order.wait,
         views_per_second: order.views_per_second,
         shows_keys: order.shows_keys,
     };
-    Ok(verification.run().await?)
+    verified.report = tokio::select! {
+        report = verification.run() => report,
+        never = progress.tell(shown) => match never {},
+    }?;
+    Ok(verified)
 }
 
-/// What was found, for people: a line for each place and way, then examples.
-///
-/// # Errors
-/// When `out` takes no more.
-pub fn write(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "compared {} views with their records, {} buckets with regions'", report.views, report.buckets)?;
-    for ((place, how), count) in &report.differing {
-        writeln!(out, "{place}: {} {count}", how.word())?;
+impl Verified {
+    /// Whether something was compared, and nothing of it differs.
+    pub fn is_clean(&self) -> bool {
+        self.report.is_clean() && self.has_compared()
     }
-    for example in &report.examples {
-        writeln!(out, "  {}: {} {} {}", example.place, example.how.word(), example.view, example.key)?;
+
+    fn has_compared(&self) -> bool {
+        self.report.views > 0 || self.report.buckets > 0
     }
-    if report.is_partial {
-        writeln!(out, "so much differs that not everything was compared")?;
+
+    /// For people: what was compared and what was not, a line for each place and way to differ, then
+    /// examples.
+    ///
+    /// # Errors
+    /// When `out` takes no more.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let report = &self.report;
+        writeln!(out, "compared {} views with their records", report.views)?;
+        if !self.compared.is_empty() {
+            let (buckets, regions) = (report.buckets, self.compared.join(", "));
+            writeln!(out, "compared {buckets} buckets of views with the copies in {regions}")?;
+        }
+        if !self.passed_over.is_empty() {
+            writeln!(out, "not compared: {}, which takes none of these views", self.passed_over.join(", "))?;
+        }
+        if self.compared.is_empty() && self.passed_over.is_empty() {
+            writeln!(
+                out,
+                "not compared: any region, because the file names none; verify with each region's file too"
+            )?;
+        }
+        for ((place, how), count) in &report.differing {
+            writeln!(out, "{place}: {} {count}", how.word())?;
+        }
+        for example in &report.examples {
+            writeln!(out, "  {}: {} {} {}", example.place, example.how.word(), example.view, example.key)?;
+        }
+        if report.is_partial {
+            writeln!(out, "so much differs that not everything was compared")?;
+        }
+        match report.differing.values().sum::<u64>() {
+            0 if !self.has_compared() => {
+                writeln!(out, "nothing was compared: there is no record of which these views are made")
+            }
+            0 if report.is_clean() => writeln!(out, "nothing differs in what was compared"),
+            1 => writeln!(out, "1 difference"),
+            count => writeln!(out, "{count} differences"),
+        }
     }
-    match report.differing.values().sum::<u64>() {
-        0 if report.is_clean() => writeln!(out, "nothing differs"),
-        1 => writeln!(out, "1 difference"),
-        count => writeln!(out, "{count} differences"),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(verified: &Verified) -> String {
+        let mut out = Vec::new();
+        verified.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn of(views: u64, buckets: u64, compared: &[&str]) -> Verified {
+        let report = VerifyReport { views, buckets, ..VerifyReport::default() };
+        let compared = compared.iter().map(|name| (*name).to_owned()).collect();
+        Verified { report, compared, passed_over: Vec::new() }
+    }
+
+    #[test]
+    fn what_was_not_compared_is_said_and_that_nothing_was_is_no_success() {
+        let home = of(3, 0, &[]);
+        assert!(home.is_clean() && written(&home).contains("not compared: any region"), "{}", written(&home));
+        let nothing = of(0, 0, &[]);
+        assert!(!nothing.is_clean() && !written(&nothing).contains("nothing differs"), "{}", written(&nothing));
+        let all = of(3, 512, &["eu-west-1", "us-east-1"]);
+        let told = written(&all);
+        assert!(all.is_clean() && told.contains("the copies in eu-west-1, us-east-1\n"), "{told}");
+        assert!(!told.contains("not compared") && told.ends_with("nothing differs in what was compared\n"), "{told}");
+        let passed_over = Verified { passed_over: vec!["mars".to_owned()], ..home };
+        assert!(written(&passed_over).contains("not compared: mars, which takes none"), "{}", written(&passed_over));
     }
 }

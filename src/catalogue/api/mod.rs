@@ -67,6 +67,7 @@ fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
 /// What answers the catalogue's requests. Whoever serves it keeps out foreign hosts and pages of
 /// other sites.
 pub fn router(catalogue: Arc<Catalogue>) -> Router {
+    ProblemKind::ALL.iter().for_each(|kind| catalogue.counts().may_refuse(kind.word()));
     let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
     router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES), pages })
 }

@@ -45,7 +45,6 @@ macro_rules! problems {
         pub(super) enum ProblemKind { $($name,)* }
 
         impl ProblemKind {
-            #[cfg(test)]
             pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
 
             pub(super) const fn status(self) -> StatusCode {

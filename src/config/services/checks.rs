@@ -49,7 +49,7 @@ fn engine(ledger: &mut Collector, config: &ServicesConfig, role: ServiceRole) {
     let of_others: &[&Setting] = match &config.engine {
         EngineConfig::Memory if ledger.is_mistaken(&schema::ENGINE_KIND, None) => &[],
         EngineConfig::Memory => {
-            if role != ServiceRole::Catalogue {
+            if matches!(role, ServiceRole::Views | ServiceRole::Region) {
                 let text = "with the memory engine this process sees nothing that another one writes";
                 warn(ledger, &schema::ENGINE_KIND, None, text.to_owned());
             }
@@ -124,8 +124,11 @@ fn one_port(
     admin: (&'static Setting, SocketAddr),
 ) {
     if clash(listen.1, admin.1) {
-        let what = format!("port {} is {}'s already", admin.1.port(), listen.0.path());
-        refuse(ledger, admin.0, item, what, "write another port");
+        // Where somebody wrote it: the other one may be the default.
+        let is_written = ledger.origins.place(admin.0, item) != Place::Default;
+        let (wrong, other) = if is_written { (admin.0, listen.0) } else { (listen.0, admin.0) };
+        let what = format!("port {} is {}'s already", admin.1.port(), other.path());
+        refuse(ledger, wrong, item, what, "write another port");
     }
 }
 

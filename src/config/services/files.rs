@@ -23,6 +23,7 @@ pub(super) fn check(ledger: &mut Collector, config: &ServicesConfig) {
     }
     if let EngineConfig::Embedded { directory: file } = &config.engine {
         directory(ledger, &schema::ENGINE_DIRECTORY, file);
+        writable(ledger, file);
     }
 }
 
@@ -30,6 +31,28 @@ fn note(ledger: &mut Collector, setting: &'static Setting, item: Option<usize>, 
     if let Err(wrong) = looked {
         let place = ledger.origins.place(setting, item);
         ledger.mistake(setting, item, place, wrong);
+    }
+}
+
+/// The engine's directory, or its parent if it is still to be made.
+fn writable(ledger: &mut Collector, directory: &Path) {
+    let shown = directory.display();
+    if directory.exists() && !directory.is_dir() {
+        let wrong =
+            ConfigProblem::new(format!("{shown} is not a directory"), "name one, or a path where one can be made");
+        return note(ledger, &schema::ENGINE_DIRECTORY, None, Err(wrong));
+    }
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = if directory.exists() { directory } else { parent };
+    // That it does not exist has been told.
+    if written.is_dir()
+        && let Err(why) = rustix::fs::access(written, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+    {
+        let wrong = ConfigProblem::new(
+            format!("this user cannot write into {}: {why}", written.display()),
+            "correct its owner and permissions, or name another directory",
+        );
+        note(ledger, &schema::ENGINE_DIRECTORY, None, Err(wrong));
     }
 }
 

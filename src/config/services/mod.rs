@@ -126,6 +126,8 @@ pub enum ServiceRole {
     Catalogue,
     Views,
     Region,
+    /// Whatever the file names is wanted, and nothing more.
+    Setup,
 }
 
 impl ServiceRole {
@@ -135,6 +137,7 @@ impl ServiceRole {
             Self::Catalogue => "catalogue",
             Self::Views => "views",
             Self::Region => "region",
+            Self::Setup => "setup",
         }
     }
 }
@@ -175,10 +178,26 @@ pub fn load(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<(ServicesConfig, Origins), Vec<ConfigError>> {
+    load_with(role, path, env, |_, _| Vec::new())
+}
+
+/// The same, with more to be told at once: `more` sees what was read, with stand-ins for what is
+/// mistaken, and the mistakes so far.
+///
+/// # Errors
+/// Every mistake, in the order of the file and then of the variables.
+pub fn load_with(
+    role: ServiceRole,
+    path: Option<&Path>,
+    env: impl Iterator<Item = (String, String)>,
+    more: impl FnOnce(&ServicesConfig, &[ConfigError]) -> Vec<ConfigError>,
+) -> Result<(ServicesConfig, Origins), Vec<ConfigError>> {
     reading::loaded(&SERVICES, path, env, |ledger, root| {
         let config = read::config(ledger, root);
         checks::check(ledger, &config, role);
         files::check(ledger, &config);
+        let more = more(&config, &ledger.mistakes);
+        ledger.mistakes.extend(more);
         config
     })
 }

@@ -27,7 +27,9 @@ use crate::config::services::{
     CatalogueConfig, EngineConfig, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };
 use crate::config::{Drain, Log};
-use crate::engine::{EngineError, ScanSegment, Stream, Table, bucket};
+use crate::engine::{
+    Condition, EngineError, Item, ItemKey, ItemWrite, ScanSegment, Stream, Table, WriteError, bucket,
+};
 use crate::lab::aws::Aws;
 use crate::lab::front::Front;
 use crate::lab::front::chaos::{ChaosOrder, Latency, Mode};
@@ -59,6 +61,8 @@ pub enum DevWorldError {
     Catalogue(#[from] NotWritten),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error("what was written first could not be marked: {0}")]
+    Mark(#[from] WriteError),
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
     #[error("waited {0:?} for the first views")]
@@ -172,28 +176,34 @@ impl DevWorld {
         Box::pin(services::start(process, config, contents, &Origins::default(), instead)).await
     }
 
-    /// Writes the first records, if there are none, and waits for their views.
+    /// Writes the first records, unless that was done, and waits for their views. Who is stopped
+    /// meanwhile goes on the next time: what is there is left alone, and the mark comes last.
     async fn seed(&mut self) -> Result<(), DevWorldError> {
-        if self.count(Table::Records).await?.is_empty() {
-            let records: Vec<_> = contents::seed().collect();
-            for batch in records.chunks(BATCH_RECORDS) {
-                self.catalogue.batch(batch).await?;
-            }
-            let end = self.clock.now() + FIRST_VIEWS;
-            while !self.has_first_views().await? {
-                if self.clock.now() >= end {
-                    return Err(DevWorldError::Late(FIRST_VIEWS));
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-            self.seeded = self.clock.wall();
+        let (home, mark) = (self.engine.home(), ItemKey::new("dev", "seeded"));
+        if home.get(Table::Mapping, &mark).await?.is_some() {
+            return Ok(());
         }
+        let records: Vec<_> = contents::seed().collect();
+        for batch in records.chunks(BATCH_RECORDS) {
+            self.catalogue.create_missing(batch).await?;
+        }
+        let end = self.clock.now() + FIRST_VIEWS;
+        while !self.has_first_views().await? {
+            if self.clock.now() >= end {
+                return Err(DevWorldError::Late(FIRST_VIEWS));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.seeded = self.clock.wall();
+        let mark = Item::new(mark, self.seeded.as_millis());
+        home.write(vec![ItemWrite::Put(Table::Mapping, mark, Condition::Any)]).await?;
         Ok(())
     }
 
+    /// Somebody may have written more, if this is not the first start.
     async fn has_first_views(&self) -> Result<bool, EngineError> {
         let made = self.count(Table::Views).await?;
-        Ok([LIMITS, PROFILE].iter().all(|view| made.get(*view) == Some(&contents::TENANTS)))
+        Ok([LIMITS, PROFILE].iter().all(|view| made.get(*view) >= Some(&contents::TENANTS)))
     }
 
     /// How many items each record type or view of the home region's `table` has.
@@ -318,6 +328,7 @@ fn settings(engine: EngineConfig, ports: Ports, notes: &mut Vec<String>) -> Serv
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::{Catalogue, Preconditions, RecordWrite};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_second_world_on_fixed_ports_takes_others_and_says_so() {
@@ -330,5 +341,37 @@ mod tests {
         assert!(state.contains(&second.region(0).url()));
         first.stop().await;
         second.stop().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn first_records_that_were_not_all_written_are_completed_once_and_nothing_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let start = || DevWorld::start(Ports::Ephemeral, Some(directory.path().join("data")));
+        let tenant = async |world: &DevWorld| {
+            let place = ItemKey::new(bucket::partition(TENANT, "tenant-1"), "tenant-1");
+            world.engine.home().get(Table::Records, &place).await.unwrap().unwrap()
+        };
+        let written = {
+            let config = EngineConfig::Embedded { directory: directory.path().join("data") };
+            let engine = Engine::open(&config, Sdk::new(None), &Clock::System).await.unwrap();
+            let types = contents::contents().types;
+            let catalogue = Catalogue::new(engine.home(), Clock::System, types);
+            let record = RecordWrite {
+                record_type: TENANT.to_owned(),
+                key: "tenant-1".to_owned(),
+                body: Some(r#"{"plan":"mine"}"#.into()),
+                only_if: Preconditions::none(),
+            };
+            catalogue.write(record, None).await.unwrap().0.version
+        };
+        let world = start().await.unwrap();
+        assert_eq!(world.count(Table::Records).await.unwrap()[TENANT], contents::TENANTS);
+        assert_eq!(tenant(&world).await.version, written, "what was there is as it was");
+        world.catalogue.delete(TENANT, "tenant-1").await.unwrap();
+        world.stop().await;
+
+        let world = start().await.unwrap();
+        assert!(tenant(&world).await.body.is_none(), "what was deleted later does not come back");
+        world.stop().await;
     }
 }

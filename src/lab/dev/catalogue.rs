@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use reqwest::{Method, Response};
+use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -11,6 +11,9 @@ use url::Url;
 pub enum NotWritten {
     #[error("the catalogue does not answer: {0}")]
     Unreachable(#[from] reqwest::Error),
+    /// It was to be written only if it was not there.
+    #[error("it is there already")]
+    Present,
     /// In its own words, which say what to do next.
     #[error("the catalogue refused: {0}")]
     Refused(String),
@@ -46,11 +49,28 @@ impl CatalogueClient {
         version(said(self.http.request(Method::DELETE, url).send().await?).await?)
     }
 
-    /// Writes records of type, key and body together.
-    pub(super) async fn batch(&self, records: &[(&str, String, String)]) -> Result<(), NotWritten> {
+    /// Writes those of the records (type, key, body) that are not there.
+    pub(super) async fn create_missing(&self, records: &[(&str, String, String)]) -> Result<(), NotWritten> {
+        match self.create(records).await {
+            // All or nothing: one of them is there already.
+            Err(NotWritten::Present) => {
+                for record in records {
+                    match self.create(std::slice::from_ref(record)).await {
+                        Ok(()) | Err(NotWritten::Present) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Writes records together, none of which may be there.
+    async fn create(&self, records: &[(&str, String, String)]) -> Result<(), NotWritten> {
         let part = |(record_type, key, body): &(&str, String, String)| {
             let body: Value = serde_json::from_str(body).unwrap_or_default();
-            json!({ "method": "PUT", "type": record_type, "key": key, "body": body })
+            json!({ "method": "PUT", "type": record_type, "key": key, "body": body, "ifAbsent": true })
         };
         let parts: Vec<Value> = records.iter().map(part).collect();
         let batch = json!({ "writes": parts }).to_string();
@@ -70,6 +90,9 @@ impl CatalogueClient {
 
 async fn said(response: Response) -> Result<Value, NotWritten> {
     let ok = response.status().is_success();
+    if response.status() == StatusCode::PRECONDITION_FAILED {
+        return Err(NotWritten::Present);
+    }
     let said: Value = serde_json::from_slice(&response.bytes().await?).unwrap_or_default();
     if ok {
         return Ok(said);

@@ -49,7 +49,7 @@ impl Account {
         let is_meant =
             target.ends_with(&format!(".{call}")) || body.split('&').any(|part| part == format!("Action={call}"));
         if is_meant && Clock::System.now().since(since) >= self.after {
-            return refusal(call, code, !target.is_empty());
+            return refusal(call, code, target);
         }
         let mut headers = head.headers;
         headers.remove(http::header::HOST);
@@ -68,17 +68,24 @@ impl Account {
     }
 }
 
-/// As SNS (XML) and SQS (JSON) say it.
-fn refusal(call: &str, code: &str, is_sqs: bool) -> Response<Full<Bytes>> {
+/// As SNS (XML) and the others (JSON) say it.
+fn refusal(call: &str, code: &str, target: &str) -> Response<Full<Bytes>> {
     let known = code.starts_with("AccessDenied") || code == "AuthorizationError";
-    let service = if is_sqs { "sqs" } else { "SNS" };
+    let service = match target.split(['_', '.']).next().unwrap_or_default() {
+        "" => "SNS",
+        "DynamoDB" => "dynamodb",
+        "Kinesis" => "kinesis",
+        _ => "sqs",
+    };
+    // The batch has no action of its own.
+    let action = if call == "PublishBatch" { "Publish" } else { call };
     let message = match known {
         true => format!(
-            "{WHO} is not authorized to perform: {service}:{call} because no identity-based policy allows the {service}:{call} action"
+            "{WHO} is not authorized to perform: {service}:{action} because no identity-based policy allows the {service}:{action} action"
         ),
         false => "The security token included in the request is not valid".to_owned(),
     };
-    if is_sqs {
+    if !target.is_empty() {
         let text = serde_json::json!({ "__type": format!("com.amazon.coral.service#{code}"), "message": message });
         return status(StatusCode::BAD_REQUEST, text.to_string());
     }

@@ -6,12 +6,16 @@
 
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::program::{self, PATIENCE, follow, get, kill, path};
+
+/// Between two looks at a page.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A running service.
 pub(crate) struct Service {
@@ -69,6 +73,23 @@ impl Service {
 
     pub(crate) async fn json(&self, path: &str) -> Value {
         serde_json::from_str(&self.page(path).await.1).unwrap()
+    }
+
+    /// Waits until `/readyz` says this; returns its status.
+    pub(crate) async fn ready_says(&self, part: &str) -> u16 {
+        let mut last = String::new();
+        let looking = async {
+            loop {
+                let (status, said) = self.page("/readyz").await;
+                if said.contains(part) {
+                    return status;
+                }
+                last = said;
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let came = tokio::time::timeout(PATIENCE, looking).await;
+        came.unwrap_or_else(|_| panic!("{part}: {last}"))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -56,7 +56,7 @@ impl Processes {
 }
 
 /// The services' file for two regions in tables of this prefix, and their topics.
-fn configure(directory: &TempDir, prefix: &str) -> (PathBuf, Vec<String>) {
+pub(super) fn configure(directory: &TempDir, prefix: &str) -> (PathBuf, Vec<String>) {
     let (url, regions) = (Emulator::shared().url(), &REGIONS[..2]);
     let url = url.as_str().trim_end_matches('/');
     let topics: Vec<_> = regions.iter().map(|region| format!("arn:aws:sns:{region}:000000000000:{prefix}")).collect();
@@ -67,7 +67,7 @@ fn configure(directory: &TempDir, prefix: &str) -> (PathBuf, Vec<String>) {
 }
 
 /// Twice: what is there already stays as it is.
-fn set_up(file: &Path) {
+pub(super) fn set_up(file: &Path) {
     for said in ["created", "was there"] {
         let output = program::run(&["setup", "--config", path(file)]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -107,9 +107,40 @@ async fn a_process_whose_tables_are_missing_says_what_to_do_and_serves_once_they
     }
     catalogue.line_with("home: lacking-history does not exist: create it (`nearside setup`)").await;
     set_up(&file);
-    for service in [catalogue, region] {
-        service.line("every table that this process needs is there").await;
+    for service in [&catalogue, &region] {
+        service.line("all that this process needs is there").await;
         assert!(!service.page("/status").await.1.contains("nearside setup"));
-        assert_eq!(service.terminated().await, Some(0));
     }
+    assert_eq!(region.terminated().await, Some(0));
+
+    let clients = Emulator::shared().sdk().engine_clients(REGIONS[0]).await;
+    clients.tables.delete_table().table_name("lacking-history").send().await.unwrap();
+    let url = format!("http://{}/v1/records/tenant/acme", catalogue.listen());
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let write = || client.put(&url).header("content-type", "application/json").body("{}").send();
+    assert_eq!(write().await.unwrap().status(), 500);
+    let deleted = "home: lacking-history does not exist: create it (`nearside setup`)";
+    assert_eq!(catalogue.ready_says(deleted).await, 200, "a table that was deleted later is told too");
+    catalogue.line_with(deleted).await;
+    let output = program::run(&["setup", "--config", path(&file)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(write().await.unwrap().status().is_success());
+    assert_eq!(catalogue.terminated().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_file_without_regions_creates_and_verifies_what_is_at_home_and_says_what_it_leaves_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, _) = configure(&directory, "home-only");
+    let home = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, home.split("[[region]]").next().unwrap()).unwrap();
+    let output = program::run(&["setup", "--config", path(&file)]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(said.lines().filter(|line| line.ends_with(": created")).count(), 5 + 1 + 2 * 2, "{said}");
+    assert!(said.lines().last().unwrap().starts_with("no region's tables and no topic: "), "{said}");
+    let verified = program::run(&["verify", "--config", path(&file), "--wait", "0s"]);
+    let said = text(&verified.stdout);
+    assert!(said.contains("not compared: any region") && said.contains("nothing was compared: "), "{said}");
+    assert_eq!(verified.status.code(), Some(1), "{said}");
 }

@@ -50,7 +50,12 @@ async fn what_somebodys_hands_changed_in_the_tables_is_found() {
     let directory = tempfile::tempdir().unwrap();
     let config = filled(&directory).await;
     let (code, said) = verified(directory.path(), &[]);
-    assert!(code == Some(0) && said.contains("compared 3 views") && said.contains("nothing differs"), "{said}");
+    assert!(
+        code == Some(0)
+            && said.contains("compared 3 views")
+            && said.contains("in eu-west-1, us-east-1\nnothing differs"),
+        "{said}"
+    );
     {
         let engine = Engine::open(&config.engine, Sdk::new(None), &Clock::System).await.unwrap();
         let region = engine.regional(config.region(Some(REGIONS[0])).unwrap()).await;

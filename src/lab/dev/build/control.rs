@@ -1,6 +1,6 @@
 //! The control endpoint, through which `nearside dev put` and `nearside dev chaos`, run in a second
 //! terminal, reach a running world. [`ask`] is its client. It serves only loopback and never a web
-//! page: a request with an `Origin`, or for a `Host` other than a loopback address, is refused.
+//! page: a request with an `Origin`, from another site, or for a foreign `Host` is refused.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use super::{DevRegion, DevWorld, count};
 use crate::app::services::Engine;
 use crate::engine::Table;
+use crate::http::host::{host_of, is_ours};
+use crate::http::site::is_cross_site;
 use crate::lab::aws::Aws;
 use crate::lab::dev::announced::Announced;
 use crate::lab::dev::catalogue::{CatalogueClient, NotWritten};
@@ -203,11 +205,11 @@ fn span(span: Duration) -> String {
     humantime::format_duration(span).to_string()
 }
 
-/// Not from a web page, and not under another name (DNS rebinding).
+/// Not from a web page, and not under a name that somebody else could point here.
 fn is_local(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    !headers.contains_key(ORIGIN) && matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).and_then(host_of);
+    let is_ours = host.is_some_and(|host| is_ours(host, None, &[]));
+    is_ours && !headers.contains_key(ORIGIN) && !is_cross_site(headers)
 }
 
 fn say(status: StatusCode, line: &str) -> Response<Full<Bytes>> {
@@ -328,11 +330,20 @@ mod tests {
         assert_eq!((&state["records"]["shard"], &state["regions"][0]["name"]), (&json!(9), &json!("eu-west-1")));
 
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        for (name, value) in [("origin", "http://evil.example"), ("host", "evil.example")] {
+        for (name, value) in [
+            ("origin", "http://evil.example"),
+            ("sec-fetch-site", "cross-site"),
+            ("host", "evil.example"),
+            ("host", "localhost:80:80"),
+            ("host", "127.0.0.1:80.evil.example"),
+        ] {
             let url = format!("http://{}/records/tenant/tenant-1", world.control);
             let response = client.put(url).header(name, value).body("{}").send().await.unwrap();
-            assert_eq!(response.status(), 403, "{name}");
+            assert_eq!(response.status(), 403, "{name}: {value}");
         }
+        let url = format!("http://{}/state", world.control);
+        let named = client.get(url).header("host", "dev.localhost:8730").send().await.unwrap();
+        assert_eq!(named.status(), 200, "a loopback name, as for every port");
         world.stop().await;
     }
 }

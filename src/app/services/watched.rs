@@ -1,0 +1,265 @@
+//! The engine as a service's parts see it: what it says that somebody has to act on (something is
+//! missing, or a call is not allowed) is noted on the way, whichever part asked.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
+use futures_util::stream::{BoxStream, StreamExt};
+use tokio::sync::Notify;
+
+use super::Engine;
+use crate::app::limits::{LACKING_HOLD, LACKING_LINES};
+use crate::config::services::ServedRegion;
+use crate::engine::{
+    EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId, Stream,
+    Table, Tables, Topic, WriteError,
+};
+use crate::model::time::{Clock, Moment};
+
+/// Clones share the engine and what is noted of it.
+#[derive(Clone)]
+pub struct WatchedEngine {
+    engine: Engine,
+    lacking: Lacking,
+}
+
+/// What the home region is called where a place is named.
+const HOME: &str = "home";
+
+impl WatchedEngine {
+    pub fn new(engine: Engine, clock: Clock) -> Self {
+        Self { engine, lacking: Lacking::new(clock) }
+    }
+
+    pub(super) const fn lacking(&self) -> &Lacking {
+        &self.lacking
+    }
+
+    pub fn home(&self) -> Arc<dyn Tables> {
+        Arc::new(self.watched(HOME, self.engine.home()))
+    }
+
+    pub async fn regional(&self, region: &ServedRegion) -> Arc<dyn Tables> {
+        Arc::new(self.watched(&region.name, self.engine.regional(region).await))
+    }
+
+    pub fn feed(&self, stream: Stream, reader: &str) -> Arc<dyn Feed> {
+        Arc::new(self.watched(HOME, self.engine.feed(stream, reader)))
+    }
+
+    pub async fn topic(&self, region: &ServedRegion) -> Arc<dyn Topic> {
+        Arc::new(self.watched(&region.name, self.engine.topic(region).await))
+    }
+
+    fn watched<T>(&self, place: &str, inner: T) -> Watched<T> {
+        Watched { inner, place: place.into(), lacking: self.lacking.clone() }
+    }
+}
+
+/// What somebody has to act on, one line each. Clones share it.
+#[derive(Clone)]
+pub(super) struct Lacking(Arc<LackingState>);
+
+struct LackingState {
+    clock: Clock,
+    /// What the last look found.
+    looked: Mutex<Vec<String>>,
+    /// What parts were told, and when last.
+    told: Mutex<BTreeMap<String, Moment>>,
+    /// Everything was there once.
+    was_whole: AtomicBool,
+    look: Notify,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change is one call of a collection.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lacking {
+    pub(super) fn new(clock: Clock) -> Self {
+        let (looked, told, was_whole) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(LackingState { clock, looked, told, was_whole, look: Notify::new() }))
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = locked(&self.0.looked).clone();
+        let now = self.0.clock.now();
+        let told = locked(&self.0.told);
+        let fresh = told.iter().filter(|(line, at)| now.since(**at) < LACKING_HOLD && !lines.contains(line));
+        let fresh: Vec<String> = fresh.map(|(line, _)| line.clone()).collect();
+        lines.extend(fresh);
+        lines
+    }
+
+    /// Whether everything has been there since the start, if only once.
+    pub(super) fn was_whole(&self) -> bool {
+        self.0.was_whole.load(Ordering::Acquire)
+    }
+
+    /// Keeps what a look found, and logs what was not known yet.
+    pub(super) fn keep(&self, found: Vec<String>) {
+        let known = self.lines();
+        for line in found.iter().filter(|line| !known.contains(line)) {
+            tracing::error!("{line}");
+        }
+        let had_found = !std::mem::replace(&mut *locked(&self.0.looked), found.clone()).is_empty();
+        if found.is_empty() {
+            self.0.was_whole.store(true, Ordering::Release);
+            if had_found {
+                tracing::info!("all that this process needs is there");
+            }
+        }
+    }
+
+    /// Returns when a part was told that something is missing.
+    pub(super) async fn wants_look(&self) {
+        self.0.look.notified().await;
+    }
+
+    /// A part was told this of a table or a stream. Which one is missing, a look finds out.
+    fn note(&self, place: &str, error: &EngineError) {
+        match error {
+            EngineError::Missing { .. } => self.0.look.notify_one(),
+            EngineError::Denied { .. } => self.tell(format!("{place}: {error}")),
+            _ => {}
+        }
+    }
+
+    /// A part was told this of a topic, which no look can ask.
+    fn note_of_topic(&self, place: &str, error: &EngineError) {
+        if matches!(error, EngineError::Missing { .. } | EngineError::Denied { .. }) {
+            self.tell(format!("{place}: {error}"));
+        }
+    }
+
+    fn tell(&self, line: String) {
+        if !self.lines().contains(&line) {
+            tracing::error!("{line}");
+        }
+        let (now, mut told) = (self.0.clock.now(), locked(&self.0.told));
+        told.retain(|_, at| now.since(*at) < LACKING_HOLD);
+        if told.len() < LACKING_LINES || told.contains_key(&line) {
+            told.insert(line, now);
+        }
+    }
+}
+
+/// Something of the engine, at a place.
+struct Watched<T> {
+    inner: T,
+    place: Arc<str>,
+    lacking: Lacking,
+}
+
+impl<T> Watched<T> {
+    fn note(&self, error: &EngineError) {
+        self.lacking.note(&self.place, error);
+    }
+}
+
+impl Tables for Watched<Arc<dyn Tables>> {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.inner.get(table, key).inspect_err(|error| self.note(error)).boxed()
+    }
+
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        let note = |error: &WriteError| {
+            if let WriteError::Engine(error) = error {
+                self.note(error);
+            }
+        };
+        self.inner.write(writes).inspect_err(note).boxed()
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        self.inner.query(table, partition, after, limit).inspect_err(|error| self.note(error)).boxed()
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.inner.scan(table, segment, after, limit).inspect_err(|error| self.note(error)).boxed()
+    }
+}
+
+impl Feed for Watched<Arc<dyn Feed>> {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
+        self.inner.shards().inspect_err(|error| self.note(error)).boxed()
+    }
+
+    fn open(&self, shard: &ShardId, from: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
+        let (place, lacking) = (self.place.clone(), self.lacking.clone());
+        let note = move |batch: &Result<FeedBatch, EngineError>| {
+            if let Err(error) = batch {
+                lacking.note(&place, error);
+            }
+        };
+        self.inner.open(shard, from).inspect(note).boxed()
+    }
+}
+
+impl Topic for Watched<Arc<dyn Topic>> {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        let note = |error: &EngineError| self.lacking.note_of_topic(&self.place, error);
+        self.inner.publish(messages).inspect_err(note).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied() -> EngineError {
+        EngineError::Denied { action: "sns:Publish".to_owned(), resource: "arn:aws:sns:eu-west-1:1:t".to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_allowed_is_told_while_it_happens_and_not_for_ever() {
+        let lacking = Lacking::new(Clock::System);
+        lacking.keep(Vec::new());
+        lacking.note("eu-west-1", &EngineError::Throttled { what: "t".to_owned() });
+        assert!(lacking.lines().is_empty() && lacking.was_whole());
+        lacking.note("eu-west-1", &denied());
+        lacking.note("eu-west-1", &denied());
+        let line = "eu-west-1: not allowed: sns:Publish on arn:aws:sns:eu-west-1:1:t; grant it to the role that this \
+                    process runs as";
+        assert_eq!(lacking.lines(), [line]);
+        assert!(lacking.was_whole(), "it runs");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_forgotten_when_it_has_not_happened_again_for_a_while() {
+        let lacking = Lacking::new(Clock::simulated(Clock::System.wall()));
+        lacking.note("home", &denied());
+        assert_eq!(lacking.lines().len(), 1);
+        tokio::time::sleep(LACKING_HOLD).await;
+        assert!(lacking.lines().is_empty());
+    }
+
+    #[tokio::test]
+    async fn something_missing_makes_it_look_at_once_and_a_topic_is_told() {
+        let lacking = Lacking::new(Clock::System);
+        let missing = |what: &str| EngineError::Missing { what: what.to_owned(), advice: "create it".to_owned() };
+        // A transaction names all of its tables.
+        lacking.note("home", &missing("p-history, p-records"));
+        lacking.wants_look().await;
+        assert!(lacking.lines().is_empty());
+        lacking.keep(vec![format!("home: {}", missing("p-history"))]);
+        lacking.note_of_topic("eu-west-1", &missing("t"));
+        let wanted = ["home: p-history does not exist: create it", "eu-west-1: t does not exist: create it"];
+        assert_eq!(lacking.lines(), wanted);
+    }
+}
