@@ -15,6 +15,7 @@ use super::hedge::Hedge;
 use super::limits::READ_WAIT;
 use crate::config::Config;
 use crate::config::template::is_plain;
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::limits::SORT_BYTES;
 use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
@@ -62,7 +63,7 @@ impl TableOrigin {
         let Some(key) = self.item_of(&request.path_and_query) else {
             return problem(StatusCode::NOT_FOUND, ABSENT);
         };
-        if !self.open.load(Ordering::Acquire) {
+        if !self.open.load(Ordering::Acquire) && is_on(Guard::CompleteFirst) {
             return problem(StatusCode::SERVICE_UNAVAILABLE, NOT_OPEN);
         }
         let read = tokio::time::timeout(READ_WAIT, self.read(&key)).await;

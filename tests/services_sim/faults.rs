@@ -29,6 +29,12 @@ pub(crate) enum Fault {
     Resharded,
     /// A topic refuses some messages of a call, or all calls.
     Refuses,
+    /// Announcements reach a region's nodes up to 20 s late, twice, and in another order.
+    DeliveredLate,
+    /// Some announcements and heartbeats never reach a region's nodes.
+    DeliveriesLost,
+    /// Nothing reaches a region's nodes.
+    NothingDelivered,
     /// A region loses its table, and knows it.
     LostRegion,
     /// A region loses its table, and does not know it.
@@ -47,7 +53,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Killed,
         Self::KilledAfterCall,
         Self::Paused,
@@ -61,6 +67,9 @@ impl Fault {
         Self::Trimmed,
         Self::Resharded,
         Self::Refuses,
+        Self::DeliveredLate,
+        Self::DeliveriesLost,
+        Self::NothingDelivered,
         Self::LostRegion,
         Self::LostContexts,
         Self::LostViews,

@@ -39,11 +39,21 @@ fn wishes(guard: Guard) -> Wishes {
         Guard::PositionBeforeScan => &[LostRegion],
         Guard::ReloadAfterScan | Guard::ScanAfterTrim => &[Trimmed],
         Guard::ViewSweep | Guard::RegionSweep => &[Skips],
+        Guard::FloorBeforeStore => &[DeliveredLate],
+        Guard::FollowersCompare | Guard::InsistingReadsAnew | Guard::OverrulesOnlyEarlier => &[Slow],
+        Guard::StoredIsNoAnswer => &[TablesFail, DeliveredLate],
+        Guard::CompleteFirst => &[LostRegion],
     };
     let is_quiet = matches!(guard, Guard::AnnounceRefused | Guard::CheckpointAfterApply);
     let is_slow = matches!(
         guard,
-        Guard::ReferencesFirst | Guard::NoteInCondition | Guard::ChildrenHoldTime | Guard::PositionBeforeScan
+        Guard::ReferencesFirst
+            | Guard::NoteInCondition
+            | Guard::ChildrenHoldTime
+            | Guard::PositionBeforeScan
+            | Guard::FollowersCompare
+            | Guard::InsistingReadsAnew
+            | Guard::OverrulesOnlyEarlier
     );
     Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, is_slow }
 }

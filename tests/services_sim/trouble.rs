@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use nearside::engine::faulty::FaultRates;
 use nearside::engine::{Condition, ItemWrite, Stream, Table, Tables};
 
+use super::deliveries::DeliveryRates;
 use super::faults::Fault;
 use super::place::{Place, Watched};
 use super::plan::{Window, seconds};
@@ -38,6 +39,7 @@ fn set_rates(world: &World, at: Duration) {
     let mut skips: f64 = 0.0;
     for (place, troubles) in &world.troubles {
         let (mut tables, mut feed, mut topic) = (FaultRates::default(), FaultRates::default(), FaultRates::default());
+        let mut deliveries = DeliveryRates::default();
         for window in world.plan.windows.iter().filter(|window| window.from <= at && at < window.until) {
             if window.fault == Fault::Skips {
                 skips = 0.15;
@@ -46,6 +48,9 @@ fn set_rates(world: &World, at: Duration) {
                 continue;
             }
             match window.fault {
+                Fault::DeliveredLate => (deliveries.late, deliveries.repeats) = (0.3, 0.3),
+                Fault::DeliveriesLost => deliveries.loses = 0.4,
+                Fault::NothingDelivered => deliveries.loses = 1.0,
                 Fault::TablesFail => tables.fails = 1.0,
                 Fault::Slow => {
                     let slowness = Duration::from_millis(10 << fastrand::u32(0..8));
@@ -65,6 +70,9 @@ fn set_rates(world: &World, at: Duration) {
         troubles.tables.set(tables);
         troubles.feed.set(feed);
         troubles.topic.set(topic);
+        if let Place::Region(region) = place {
+            world.deliveries[*region].set(deliveries);
+        }
     }
     world.checker.lock().skips = skips;
 }
@@ -89,9 +97,13 @@ async fn once(world: &World, window: Window, begins: bool) {
             }
         }
         (Fault::LostRegion, true) => {
+            world.checker.lock().lost_region(region);
             [Table::Contexts, Table::Region].map(|table| own.lose(table)).into_iter().collect()
         }
-        (Fault::LostContexts, true) => own.lose(Table::Contexts),
+        (Fault::LostContexts, true) => {
+            world.checker.lock().lost_copies(region);
+            own.lose(Table::Contexts);
+        }
         (Fault::LostViews, true) => {
             world.checker.lock().lost_views();
             world.home.lose(Table::Views);
@@ -121,7 +133,7 @@ pub(crate) fn kill(world: &World, process: Process) {
 fn pause(world: &World, window: Window) {
     let gates = world.gates.lock().expect("a plain store");
     let of_place = |process: &Process| match (window.place, process) {
-        (Place::Region(region), Process::Ingest(of, _)) => region == *of,
+        (Place::Region(region), Process::Ingest(of, _) | Process::Node(of, _)) => region == *of,
         (Place::Home, Process::Views(_) | Process::Catalogue(_)) => true,
         _ => false,
     };
