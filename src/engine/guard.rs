@@ -62,14 +62,12 @@ pub enum Guard {
     InsistingReadsAnew,
     /// Off: when the table fails, what is stored is given to whoever insists or states a floor.
     StoredIsNoAnswer,
-    /// Off: what was read before an announcement came overrules that announcement.
-    OverrulesOnlyEarlier,
     /// Off: a node answers from a table that is not complete.
     CompleteFirst,
 }
 
 impl Guard {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 28] = [
         Self::VersionInCondition,
         Self::VersionFromCalendar,
         Self::HistoryWithRecord,
@@ -97,7 +95,6 @@ impl Guard {
         Self::FollowersCompare,
         Self::InsistingReadsAnew,
         Self::StoredIsNoAnswer,
-        Self::OverrulesOnlyEarlier,
         Self::CompleteFirst,
     ];
 }

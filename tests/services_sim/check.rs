@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
+use tokio::sync::mpsc::UnboundedSender;
 
 use nearside::engine::follow::begun_key;
 use nearside::engine::memory::MemoryStore;
@@ -17,7 +18,8 @@ use nearside::views::CANARY;
 
 use super::faults::Fault;
 use super::place::{EPOCH, Place};
-use super::plan::{Plan, SKEW};
+use super::plan::{Plan, SKEW, Window};
+use super::readers::Stir;
 use reads::Kept;
 
 mod end;
@@ -55,6 +57,8 @@ pub(crate) type Name = (String, String);
 #[derive(Default)]
 pub(crate) struct Checker {
     clock: Option<Clock>,
+    /// Whoever reads what is about to change.
+    stir: Option<UnboundedSender<Stir>>,
     pub(crate) violation: Option<Violation>,
     pub(crate) story: Option<Vec<String>>,
     pub(crate) requests: BTreeMap<u64, Request>,
@@ -77,8 +81,8 @@ pub(crate) struct Checker {
     written: BTreeMap<Name, BTreeMap<u64, Moment>>,
     /// By how much calendars may differ.
     skew: Duration,
-    /// Nothing keeps nodes from looking whether their region is complete.
-    is_prompt: bool,
+    /// Regions where nothing keeps nodes from looking whether all is there.
+    prompt: BTreeSet<usize>,
     start: Moment,
     /// By region: changes of views that no heartbeat has claimed yet.
     unclaimed: BTreeMap<usize, VecDeque<(Wall, Name, u64)>>,
@@ -96,18 +100,20 @@ pub(crate) struct Checker {
 pub(crate) struct Shared(Arc<Mutex<Checker>>);
 
 impl Shared {
-    pub(crate) fn new(clock: Clock, plan: &Plan, tells: bool) -> Self {
+    pub(crate) fn new(clock: Clock, plan: &Plan, stir: UnboundedSender<Stir>, tells: bool) -> Self {
         let regions = 0..plan.regions;
         let has = |fault: &Fault| plan.faults.contains(fault);
         let late = [Fault::Paused, Fault::TablesFail, Fault::Slow, Fault::Throttled];
+        let is_late = |it: &Window, region: usize| late.contains(&it.fault) && it.place == Place::Region(region);
         let checker = Checker {
             unclaimed: regions.clone().map(|region| (region, VecDeque::new())).collect(),
-            incomplete: regions.map(|region| (region, clock.now())).collect(),
+            incomplete: regions.clone().map(|region| (region, clock.now())).collect(),
             story: tells.then(Vec::new),
             skew: if has(&Fault::Skewed) { SKEW } else { Duration::ZERO },
-            is_prompt: !late.iter().any(has) && plan.windows.iter().all(|window| !late.contains(&window.fault)),
+            prompt: regions.clone().filter(|region| !plan.windows.iter().any(|it| is_late(it, *region))).collect(),
             start: clock.now(),
             clock: Some(clock),
+            stir: Some(stir),
             ..Checker::default()
         };
         Self(Arc::new(Mutex::new(checker)))
@@ -144,6 +150,13 @@ impl Checker {
 
     pub(crate) fn count(&mut self, what: &'static str) {
         *self.tallies.entry(what).or_default() += 1;
+    }
+
+    fn stir(&self, how: impl FnOnce(usize, Name) -> Stir, region: usize, name: &Name) {
+        if let Some(stir) = &self.stir {
+            // Nobody is left to hear it at the very end.
+            let _ = stir.send(how(region, name.clone()));
+        }
     }
 
     /// The first counts.
@@ -238,6 +251,8 @@ impl Checker {
                 _ => self.violated("Invented", format!("record {name:?} holds what nobody wrote")),
             }
         }
+        let before = self.records.get(&name).and_then(|known| known.values().next_back().cloned()).flatten();
+        self.joins(&name, before.as_ref(), item.body.as_ref());
         self.records.entry(name).or_default().insert(item.version, item.body.clone());
     }
 
@@ -253,6 +268,7 @@ impl Checker {
         self.views.entry(name.clone()).or_default().insert(item.version, item.body.clone());
         let at = self.now();
         self.written.entry(name.clone()).or_default().insert(item.version, at);
+        (0..self.unclaimed.len()).for_each(|region| self.stir(Stir::Written, region, &name));
         for unclaimed in self.unclaimed.values_mut() {
             unclaimed.push_back((now, name.clone(), item.version));
         }
@@ -268,6 +284,7 @@ impl Checker {
             self.violated("Invented", format!("region {region} has what the view {name:?} never was"));
         }
         self.copied(region, name.clone(), item.version);
+        self.stir(Stir::Put, region, &name);
         let had = self.had.entry((region, name)).or_default();
         *had = item.version.max(*had);
     }
@@ -281,17 +298,6 @@ impl Checker {
                 "Fenced",
                 format!("token {} wrote a position, and {token:?} holds the lease", item.version),
             );
-        }
-    }
-
-    /// Two never hold a lease under the same token.
-    fn lease(&mut self, item: &Item, before: Option<&Item>) {
-        let holder = |item: &Item| {
-            let note: serde_json::Value = serde_json::from_str(item.note.as_deref()?).ok()?;
-            Some(note["holder"].as_str()?.to_owned())
-        };
-        if before.is_some_and(|before| before.version == item.version && holder(before) != holder(item)) {
-            self.violated("Lease", format!("two hold {} under token {}", item.key.partition, item.version));
         }
     }
 
@@ -326,6 +332,7 @@ impl Checker {
         if self.had.get(&(region, name.clone())).is_none_or(|had| *had < version) {
             self.violated("PutFirst", format!("region {region} announces {name:?} {version} and does not have it"));
         }
+        self.stir(Stir::Announced, region, &name);
         let told = self.told.entry((region, name.clone())).or_default();
         if told.last().is_none_or(|last| *last < version) {
             told.push(version);

@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     Unruly,
     /// A stream leaves changes out for ever.
     Skips,
+    /// A feed is behind by up to eight seconds.
+    FeedLags,
     /// A feed cannot be read for up to half a minute.
     FeedStops,
     /// A feed forgets what was not read yet.
@@ -35,6 +37,9 @@ pub(crate) enum Fault {
     DeliveriesLost,
     /// Nothing reaches a region's nodes.
     NothingDelivered,
+    /// Somebody's hands free a lease: two processes believe that they hold it, until one wants to
+    /// renew it.
+    StolenLease,
     /// A region loses its table, and knows it.
     LostRegion,
     /// A region loses its table, and does not know it.
@@ -53,7 +58,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Killed,
         Self::KilledAfterCall,
         Self::Paused,
@@ -63,6 +68,7 @@ impl Fault {
         Self::LostAnswers,
         Self::Unruly,
         Self::Skips,
+        Self::FeedLags,
         Self::FeedStops,
         Self::Trimmed,
         Self::Resharded,
@@ -70,6 +76,7 @@ impl Fault {
         Self::DeliveredLate,
         Self::DeliveriesLost,
         Self::NothingDelivered,
+        Self::StolenLease,
         Self::LostRegion,
         Self::LostContexts,
         Self::LostViews,

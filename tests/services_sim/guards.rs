@@ -5,7 +5,7 @@ use nearside::engine::guard::{Guard, off};
 
 use super::campaign;
 use super::faults::Fault;
-use super::plan::Wishes;
+use super::plan::{Slow, Wishes};
 use super::run::simulate;
 
 /// A guard that was switched off.
@@ -40,9 +40,9 @@ fn wishes(guard: Guard) -> Wishes {
         Guard::ReloadAfterScan | Guard::ScanAfterTrim => &[Trimmed],
         Guard::ViewSweep | Guard::RegionSweep => &[Skips],
         Guard::FloorBeforeStore => &[DeliveredLate],
-        Guard::FollowersCompare | Guard::InsistingReadsAnew | Guard::OverrulesOnlyEarlier => &[Slow],
+        Guard::FollowersCompare | Guard::InsistingReadsAnew => &[Slow],
         Guard::StoredIsNoAnswer => &[TablesFail, DeliveredLate],
-        Guard::CompleteFirst => &[LostRegion],
+        Guard::CompleteFirst => &[LostRegion, Killed],
     };
     let is_quiet = matches!(guard, Guard::AnnounceRefused | Guard::CheckpointAfterApply);
     let is_slow = matches!(
@@ -53,9 +53,13 @@ fn wishes(guard: Guard) -> Wishes {
             | Guard::PositionBeforeScan
             | Guard::FollowersCompare
             | Guard::InsistingReadsAnew
-            | Guard::OverrulesOnlyEarlier
     );
-    Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, is_slow }
+    let slow = match guard {
+        Guard::CompleteFirst => Slow::AtHome,
+        _ if is_slow => Slow::Everywhere,
+        _ => Slow::Nowhere,
+    };
+    Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, slow }
 }
 
 /// Switches each guard off, or only the one that is asked for.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use tokio::sync::mpsc::UnboundedSender;
 
 use nearside::engine::memory::{MemoryFeed, MemoryStore};
 use nearside::engine::{
@@ -15,7 +14,7 @@ use nearside::engine::{
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::announcement::decode;
 
-use super::check::{Name, Shared};
+use super::check::Shared;
 use super::deliveries::Deliveries;
 use super::plan::between;
 
@@ -182,8 +181,6 @@ pub(crate) struct WorldTopic {
     pub(crate) checker: Shared,
     pub(crate) clock: Clock,
     pub(crate) deliveries: Arc<Deliveries>,
-    /// What sidecars hear of.
-    pub(crate) tell: UnboundedSender<(usize, Name)>,
 }
 
 impl Topic for WorldTopic {
@@ -192,12 +189,7 @@ impl Topic for WorldTopic {
         for message in messages {
             self.deliveries.publish(&message, self.clock.wall());
             match decode(&message) {
-                Ok(announcement) => {
-                    checker.announced(self.region, &announcement, &self.own);
-                    if !announcement.key.is_empty() {
-                        let _ = self.tell.send((self.region, (announcement.record_type, announcement.key)));
-                    }
-                }
+                Ok(announcement) => checker.announced(self.region, &announcement, &self.own),
                 Err(_) => checker.violated("Decoded", "a region announces what nobody can read".to_owned()),
             }
         }

@@ -14,8 +14,16 @@ pub(crate) struct Wishes {
     pub(crate) is_unswept: bool,
     /// Few writes: what was lost is not soon covered by something newer.
     pub(crate) is_quiet: bool,
-    /// Everything is slow everywhere, all the time.
-    pub(crate) is_slow: bool,
+    /// Where everything is slow, all the time.
+    pub(crate) slow: Slow,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Slow {
+    #[default]
+    Nowhere,
+    AtHome,
+    Everywhere,
 }
 
 /// A fault at a place for a while.
@@ -71,8 +79,9 @@ pub(crate) fn draw(wishes: &Wishes) -> Plan {
         faults.remove(&Fault::Skewed);
     }
     let mut windows: Vec<Window> = faults.iter().flat_map(|fault| windows(*fault, regions, calm_at)).collect();
-    if wishes.is_slow {
-        let everywhere = (0..regions).map(Place::Region).chain([Place::Home]);
+    if wishes.slow != Slow::Nowhere {
+        let elsewhere = if wishes.slow == Slow::Everywhere { regions } else { 0 };
+        let everywhere = (0..elsewhere).map(Place::Region).chain([Place::Home]);
         let slow = |place| Window { fault: Fault::Slow, place, from: seconds(5), until: calm_at };
         windows.extend(everywhere.map(slow));
     }
@@ -110,7 +119,7 @@ fn windows(fault: Fault, regions: usize, calm_at: Duration) -> Vec<Window> {
         Fault::LostMapping | Fault::LostRecords | Fault::NewDefinition => (1, 1),
         Fault::Resharded => (1, 20),
         Fault::LostRegion | Fault::LostContexts | Fault::LostViews => (2, 1),
-        Fault::Removed => (4, 1),
+        Fault::Removed | Fault::StolenLease => (4, 1),
         Fault::Killed | Fault::KilledAfterCall | Fault::Skewed => return Vec::new(),
         _ => (4, 40),
     };

@@ -15,8 +15,6 @@ use super::node::{Asked, Got};
 use super::plan::{between, seconds};
 use super::world::World;
 
-/// Requests that go out when a change is announced.
-const AT_ONCE: usize = 3;
 /// After which a sidecar asks elsewhere.
 const PATIENCE: Duration = seconds(3);
 
@@ -39,24 +37,49 @@ pub(crate) async fn read(world: Arc<World>) {
     loop {
         let every = world.plan.read_every * if world.is_calm() { 10 } else { 2 };
         tokio::time::sleep(between(Duration::ZERO, every)).await;
-        let region = fastrand::usize(..world.plan.regions);
-        one(&world, region, name(), &mut has).await;
+        let place = (fastrand::usize(..world.plan.regions), fastrand::usize(..2));
+        one(&world, place, name(), Wish::Any, &mut has).await;
     }
 }
 
-/// Asks as soon as a change is announced: about the same record at the same node, so that reads
-/// from before and after it meet.
-pub(crate) async fn read_at_once(world: Arc<World>, mut announced: UnboundedReceiver<(usize, Name)>) {
-    while let Some((region, name)) = announced.recv().await {
-        for _ in 0..AT_ONCE {
+/// What happens to a view, on its way to a region's readers.
+#[derive(Clone, Debug)]
+pub(crate) enum Stir {
+    /// The region will have it soon.
+    Written(usize, Name),
+    /// It has it, and nobody knows.
+    Put(usize, Name),
+    Announced(usize, Name),
+}
+
+/// Asks around each change, so that reads from before and after it meet at a node.
+pub(crate) async fn read_when_stirred(world: Arc<World>, mut stirred: UnboundedReceiver<Stir>) {
+    while let Some(stir) = stirred.recv().await {
+        let (region, name, within, wishes) = match stir {
+            Stir::Written(region, name) => (region, name, 500, &[Wish::Insists][..]),
+            Stir::Put(region, name) => (region, name, 10, &[Wish::Insists][..]),
+            Stir::Announced(region, name) => (region, name, 40, &[Wish::Newest, Wish::Any][..]),
+        };
+        for wish in wishes {
             let (asking, name) = (world.clone(), name.clone());
+            let node = usize::from(fastrand::u8(..4) == 0);
             let request = async move {
-                tokio::time::sleep(between(Duration::ZERO, Duration::from_millis(40))).await;
-                one(&asking, region, name, &mut BTreeMap::new()).await;
+                tokio::time::sleep(between(Duration::ZERO, Duration::from_millis(within))).await;
+                one(&asking, (region, node), name, *wish, &mut BTreeMap::new()).await;
             };
             world.requests.lock().expect("a plain store").start(request);
         }
     }
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Any,
+    /// `no-cache`, and no floor.
+    Insists,
+    /// The newest that this region has announced.
+    Newest,
 }
 
 /// Some are asked for more than others.
@@ -70,10 +93,20 @@ fn name() -> Name {
     (view.to_owned(), key)
 }
 
-async fn one(world: &Arc<World>, region: usize, name: Name, has: &mut BTreeMap<Name, u64>) {
-    let node = fastrand::usize(..2);
+async fn one(
+    world: &Arc<World>,
+    (region, node): (usize, usize),
+    name: Name,
+    wish: Wish,
+    has: &mut BTreeMap<Name, u64>,
+) {
     let known = world.checker.lock().announced_versions(region, &name);
-    let (floor, is_announced) = match fastrand::u8(..10) {
+    let drawn = match wish {
+        Wish::Any => fastrand::u8(..10),
+        Wish::Insists => 9,
+        Wish::Newest => 0,
+    };
+    let (floor, is_announced) = match drawn {
         // The newest that it has heard of from this region,
         0..=4 => (known.newest, true),
         // or an earlier one,
@@ -86,7 +119,7 @@ async fn one(world: &Arc<World>, region: usize, name: Name, has: &mut BTreeMap<N
         view: name.0.clone(),
         key: name.1.clone(),
         floor,
-        no_cache: fastrand::u8(..3) > 0,
+        no_cache: matches!(wish, Wish::Insists) || fastrand::u8(..3) > 0,
         has: has.get(&name).copied().filter(|_| fastrand::bool()),
     };
     if let Some(got) = ask(world, region, node, asked, is_announced && floor.is_some()).await {

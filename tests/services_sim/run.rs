@@ -51,8 +51,8 @@ pub(crate) fn simulate(seed: u64, wishes: &Wishes, tells: bool) -> Outcome {
 }
 
 async fn run(plan: Plan, tells: bool) -> Outcome {
-    let (tell, told) = unbounded_channel();
-    let world = World::new(plan, tell, tells);
+    let (stir, stirred) = unbounded_channel();
+    let world = World::new(plan, stir, tells);
     let mut living = TaskGroup::new();
     for process in processes(&world.plan) {
         living.start(world.clone().supervise(process));
@@ -63,7 +63,7 @@ async fn run(plan: Plan, tells: bool) -> Outcome {
     for _ in 0..world.plan.readers {
         living.start(readers::read(world.clone()));
     }
-    living.start(readers::read_at_once(world.clone(), told));
+    living.start(readers::read_when_stirred(world.clone(), stirred));
     living.start(trouble::trouble(world.clone()));
     tokio::time::sleep(world.plan.calm_at).await;
     calm(&world);

@@ -12,7 +12,7 @@ use nearside::engine::{Condition, ItemWrite, Stream, Table, Tables};
 use super::deliveries::DeliveryRates;
 use super::faults::Fault;
 use super::place::{Place, Watched};
-use super::plan::{Window, seconds};
+use super::plan::{Window, between, seconds};
 use super::world::{Process, World};
 
 /// Goes through the plan's windows.
@@ -58,6 +58,9 @@ fn set_rates(world: &World, at: Duration) {
                         (rates.is_slow, rates.slowness) = (0.3, slowness);
                     }
                 }
+                Fault::FeedLags => {
+                    (feed.is_slow, feed.slowness) = (1.0, between(seconds(1), seconds(8)));
+                }
                 Fault::Throttled => tables.throttles = 0.3,
                 Fault::LostAnswers => tables.loses_answers = 0.3,
                 Fault::Unruly => (feed.repeats, feed.reorders, feed.splits) = (0.3, 0.4, 0.4),
@@ -96,6 +99,7 @@ async fn once(world: &World, window: Window, begins: bool) {
                 *split.lock().expect("a plain store") = Some(end);
             }
         }
+        (Fault::StolenLease, true) => steal(world, window.place),
         (Fault::LostRegion, true) => {
             world.checker.lock().lost_region(region);
             [Table::Contexts, Table::Region].map(|table| own.lose(table)).into_iter().collect()
@@ -141,6 +145,19 @@ fn pause(world: &World, window: Window) {
     if let Some((process, gate)) = found.get(fastrand::usize(..found.len().max(1))) {
         world.checker.say(|| format!("{process:?} is paused"));
         gate.pause(Instant::now() + (window.until - window.from).min(seconds(40)));
+    }
+}
+
+/// Whoever stands by takes the lease over at once.
+fn steal(world: &World, place: Place) {
+    let (store, table, job) = match place {
+        Place::Home => (&world.home, Table::Mapping, "lease#views"),
+        Place::Region(region) => (&world.regions[region], Table::Region, "lease#ingest"),
+    };
+    let leases = store.dump(table).into_iter().filter(|item| item.key.partition == job);
+    for lease in leases {
+        let note = lease.note.clone().unwrap_or_default().replace("\"released\":false", "\"released\":true");
+        store.tamper(table, &lease.key.clone(), Some(lease.with_note(note)));
     }
 }
 

@@ -18,7 +18,7 @@ use nearside::region::ingest::{IngestParts, Ingester};
 use nearside::tasks::TaskGroup;
 use nearside::views::{self, ViewsCounters, ViewsService};
 
-use super::check::{Name, Shared};
+use super::check::Shared;
 use super::deliveries::Deliveries;
 use super::faults::Fault;
 use super::gate::{Gate, Gated};
@@ -26,6 +26,7 @@ use super::made;
 use super::node::Node;
 use super::place::{EPOCH, Place, StreamFeed, Watched, WorldTopic};
 use super::plan::{Plan, SKEW, between, seconds};
+use super::readers::Stir;
 
 /// One of the two of a role at a place; most are candidates for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +65,6 @@ pub(crate) struct World {
     pub(crate) nodes: Mutex<BTreeMap<(usize, usize), LiveNode>>,
     /// Of each region's topic.
     pub(crate) deliveries: Vec<Arc<Deliveries>>,
-    tell: UnboundedSender<(usize, Name)>,
     pub(crate) requests: Mutex<TaskGroup<()>>,
     pub(crate) next_request: AtomicU64,
     pub(crate) is_calm: AtomicBool,
@@ -73,13 +73,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `tell` is how sidecars hear of changes.
-    pub(crate) fn new(plan: Plan, tell: UnboundedSender<(usize, Name)>, tells: bool) -> Arc<Self> {
+    /// What happens to views goes to `stir`.
+    pub(crate) fn new(plan: Plan, stir: UnboundedSender<Stir>, tells: bool) -> Arc<Self> {
         let clock = Clock::simulated(EPOCH);
         let store = || MemoryStore::new(clock.clone());
         let places = (0..plan.regions).map(Place::Region).chain([Place::Home]);
         Arc::new(Self {
-            checker: Shared::new(clock.clone(), &plan, tells),
+            checker: Shared::new(clock.clone(), &plan, stir, tells),
             home: store(),
             regions: (0..plan.regions).map(|_| store()).collect(),
             troubles: places.map(|place| (place, Troubles::default())).collect(),
@@ -88,7 +88,6 @@ impl World {
             catalogues: Mutex::default(),
             nodes: Mutex::default(),
             deliveries: (0..plan.regions).map(|_| Arc::default()).collect(),
-            tell,
             requests: Mutex::default(),
             next_request: AtomicU64::new(1),
             is_calm: AtomicBool::new(false),
@@ -178,7 +177,6 @@ impl World {
                     checker: self.checker.clone(),
                     clock: self.clock.clone(),
                     deliveries: self.deliveries[region].clone(),
-                    tell: self.tell.clone(),
                 };
                 let parts = IngestParts {
                     region: format!("region-{region}"),

@@ -14,7 +14,7 @@ const CUT: Duration = Duration::from_secs(1);
 /// A bound from here on may rest on how far regions lag (R5), which nothing here holds them to.
 const WORST_LAG: Duration = Duration::from_secs(60);
 /// A node looks each second whether its region is complete.
-const LOOKED: Duration = Duration::from_secs(3);
+const LOOKED: Duration = Duration::from_millis(1_200);
 
 /// What a region's table had of something, and since when; no version after the table was lost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,12 +118,15 @@ impl Checker {
         };
         if !is_real {
             let shown = text(Some(&got.body));
-            self.violated("Invented", format!("{read:?} gets {} {} {shown}, which never was", got.status, got.version));
+            self.violated(
+                "Invented",
+                format!("{read:?} gets {} {} {shown}, which never was", got.status, got.version),
+            );
         }
         self.floor(read, got);
         self.age(read, got);
         let since = self.incomplete.get(&read.region).filter(|since| read.began.0.since(**since) > LOOKED);
-        if self.is_prompt && since.is_some() && !got.is_hit() {
+        if self.prompt.contains(&read.region) && since.is_some() && !got.is_hit() {
             self.violated("Complete", format!("{read:?} gets {} from a table that is not complete", got.status));
         }
     }
@@ -173,7 +176,8 @@ impl Checker {
         let is_swept = self.lost_at.contains(&read.region);
         if let Some(Kept { since, version, .. }) = aged.filter(|_| !is_swept) {
             let old = now.since(since).as_secs_f64();
-            let text = format!("{read:?} gets {} of age {:?}, replaced by {version} {old:.3} s ago", got.version, got.age);
+            let text =
+                format!("{read:?} gets {} of age {:?}, replaced by {version} {old:.3} s ago", got.version, got.age);
             self.violated("Aged", format!("{text}: {}", got.line));
         }
         if let Some((at, version)) = bounded.filter(|_| !is_swept) {
@@ -189,7 +193,10 @@ impl Checker {
         let right = (if item.body.is_some() { 200 } else { 404 }, item.version);
         if shown != Some(right) {
             let name = super::name_of(&item.key);
-            self.violated("Converged", format!("a node of region {region} answers {shown:?} for {name:?}, not {right:?}"));
+            self.violated(
+                "Converged",
+                format!("a node of region {region} answers {shown:?} for {name:?}, not {right:?}"),
+            );
         }
     }
 }

@@ -4,7 +4,6 @@
 use super::RoutedFill;
 use crate::core::race::Tally;
 use crate::core::race::verdict::{self, Verdict, Winner};
-use crate::engine::guard::{Guard, is_on};
 use crate::http::exchange::Reply;
 use crate::model::ids::Version;
 use crate::protocol::label::Label;
@@ -33,8 +32,7 @@ impl RoutedFill<'_> {
         for (((id, record), then), version) in
             self.routing.records().iter().zip(&self.sent.fence).zip(self.versions(winner))
         {
-            let was_known = version < then.floor || !is_on(Guard::OverrulesOnlyEarlier);
-            if was_known && version < record.snapshot().floor {
+            if version < then.floor && version < record.snapshot().floor {
                 self.core.carry_out(self.core.freshness.overruled(*id, winner.reply.region, now));
             }
         }
