@@ -5,7 +5,7 @@ use nearside::engine::guard::{Guard, off};
 
 use super::campaign;
 use super::faults::Fault;
-use super::plan::{Slow, Wishes};
+use super::plan::{Slowness, Wishes};
 use super::run::simulate;
 
 /// A guard that was switched off.
@@ -55,9 +55,9 @@ fn wishes(guard: Guard) -> Wishes {
             | Guard::InsistingReadsAnew
     );
     let slow = match guard {
-        Guard::CompleteFirst => Slow::AtHome,
-        _ if is_slow => Slow::Everywhere,
-        _ => Slow::Nowhere,
+        Guard::CompleteFirst => Slowness::AtHome,
+        _ if is_slow => Slowness::Everywhere,
+        _ => Slowness::Nowhere,
     };
     Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, slow }
 }

@@ -15,11 +15,11 @@ pub(crate) struct Wishes {
     /// Few writes: what was lost is not soon covered by something newer.
     pub(crate) is_quiet: bool,
     /// Where everything is slow, all the time.
-    pub(crate) slow: Slow,
+    pub(crate) slow: Slowness,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Slow {
+pub(crate) enum Slowness {
     #[default]
     Nowhere,
     AtHome,
@@ -79,8 +79,8 @@ pub(crate) fn draw(wishes: &Wishes) -> Plan {
         faults.remove(&Fault::Skewed);
     }
     let mut windows: Vec<Window> = faults.iter().flat_map(|fault| windows(*fault, regions, calm_at)).collect();
-    if wishes.slow != Slow::Nowhere {
-        let elsewhere = if wishes.slow == Slow::Everywhere { regions } else { 0 };
+    if wishes.slow != Slowness::Nowhere {
+        let elsewhere = if wishes.slow == Slowness::Everywhere { regions } else { 0 };
         let everywhere = (0..elsewhere).map(Place::Region).chain([Place::Home]);
         let slow = |place| Window { fault: Fault::Slow, place, from: seconds(5), until: calm_at };
         windows.extend(everywhere.map(slow));
