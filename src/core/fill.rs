@@ -20,6 +20,7 @@ use crate::cache::key::Key;
 use crate::cache::limits::{FILLS, REMEMBERED_ERROR_BYTES};
 use crate::core::Core;
 use crate::core::race::region::Purpose;
+use crate::engine::guard::{self, Guard};
 use crate::model::ids::Generation;
 use crate::model::time::Moment;
 use crate::protocol::switch::{Rule, is_on};
@@ -170,7 +171,10 @@ impl Fills {
                 Join::Full => return (Filled::Busy, Role::Leader),
             };
             let FillResult { filled, purpose } = cell.wait().await.clone();
-            if share == Role::Follower && ask.floor.take().is_some_and(|floor| !filled.meets(&floor)) {
+            if share == Role::Follower
+                && ask.floor.take().is_some_and(|floor| !filled.meets(&floor))
+                && guard::is_on(Guard::FollowersCompare)
+            {
                 // It may have asked before what the reader has heard of was there.
                 ask.no_cache = true;
                 continue;
@@ -217,7 +221,7 @@ impl Fills {
                 wanted.cancel();
             }
             let overdue = core.clock.now() > current.until;
-            let insists = ask.insists() && ask.floor.is_none();
+            let insists = ask.insists() && ask.floor.is_none() && guard::is_on(Guard::InsistingReadsAnew);
             return match insists && current.began < arrived || overdue {
                 true => Join::Next(current.cell.clone()),
                 false => Join::Follow(current.cell.clone(), Role::Follower),

@@ -22,6 +22,7 @@ use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
 use crate::config::Unrouted;
+use crate::engine::guard::{Guard, is_on};
 use crate::http::admission::Head;
 use crate::http::exchange::Outgoing;
 use crate::model::ids::{RecordId, Version};
@@ -177,7 +178,7 @@ impl Core {
     fn suits(&self, caller: &Caller, floor: Option<&[Version]>, entry: &Entry, now: Moment) -> bool {
         let wish = &caller.wish;
         let left = || self.seconds_left(entry, &self.freshness.horizon(), now).unwrap_or_default();
-        floor.map_or(!wish.no_cache, |floor| floors::are_met(floor, entry))
+        floor.map_or(!wish.no_cache, |floor| floors::are_met(floor, entry) || !is_on(Guard::FloorBeforeStore))
             && wish.max_age.is_none_or(|most| entry.age(now) <= most)
             && wish.min_fresh.is_none_or(|least| left() >= least.as_secs() as i64)
     }

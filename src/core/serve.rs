@@ -16,6 +16,7 @@ use super::{Core, limits, pass};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::rfc9111::{self, OriginTrouble, RequestDirectives};
 use crate::core::keyed_hashes::Identity;
+use crate::engine::guard::{self, Guard};
 use crate::http::admission::{Admitted, Refusal};
 use crate::http::body::Body;
 use crate::http::connection::Via;
@@ -94,7 +95,7 @@ async fn ask(core: &Arc<Core>, Plan { ask, fwd }: Plan, admitted: &Admitted) -> 
     let started = core.clock.now();
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
     // What a node has stored is no answer for somebody who asked for what is in its table.
-    let insists = core.config.service.authoritative && ask.insists();
+    let insists = core.config.service.authoritative && ask.insists() && guard::is_on(Guard::StoredIsNoAnswer);
     let place = match &of {
         Of::Route(routing) => core.router.place(routing.route),
         Of::Path(_) => None,

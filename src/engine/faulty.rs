@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 
 use super::{
@@ -52,19 +52,31 @@ impl Faults {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes its time, and perhaps fails.
-    async fn call(&self, what: &str) -> Result<(), EngineError> {
+    /// Takes its time, on the way there or on the way back, and perhaps fails.
+    async fn call<T, E: From<EngineError>>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E> {
         let rates = self.get();
-        if draw(rates.is_slow) {
-            tokio::time::sleep(rates.slowness).await;
+        let slowness = if draw(rates.is_slow) { rates.slowness } else { Duration::ZERO };
+        // What comes back late may no longer be so.
+        let comes_late = !slowness.is_zero() && fastrand::bool();
+        if !comes_late && !slowness.is_zero() {
+            tokio::time::sleep(slowness).await;
         }
         if draw(rates.throttles) {
-            return Err(EngineError::Throttled { what: what.to_owned() });
+            return Err(EngineError::Throttled { what: what.to_owned() }.into());
         }
         if draw(rates.fails) {
-            return Err(EngineError::Unavailable { what: what.to_owned(), why: "a planted fault".to_owned() });
+            let why = "a planted fault".to_owned();
+            return Err(EngineError::Unavailable { what: what.to_owned(), why }.into());
         }
-        Ok(())
+        let answer = call.await;
+        if comes_late {
+            tokio::time::sleep(slowness).await;
+        }
+        answer
     }
 }
 
@@ -91,17 +103,12 @@ impl<S: Tables> Tables for Faulty<S> {
     }
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        async move {
-            self.faults.call("GetItem").await?;
-            self.inner.get(table, key).await
-        }
-        .boxed()
+        self.faults.call("GetItem", self.inner.get(table, key)).boxed()
     }
 
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
         async move {
-            self.faults.call("TransactWriteItems").await?;
-            self.inner.write(writes).await?;
+            self.faults.call("TransactWriteItems", self.inner.write(writes)).await?;
             match draw(self.faults.get().loses_answers) {
                 true => {
                     let why = "the answer was lost".to_owned();
@@ -120,11 +127,7 @@ impl<S: Tables> Tables for Faulty<S> {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, EngineError>> {
-        async move {
-            self.faults.call("Query").await?;
-            self.inner.query(table, partition, after, limit).await
-        }
-        .boxed()
+        self.faults.call("Query", self.inner.query(table, partition, after, limit)).boxed()
     }
 
     fn scan(
@@ -134,27 +137,19 @@ impl<S: Tables> Tables for Faulty<S> {
         after: Option<ItemKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        async move {
-            self.faults.call("Scan").await?;
-            self.inner.scan(table, segment, after, limit).await
-        }
-        .boxed()
+        self.faults.call("Scan", self.inner.scan(table, segment, after, limit)).boxed()
     }
 }
 
 impl<F: Feed + Clone> Feed for Faulty<F> {
     fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
-        async move {
-            self.faults.call("ListShards").await?;
-            self.inner.shards().await
-        }
-        .boxed()
+        self.faults.call("ListShards", self.inner.shards()).boxed()
     }
 
     fn open(&self, shard: &ShardId, from: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
         let state = (self.inner.open(shard, from.clone()), self.faults.clone(), Vec::new(), from);
         stream::unfold(state, |(mut inner, faults, late, from)| async move {
-            if let Err(error) = faults.call("SubscribeToShard").await {
+            if let Err(error) = faults.call("SubscribeToShard", ready(Ok(()))).await {
                 return Some((Err(error), (inner, faults, late, from)));
             }
             let batch = inner.next().await?;
@@ -205,8 +200,7 @@ fn spoiled(
 
 impl<T: Topic> Topic for Faulty<T> {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
-        async move {
-            self.faults.call("PublishBatch").await?;
+        let publish = async move {
             let refuses = self.faults.get().refuses;
             let (mut taken, mut refused) = (Vec::new(), Vec::new());
             for (place, message) in messages.into_iter().enumerate() {
@@ -216,7 +210,7 @@ impl<T: Topic> Topic for Faulty<T> {
                 self.inner.publish(taken).await?;
             }
             Ok(refused)
-        }
-        .boxed()
+        };
+        self.faults.call("PublishBatch", publish).boxed()
     }
 }

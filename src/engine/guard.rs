@@ -54,10 +54,20 @@ pub enum Guard {
     ViewSweep,
     /// Off: nobody compares a region's copies with the views.
     RegionSweep,
+    /// Off: a node answers from its store whatever floor is stated.
+    FloorBeforeStore,
+    /// Off: who joins a read gets what it brings, whatever floor they state.
+    FollowersCompare,
+    /// Off: who insists joins a read that began before.
+    InsistingReadsAnew,
+    /// Off: when the table fails, what is stored is given to whoever insists or states a floor.
+    StoredIsNoAnswer,
+    /// Off: a node answers from a table that is not complete.
+    CompleteFirst,
 }
 
 impl Guard {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::VersionInCondition,
         Self::VersionFromCalendar,
         Self::HistoryWithRecord,
@@ -81,6 +91,11 @@ impl Guard {
         Self::ScanAfterTrim,
         Self::ViewSweep,
         Self::RegionSweep,
+        Self::FloorBeforeStore,
+        Self::FollowersCompare,
+        Self::InsistingReadsAnew,
+        Self::StoredIsNoAnswer,
+        Self::CompleteFirst,
     ];
 }
 

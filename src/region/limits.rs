@@ -14,6 +14,8 @@ pub(crate) const PUTS_AT_ONCE: usize = 32;
 pub(crate) const SCAN_PAGE: usize = 500;
 /// A table that has not answered by then is down.
 pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);
+/// How often a node looks whether its region has become complete, or is no longer.
+pub(crate) const COMPLETE_LOOK: Duration = Duration::from_secs(1);
 /// Reads that must have been seen before any is sent twice.
 pub(crate) const READS_BEFORE_HEDGING: u32 = 20;
 /// The share of reads that may be sent twice.

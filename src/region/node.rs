@@ -3,9 +3,13 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::ingest::is_complete;
+use super::limits::COMPLETE_LOOK;
 use crate::config::error::ConfigError;
 use crate::config::{Config, read};
+use crate::engine::Tables;
 
 /// What differs from node to node.
 #[derive(Clone, Debug)]
@@ -61,6 +65,18 @@ pub fn config(settings: &NodeSettings) -> Result<Config, Vec<ConfigError>> {
     let mut config = read::from_toml(&text)?;
     config.service.authoritative = true;
     Ok(config)
+}
+
+/// Keeps `complete` as the region is, for as long as it is polled. The ingester may be another
+/// process, so the table is asked.
+pub async fn watch_completeness(own: &dyn Tables, complete: &AtomicBool) {
+    loop {
+        // A table that does not answer has not become incomplete.
+        if let Ok(is) = is_complete(own).await {
+            complete.store(is, Ordering::Release);
+        }
+        tokio::time::sleep(COMPLETE_LOOK).await;
+    }
 }
 
 /// As a TOML string, which is written like JSON's.

@@ -15,6 +15,7 @@ use super::hedge::Hedge;
 use super::limits::READ_WAIT;
 use crate::config::Config;
 use crate::config::template::is_plain;
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
@@ -73,7 +74,7 @@ impl TableOrigin {
                 return (StatusCode::MISDIRECTED_REQUEST, stated(PROBLEM), self.not_taken.clone(), Vec::new());
             }
         };
-        if !self.open.load(Ordering::Acquire) {
+        if !self.open.load(Ordering::Acquire) && is_on(Guard::CompleteFirst) {
             return problem(StatusCode::SERVICE_UNAVAILABLE, NOT_OPEN);
         }
         let read = tokio::time::timeout(READ_WAIT, self.read(&key)).await;

@@ -1,24 +1,30 @@
 //! The checker: sees every write, every answer and every announcement, and knows what must hold
-//! (REGION's invariants G1, G2, G3, G5, G7; G8 is all of them while processes are killed).
-//!
-//! G4, that no node answers below an announced floor, belongs here when nodes take part.
+//! (REGION's invariants G1 to G5, and G7; G8 is all of them while processes are killed).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
+use tokio::sync::mpsc::UnboundedSender;
 
+use nearside::engine::follow::begun_key;
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Change, EngineError, Item, ItemKey, ItemWrite, Stream, Table, Tables, bucket};
-use nearside::model::time::{Clock, Wall};
+use nearside::model::time::{Clock, Moment, Wall};
 use nearside::protocol::announcement::message::{Announcement, AnnouncementKind};
 use nearside::views::CANARY;
 
+use super::faults::Fault;
 use super::place::{EPOCH, Place};
+use super::plan::{Plan, SKEW, Window};
+use super::readers::Stir;
+use reads::Kept;
 
 mod end;
 mod noted;
+mod reads;
 
 /// What did not hold, when, and where to look.
 #[derive(Clone, Debug)]
@@ -46,11 +52,13 @@ pub(crate) struct Request {
 /// Every version of something, with its body; none of a tombstone.
 type Versions = BTreeMap<u64, Option<Bytes>>;
 /// A type and a key, or a view and a key.
-type Name = (String, String);
+pub(crate) type Name = (String, String);
 
 #[derive(Default)]
 pub(crate) struct Checker {
     clock: Option<Clock>,
+    /// Whoever reads what is about to change.
+    stir: Option<UnboundedSender<Stir>>,
     pub(crate) violation: Option<Violation>,
     pub(crate) story: Option<Vec<String>>,
     pub(crate) requests: BTreeMap<u64, Request>,
@@ -59,6 +67,23 @@ pub(crate) struct Checker {
     /// By region: what its table had, at the most.
     had: BTreeMap<(usize, Name), u64>,
     announced: BTreeMap<(usize, Name), u64>,
+    /// By region: the versions that it announced, each higher than those before.
+    told: BTreeMap<(usize, Name), Vec<u64>>,
+    /// By region: what its table had, and since when.
+    copies: BTreeMap<(usize, Name), Vec<Kept>>,
+    /// How often a table of a region got or lost something.
+    places: u64,
+    /// Regions that lost their table, whether they know it or not.
+    lost_at: BTreeSet<usize>,
+    /// Regions that still have to begin, and since when.
+    incomplete: BTreeMap<usize, Moment>,
+    /// When each version of a view was written.
+    written: BTreeMap<Name, BTreeMap<u64, Moment>>,
+    /// By how much calendars may differ.
+    skew: Duration,
+    /// Regions where nothing keeps nodes from looking whether all is there.
+    prompt: BTreeSet<usize>,
+    start: Moment,
     /// By region: changes of views that no heartbeat has claimed yet.
     unclaimed: BTreeMap<usize, VecDeque<(Wall, Name, u64)>>,
     skipped: BTreeSet<(Stream, ItemKey, u64)>,
@@ -75,10 +100,22 @@ pub(crate) struct Checker {
 pub(crate) struct Shared(Arc<Mutex<Checker>>);
 
 impl Shared {
-    pub(crate) fn new(clock: Clock, regions: usize, tells: bool) -> Self {
-        let unclaimed = (0..regions).map(|region| (region, VecDeque::new())).collect();
-        let story = tells.then(Vec::new);
-        let checker = Checker { clock: Some(clock), unclaimed, story, ..Checker::default() };
+    pub(crate) fn new(clock: Clock, plan: &Plan, stir: UnboundedSender<Stir>, tells: bool) -> Self {
+        let regions = 0..plan.regions;
+        let has = |fault: &Fault| plan.faults.contains(fault);
+        let late = [Fault::Paused, Fault::TablesFail, Fault::Slow, Fault::Throttled];
+        let is_late = |it: &Window, region: usize| late.contains(&it.fault) && it.place == Place::Region(region);
+        let checker = Checker {
+            unclaimed: regions.clone().map(|region| (region, VecDeque::new())).collect(),
+            incomplete: regions.clone().map(|region| (region, clock.now())).collect(),
+            story: tells.then(Vec::new),
+            skew: if has(&Fault::Skewed) { SKEW } else { Duration::ZERO },
+            prompt: regions.clone().filter(|region| !plan.windows.iter().any(|it| is_late(it, *region))).collect(),
+            start: clock.now(),
+            clock: Some(clock),
+            stir: Some(stir),
+            ..Checker::default()
+        };
         Self(Arc::new(Mutex::new(checker)))
     }
 
@@ -103,12 +140,23 @@ impl Checker {
         }
     }
 
+    fn now(&self) -> Moment {
+        self.clock.as_ref().map_or(Moment::ZERO, Clock::now)
+    }
+
     fn at(&self) -> f64 {
         self.clock.as_ref().map_or(0.0, |clock| clock.wall().since(EPOCH).as_secs_f64())
     }
 
     pub(crate) fn count(&mut self, what: &'static str) {
         *self.tallies.entry(what).or_default() += 1;
+    }
+
+    fn stir(&self, how: impl FnOnce(usize, Name) -> Stir, region: usize, name: &Name) {
+        if let Some(stir) = &self.stir {
+            // Nobody is left to hear it at the very end.
+            let _ = stir.send(how(region, name.clone()));
+        }
     }
 
     /// The first counts.
@@ -140,6 +188,8 @@ impl Checker {
             (Place::Region(region), ItemWrite::Delete(Table::Contexts, key, _)) => {
                 self.violated("G3", format!("region {region} removed {:?}", name_of(key)));
             }
+            (Place::Region(region), _) if *write.key() == begun_key("views") => self.begun(region, write),
+            (Place::Home, _) if *write.key() == begun_key("changes") => {}
             (_, ItemWrite::Put(table, item, _)) if item.key.partition.starts_with("checkpoint#") => {
                 self.checkpoint(*table, item, store);
             }
@@ -201,6 +251,8 @@ impl Checker {
                 _ => self.violated("Invented", format!("record {name:?} holds what nobody wrote")),
             }
         }
+        let before = self.records.get(&name).and_then(|known| known.values().next_back().cloned()).flatten();
+        self.joins(&name, before.as_ref(), item.body.as_ref());
         self.records.entry(name).or_default().insert(item.version, item.body.clone());
     }
 
@@ -214,6 +266,9 @@ impl Checker {
         }
         let now = self.clock.as_ref().map_or(EPOCH, Clock::wall);
         self.views.entry(name.clone()).or_default().insert(item.version, item.body.clone());
+        let at = self.now();
+        self.written.entry(name.clone()).or_default().insert(item.version, at);
+        (0..self.unclaimed.len()).for_each(|region| self.stir(Stir::Written, region, &name));
         for unclaimed in self.unclaimed.values_mut() {
             unclaimed.push_back((now, name.clone(), item.version));
         }
@@ -228,15 +283,14 @@ impl Checker {
         if self.views.get(&name).and_then(|known| known.get(&item.version)) != Some(&item.body) {
             self.violated("Invented", format!("region {region} has what the view {name:?} never was"));
         }
+        self.copied(region, name.clone(), item.version);
+        self.stir(Stir::Put, region, &name);
         let had = self.had.entry((region, name)).or_default();
         *had = item.version.max(*had);
     }
 
     /// A position is only moved by whoever holds the lease.
     fn checkpoint(&mut self, table: Table, item: &Item, store: &MemoryStore) {
-        if item.key.sort == " begun" {
-            return;
-        }
         let job = if table == Table::Region { "lease#ingest" } else { "lease#views" };
         let token = now(store.get(table, &ItemKey::new(job, "lease"))).map(|lease| lease.version);
         if token != Some(item.version) {
@@ -244,17 +298,6 @@ impl Checker {
                 "Fenced",
                 format!("token {} wrote a position, and {token:?} holds the lease", item.version),
             );
-        }
-    }
-
-    /// Two never hold a lease under the same token.
-    fn lease(&mut self, item: &Item, before: Option<&Item>) {
-        let holder = |item: &Item| {
-            let note: serde_json::Value = serde_json::from_str(item.note.as_deref()?).ok()?;
-            Some(note["holder"].as_str()?.to_owned())
-        };
-        if before.is_some_and(|before| before.version == item.version && holder(before) != holder(item)) {
-            self.violated("Lease", format!("two hold {} under token {}", item.key.partition, item.version));
         }
     }
 
@@ -288,6 +331,11 @@ impl Checker {
         }
         if self.had.get(&(region, name.clone())).is_none_or(|had| *had < version) {
             self.violated("PutFirst", format!("region {region} announces {name:?} {version} and does not have it"));
+        }
+        self.stir(Stir::Announced, region, &name);
+        let told = self.told.entry((region, name.clone())).or_default();
+        if told.last().is_none_or(|last| *last < version) {
+            told.push(version);
         }
         let known = self.announced.entry((region, name)).or_default();
         *known = version.max(*known);

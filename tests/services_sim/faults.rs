@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     Unruly,
     /// A stream leaves changes out for ever.
     Skips,
+    /// A feed is behind by up to eight seconds.
+    FeedLags,
     /// A feed cannot be read for up to half a minute.
     FeedStops,
     /// A feed forgets what was not read yet.
@@ -29,6 +31,15 @@ pub(crate) enum Fault {
     Resharded,
     /// A topic refuses some messages of a call, or all calls.
     Refuses,
+    /// Announcements reach a region's nodes up to 20 s late, twice, and in another order.
+    DeliveredLate,
+    /// Some announcements and heartbeats never reach a region's nodes.
+    DeliveriesLost,
+    /// Nothing reaches a region's nodes.
+    NothingDelivered,
+    /// Somebody's hands free a lease: two processes believe that they hold it, until one wants to
+    /// renew it.
+    StolenLease,
     /// A region loses its table, and knows it.
     LostRegion,
     /// A region loses its table, and does not know it.
@@ -47,7 +58,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Killed,
         Self::KilledAfterCall,
         Self::Paused,
@@ -57,10 +68,15 @@ impl Fault {
         Self::LostAnswers,
         Self::Unruly,
         Self::Skips,
+        Self::FeedLags,
         Self::FeedStops,
         Self::Trimmed,
         Self::Resharded,
         Self::Refuses,
+        Self::DeliveredLate,
+        Self::DeliveriesLost,
+        Self::NothingDelivered,
+        Self::StolenLease,
         Self::LostRegion,
         Self::LostContexts,
         Self::LostViews,

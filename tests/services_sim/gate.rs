@@ -63,7 +63,8 @@ impl Gate {
         }
     }
 
-    async fn wait(&self) {
+    /// Waits while it is paused, and for ever once it is dead.
+    pub(crate) async fn awake(&self) {
         loop {
             let until = {
                 let state = self.locked();
@@ -78,7 +79,7 @@ impl Gate {
     }
 
     pub(crate) async fn pass<T>(&self, call: impl Future<Output = T>) -> T {
-        self.wait().await;
+        self.awake().await;
         let answer = call.await;
         let dies = {
             let mut state = self.locked();
@@ -88,7 +89,7 @@ impl Gate {
         if dies {
             self.kill();
         }
-        self.wait().await;
+        self.awake().await;
         answer
     }
 }

@@ -5,7 +5,7 @@ use nearside::engine::guard::{Guard, off};
 
 use super::campaign;
 use super::faults::Fault;
-use super::plan::Wishes;
+use super::plan::{Slowness, Wishes};
 use super::run::simulate;
 
 /// A guard that was switched off.
@@ -39,13 +39,27 @@ fn wishes(guard: Guard) -> Wishes {
         Guard::PositionBeforeScan => &[LostRegion],
         Guard::ReloadAfterScan | Guard::ScanAfterTrim => &[Trimmed],
         Guard::ViewSweep | Guard::RegionSweep => &[Skips],
+        Guard::FloorBeforeStore => &[DeliveredLate],
+        Guard::FollowersCompare | Guard::InsistingReadsAnew => &[Slow],
+        Guard::StoredIsNoAnswer => &[TablesFail, DeliveredLate],
+        Guard::CompleteFirst => &[LostRegion, Killed],
     };
     let is_quiet = matches!(guard, Guard::AnnounceRefused | Guard::CheckpointAfterApply);
     let is_slow = matches!(
         guard,
-        Guard::ReferencesFirst | Guard::NoteInCondition | Guard::ChildrenHoldTime | Guard::PositionBeforeScan
+        Guard::ReferencesFirst
+            | Guard::NoteInCondition
+            | Guard::ChildrenHoldTime
+            | Guard::PositionBeforeScan
+            | Guard::FollowersCompare
+            | Guard::InsistingReadsAnew
     );
-    Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, is_slow }
+    let slow = match guard {
+        Guard::CompleteFirst => Slowness::AtHome,
+        _ if is_slow => Slowness::Everywhere,
+        _ => Slowness::Nowhere,
+    };
+    Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, slow }
 }
 
 /// Switches each guard off, or only the one that is asked for.

@@ -3,8 +3,8 @@
 //! checker that knows the truth.
 //!
 //! Read in this order: [`faults`], [`plan`] (what a seed stands for), [`place`] and [`gate`] (the
-//! seams of the world), [`world`] (the processes), [`writers`], [`trouble`] (what goes wrong),
-//! [`check`] (what must hold), [`made`], [`run`], [`campaign`] (many seeds), [`guards`] (the test
+//! seams of the world), [`world`] (the processes), [`deliveries`] and [`node`] (who answers),
+//! [`writers`], [`readers`], [`trouble`] (what goes wrong), [`check`] (what must hold), [`made`], [`run`], [`campaign`] (many seeds), [`guards`] (the test
 //! of the tester).
 
 #![expect(
@@ -15,12 +15,15 @@
 
 mod campaign;
 mod check;
+mod deliveries;
 mod faults;
 mod gate;
 mod guards;
 mod made;
+mod node;
 mod place;
 mod plan;
+mod readers;
 mod run;
 mod trouble;
 mod world;

@@ -11,10 +11,12 @@ use nearside::engine::{
     EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId, Stream,
     Table, Tables, Topic, WriteError, bucket,
 };
-use nearside::model::time::Wall;
+use nearside::model::time::{Clock, Wall};
 use nearside::protocol::announcement::decode;
 
 use super::check::Shared;
+use super::deliveries::Deliveries;
+use super::plan::between;
 
 /// Home, or a region by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +35,16 @@ pub(crate) struct Watched {
 
 impl Tables for Watched {
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        self.store.get(table, key)
+        async move {
+            let item = self.store.get(table, key).await;
+            if table == Table::Contexts {
+                // What a read finds was so a moment before it is told.
+                let way = between(Duration::from_millis(1), Duration::from_millis(12));
+                tokio::time::sleep(way).await;
+            }
+            item
+        }
+        .boxed()
     }
 
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
@@ -168,12 +179,15 @@ pub(crate) struct WorldTopic {
     pub(crate) region: usize,
     pub(crate) own: MemoryStore,
     pub(crate) checker: Shared,
+    pub(crate) clock: Clock,
+    pub(crate) deliveries: Arc<Deliveries>,
 }
 
 impl Topic for WorldTopic {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
         let mut checker = self.checker.lock();
         for message in messages {
+            self.deliveries.publish(&message, self.clock.wall());
             match decode(&message) {
                 Ok(announcement) => checker.announced(self.region, &announcement, &self.own),
                 Err(_) => checker.violated("Decoded", "a region announces what nobody can read".to_owned()),

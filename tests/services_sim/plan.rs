@@ -14,8 +14,16 @@ pub(crate) struct Wishes {
     pub(crate) is_unswept: bool,
     /// Few writes: what was lost is not soon covered by something newer.
     pub(crate) is_quiet: bool,
-    /// Everything is slow everywhere, all the time.
-    pub(crate) is_slow: bool,
+    /// Where everything is slow, all the time.
+    pub(crate) slow: Slowness,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Slowness {
+    #[default]
+    Nowhere,
+    AtHome,
+    Everywhere,
 }
 
 /// A fault at a place for a while.
@@ -37,6 +45,9 @@ pub(crate) struct Plan {
     /// Between two writes of a writer, on average.
     pub(crate) write_every: Duration,
     pub(crate) writers: usize,
+    /// Between two requests of a sidecar, on average.
+    pub(crate) read_every: Duration,
+    pub(crate) readers: usize,
     /// Of jobs, and what the views' sweep maps again.
     pub(crate) views_per_second: u32,
     /// Of the views' sweep.
@@ -44,6 +55,9 @@ pub(crate) struct Plan {
     /// Of the regions' sweep, for one bucket.
     pub(crate) sweep_every: Duration,
 }
+
+/// By how much calendars differ where they do.
+pub(crate) const SKEW: Duration = seconds(10);
 
 pub(crate) fn between(from: Duration, until: Duration) -> Duration {
     Duration::from_nanos(fastrand::u64(from.as_nanos() as u64..=until.as_nanos() as u64))
@@ -65,8 +79,9 @@ pub(crate) fn draw(wishes: &Wishes) -> Plan {
         faults.remove(&Fault::Skewed);
     }
     let mut windows: Vec<Window> = faults.iter().flat_map(|fault| windows(*fault, regions, calm_at)).collect();
-    if wishes.is_slow {
-        let everywhere = (0..regions).map(Place::Region).chain([Place::Home]);
+    if wishes.slow != Slowness::Nowhere {
+        let elsewhere = if wishes.slow == Slowness::Everywhere { regions } else { 0 };
+        let everywhere = (0..elsewhere).map(Place::Region).chain([Place::Home]);
         let slow = |place| Window { fault: Fault::Slow, place, from: seconds(5), until: calm_at };
         windows.extend(everywhere.map(slow));
     }
@@ -83,6 +98,8 @@ pub(crate) fn draw(wishes: &Wishes) -> Plan {
         calm_at,
         write_every,
         writers: fastrand::usize(1..=4),
+        read_every: between(Duration::from_millis(50), seconds(1)),
+        readers: fastrand::usize(1..=4),
         // A slow sweep hides nothing of what the feed should have brought.
         views_per_second: if is_swept { 5_000 } else { 2 },
         sweep_period: seconds(if is_swept { 30 } else { 3_600 }),
@@ -96,11 +113,13 @@ fn windows(fault: Fault, regions: usize, calm_at: Duration) -> Vec<Window> {
         Fault::TablesFail => (6, 3),
         Fault::Paused => (4, 40),
         Fault::FeedStops => (3, 30),
+        // Longer than it takes to subscribe anew.
+        Fault::NothingDelivered => (2, 100),
         Fault::Trimmed => (2, 25),
         Fault::LostMapping | Fault::LostRecords | Fault::NewDefinition => (1, 1),
         Fault::Resharded => (1, 20),
         Fault::LostRegion | Fault::LostContexts | Fault::LostViews => (2, 1),
-        Fault::Removed => (4, 1),
+        Fault::Removed | Fault::StolenLease => (4, 1),
         Fault::Killed | Fault::KilledAfterCall | Fault::Skewed => return Vec::new(),
         _ => (4, 40),
     };

@@ -6,13 +6,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nearside::engine::faulty::FaultRates;
+use nearside::engine::{Table, bucket};
 use nearside::tasks::TaskGroup;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::check::Violation;
+use super::deliveries::DeliveryRates;
 use super::faults::Fault;
+use super::node::Asked;
 use super::plan::{Plan, Wishes, draw, seconds};
 use super::world::{Process, World};
-use super::{trouble, writers};
+use super::{readers, trouble, writers};
 
 /// G7: within a minute, and the backlog.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -23,6 +27,8 @@ const SWEEPS: Duration = Duration::from_secs(420);
 const LOOK: Duration = Duration::from_secs(5);
 /// After which heartbeats have claimed everything.
 const LAST_CLAIMS: Duration = Duration::from_secs(12);
+/// After which what was lost on its way to the nodes has been noticed, and subscribed to anew.
+const HEARD: Duration = Duration::from_secs(40);
 
 pub(crate) struct Outcome {
     pub(crate) faults: BTreeSet<Fault>,
@@ -45,7 +51,8 @@ pub(crate) fn simulate(seed: u64, wishes: &Wishes, tells: bool) -> Outcome {
 }
 
 async fn run(plan: Plan, tells: bool) -> Outcome {
-    let world = World::new(plan, tells);
+    let (stir, stirred) = unbounded_channel();
+    let world = World::new(plan, stir, tells);
     let mut living = TaskGroup::new();
     for process in processes(&world.plan) {
         living.start(world.clone().supervise(process));
@@ -53,10 +60,15 @@ async fn run(plan: Plan, tells: bool) -> Outcome {
     for number in 0..world.plan.writers {
         living.start(writers::write(world.clone(), number));
     }
+    for _ in 0..world.plan.readers {
+        living.start(readers::read(world.clone()));
+    }
+    living.start(readers::read_when_stirred(world.clone(), stirred));
     living.start(trouble::trouble(world.clone()));
     tokio::time::sleep(world.plan.calm_at).await;
     calm(&world);
     let agreed_after = agree(&world).await;
+    nodes_agree(&world).await;
     world.checker.lock().at_the_end(&world.home);
     drop(living);
     *world.requests.lock().expect("a plain store") = TaskGroup::new();
@@ -74,7 +86,9 @@ async fn run(plan: Plan, tells: bool) -> Outcome {
 fn processes(plan: &Plan) -> Vec<Process> {
     let pair = [0, 1];
     let ingesters = (0..plan.regions).flat_map(|region| pair.map(|number| Process::Ingest(region, number)));
-    pair.map(Process::Catalogue).into_iter().chain(pair.map(Process::Views)).chain(ingesters).collect()
+    let nodes = (0..plan.regions).flat_map(|region| pair.map(|number| Process::Node(region, number)));
+    let home = pair.map(Process::Catalogue).into_iter().chain(pair.map(Process::Views));
+    home.chain(ingesters).chain(nodes).collect()
 }
 
 /// Nothing goes wrong any more.
@@ -86,6 +100,7 @@ fn calm(world: &Arc<World>) {
             faults.set(FaultRates::default());
         }
     }
+    world.deliveries.iter().for_each(|deliveries| deliveries.set(DeliveryRates::default()));
     world.checker.lock().skips = 0.0;
     world.gates.lock().expect("a plain store").values().for_each(|gate| gate.spare());
     if world.has(Fault::NewDefinition) {
@@ -125,4 +140,24 @@ async fn agree(world: &Arc<World>) -> Duration {
         checker.violated("G7", format!("it agreed, and no longer does: {how}"));
     }
     waited
+}
+
+/// What nodes answer is what their region has, once they have heard what there was to hear. Where
+/// only a sweep mends, one that is killed between its put and its announcement leaves what no node
+/// hears of (decision 0018).
+async fn nodes_agree(world: &Arc<World>) {
+    if world.plan.faults.iter().any(|fault| fault.needs_sweep()) || world.checker.lock().violation.is_some() {
+        return;
+    }
+    tokio::time::sleep(HEARD).await;
+    for (region, store) in world.regions.iter().enumerate() {
+        for item in store.dump(Table::Contexts) {
+            let Some(view) = bucket::name_of(&item.key.partition) else { continue };
+            let asked = Asked { view: view.to_owned(), key: item.key.sort.clone(), ..Asked::default() };
+            for node in 0..2 {
+                let got = readers::ask(world, region, node, asked.clone(), false).await;
+                world.checker.lock().converged(region, &item, got.as_ref());
+            }
+        }
+    }
 }

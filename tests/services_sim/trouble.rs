@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use nearside::engine::faulty::FaultRates;
 use nearside::engine::{Condition, ItemWrite, Stream, Table, Tables};
 
+use super::deliveries::DeliveryRates;
 use super::faults::Fault;
 use super::place::{Place, Watched};
-use super::plan::{Window, seconds};
+use super::plan::{Window, between, seconds};
 use super::world::{Process, World};
 
 /// Goes through the plan's windows.
@@ -38,6 +39,7 @@ fn set_rates(world: &World, at: Duration) {
     let mut skips: f64 = 0.0;
     for (place, troubles) in &world.troubles {
         let (mut tables, mut feed, mut topic) = (FaultRates::default(), FaultRates::default(), FaultRates::default());
+        let mut deliveries = DeliveryRates::default();
         for window in world.plan.windows.iter().filter(|window| window.from <= at && at < window.until) {
             if window.fault == Fault::Skips {
                 skips = 0.15;
@@ -46,12 +48,18 @@ fn set_rates(world: &World, at: Duration) {
                 continue;
             }
             match window.fault {
+                Fault::DeliveredLate => (deliveries.late, deliveries.repeats) = (0.3, 0.3),
+                Fault::DeliveriesLost => deliveries.loses = 0.4,
+                Fault::NothingDelivered => deliveries.loses = 1.0,
                 Fault::TablesFail => tables.fails = 1.0,
                 Fault::Slow => {
                     let slowness = Duration::from_millis(10 << fastrand::u32(0..8));
                     for rates in [&mut tables, &mut feed, &mut topic] {
                         (rates.is_slow, rates.slowness) = (0.3, slowness);
                     }
+                }
+                Fault::FeedLags => {
+                    (feed.is_slow, feed.slowness) = (1.0, between(seconds(1), seconds(8)));
                 }
                 Fault::Throttled => tables.throttles = 0.3,
                 Fault::LostAnswers => tables.loses_answers = 0.3,
@@ -65,6 +73,9 @@ fn set_rates(world: &World, at: Duration) {
         troubles.tables.set(tables);
         troubles.feed.set(feed);
         troubles.topic.set(topic);
+        if let Place::Region(region) = place {
+            world.deliveries[*region].set(deliveries);
+        }
     }
     world.checker.lock().skips = skips;
 }
@@ -88,10 +99,15 @@ async fn once(world: &World, window: Window, begins: bool) {
                 *split.lock().expect("a plain store") = Some(end);
             }
         }
+        (Fault::StolenLease, true) => steal(world, window.place),
         (Fault::LostRegion, true) => {
+            world.checker.lock().lost_region(region);
             [Table::Contexts, Table::Region].map(|table| own.lose(table)).into_iter().collect()
         }
-        (Fault::LostContexts, true) => own.lose(Table::Contexts),
+        (Fault::LostContexts, true) => {
+            world.checker.lock().lost_copies(region);
+            own.lose(Table::Contexts);
+        }
         (Fault::LostViews, true) => {
             world.checker.lock().lost_views();
             world.home.lose(Table::Views);
@@ -121,7 +137,7 @@ pub(crate) fn kill(world: &World, process: Process) {
 fn pause(world: &World, window: Window) {
     let gates = world.gates.lock().expect("a plain store");
     let of_place = |process: &Process| match (window.place, process) {
-        (Place::Region(region), Process::Ingest(of, _)) => region == *of,
+        (Place::Region(region), Process::Ingest(of, _) | Process::Node(of, _)) => region == *of,
         (Place::Home, Process::Views(_) | Process::Catalogue(_)) => true,
         _ => false,
     };
@@ -129,6 +145,19 @@ fn pause(world: &World, window: Window) {
     if let Some((process, gate)) = found.get(fastrand::usize(..found.len().max(1))) {
         world.checker.say(|| format!("{process:?} is paused"));
         gate.pause(Instant::now() + (window.until - window.from).min(seconds(40)));
+    }
+}
+
+/// Whoever stands by takes the lease over at once.
+fn steal(world: &World, place: Place) {
+    let (store, table, job) = match place {
+        Place::Home => (&world.home, Table::Mapping, "lease#views"),
+        Place::Region(region) => (&world.regions[region], Table::Region, "lease#ingest"),
+    };
+    let leases = store.dump(table).into_iter().filter(|item| item.key.partition == job);
+    for lease in leases {
+        let note = lease.note.clone().unwrap_or_default().replace("\"released\":false", "\"released\":true");
+        store.tamper(table, &lease.key.clone(), Some(lease.with_note(note)));
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -18,18 +19,23 @@ use nearside::tasks::TaskGroup;
 use nearside::views::{self, ViewsCounters, ViewsService};
 
 use super::check::Shared;
+use super::deliveries::Deliveries;
 use super::faults::Fault;
 use super::gate::{Gate, Gated};
 use super::made;
+use super::node::Node;
 use super::place::{EPOCH, Place, StreamFeed, Watched, WorldTopic};
-use super::plan::{Plan, between, seconds};
+use super::plan::{Plan, SKEW, between, seconds};
+use super::readers::Stir;
 
-/// One of the two candidates of a role.
+/// One of the two of a role at a place; most are candidates for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Process {
     Catalogue(usize),
     Views(usize),
     Ingest(usize, usize),
+    /// Both serve.
+    Node(usize, usize),
 }
 
 /// What goes wrong at one place.
@@ -43,6 +49,7 @@ pub(crate) struct Troubles {
 
 /// A catalogue, and whether it lives.
 type LiveCatalogue = (Arc<Catalogue>, Arc<Gate>);
+type LiveNode = (Arc<Node>, Arc<Gate>);
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -54,6 +61,10 @@ pub(crate) struct World {
     pub(crate) splits: [Arc<Mutex<Option<u64>>>; 2],
     pub(crate) gates: Mutex<BTreeMap<Process, Arc<Gate>>>,
     pub(crate) catalogues: Mutex<BTreeMap<usize, LiveCatalogue>>,
+    /// By region and number.
+    pub(crate) nodes: Mutex<BTreeMap<(usize, usize), LiveNode>>,
+    /// Of each region's topic.
+    pub(crate) deliveries: Vec<Arc<Deliveries>>,
     pub(crate) requests: Mutex<TaskGroup<()>>,
     pub(crate) next_request: AtomicU64,
     pub(crate) is_calm: AtomicBool,
@@ -62,18 +73,21 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(plan: Plan, tells: bool) -> Arc<Self> {
+    /// What happens to views goes to `stir`.
+    pub(crate) fn new(plan: Plan, stir: UnboundedSender<Stir>, tells: bool) -> Arc<Self> {
         let clock = Clock::simulated(EPOCH);
         let store = || MemoryStore::new(clock.clone());
         let places = (0..plan.regions).map(Place::Region).chain([Place::Home]);
         Arc::new(Self {
-            checker: Shared::new(clock.clone(), plan.regions, tells),
+            checker: Shared::new(clock.clone(), &plan, stir, tells),
             home: store(),
             regions: (0..plan.regions).map(|_| store()).collect(),
             troubles: places.map(|place| (place, Troubles::default())).collect(),
             splits: Default::default(),
             gates: Mutex::default(),
             catalogues: Mutex::default(),
+            nodes: Mutex::default(),
+            deliveries: (0..plan.regions).map(|_| Arc::default()).collect(),
             requests: Mutex::default(),
             next_request: AtomicU64::new(1),
             is_calm: AtomicBool::new(false),
@@ -118,7 +132,8 @@ impl World {
     fn own_clock(&self) -> Clock {
         let clock = Clock::simulated(self.clock.wall());
         if self.has(Fault::Skewed) {
-            clock.step_wall(fastrand::i64(-10_000..=10_000));
+            let most = SKEW.as_millis() as i64;
+            clock.step_wall(fastrand::i64(-most..=most));
         }
         clock
     }
@@ -156,7 +171,13 @@ impl World {
             }
             Process::Ingest(region, _) => {
                 let place = Place::Region(region);
-                let topic = WorldTopic { region, own: self.regions[region].clone(), checker: self.checker.clone() };
+                let topic = WorldTopic {
+                    region,
+                    own: self.regions[region].clone(),
+                    checker: self.checker.clone(),
+                    clock: self.clock.clone(),
+                    deliveries: self.deliveries[region].clone(),
+                };
                 let parts = IngestParts {
                     region: format!("region-{region}"),
                     home,
@@ -167,6 +188,13 @@ impl World {
                     clock,
                 };
                 Ingester::sweeping(parts, self.plan.sweep_every).run(holder, stopping).await;
+            }
+            Process::Node(region, number) => {
+                let table = self.tables(Place::Region(region), &gate);
+                let node = Node::new(region, table, self.deliveries[region].queue(number), clock);
+                let node = Arc::new(node);
+                self.nodes.lock().expect("a plain store").insert((region, number), (node.clone(), gate.clone()));
+                let _ = stopping.run_until_cancelled(node.live(&gate)).await;
             }
         }
     }
@@ -194,6 +222,12 @@ impl World {
             }
             gate.kill();
             drop(life);
+            if let Process::Node(region, number) = process {
+                let node = self.nodes.lock().expect("a plain store").remove(&(region, number));
+                if let Some((node, _)) = node {
+                    node.end().await;
+                }
+            }
             self.checker.lock().count("processes ended");
             self.checker.say(|| format!("{process:?} ends, stopped {is_stopped}"));
             let down = if self.is_calm() { 500 } else { 8_000 };

@@ -14,12 +14,10 @@ use crate::config::services::ServedRegion;
 use crate::engine::limits::BUCKETS;
 use crate::engine::{EngineError, Stream, Table, Tables, bucket};
 use crate::region::exposition::IngestExposition;
-use crate::region::ingest::{IngestParts, Ingester, is_complete};
+use crate::region::ingest::{IngestParts, Ingester};
 use crate::region::node::{self, NodeSettings};
 use crate::region::origin::TableOrigin;
 
-/// How often a node looks whether its region has become complete, or is no longer.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked for views of which the region has nothing.
 const VIEWS_LOOK_EVERY: Duration = Duration::from_secs(300);
 
@@ -142,20 +140,11 @@ pub async fn start_node(
     app::start_with(config, Instead { origin: Some(Arc::new(origin)), ..instead }).await
 }
 
-/// The ingester may be another process, so the table is asked.
 fn watch_completeness(shell: &Arc<Shell>, own: Arc<dyn Tables>) -> Arc<AtomicBool> {
     let complete = Arc::new(AtomicBool::new(false));
     let (told, stopping) = (complete.clone(), shell.tasks.stopping());
     shell.tasks.spawn("completeness", async move {
-        loop {
-            // A table that does not answer has not become incomplete.
-            if let Ok(is) = is_complete(&*own).await {
-                told.store(is, Ordering::Release);
-            }
-            if stopping.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_none() {
-                return;
-            }
-        }
+        stopping.run_until_cancelled(node::watch_completeness(&*own, &told)).await;
     });
     complete
 }

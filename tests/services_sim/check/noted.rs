@@ -1,13 +1,15 @@
-//! What the views service notes of a view: it only grows, and what it names refers back to it.
+//! What the views service notes of a view only grows, and what it names refers back to it; who
+//! holds a lease; what happens to what views are joined with.
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::Deserialize;
 
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Item, ItemKey, Table, Tables, bucket};
 
-use super::{Checker, now};
+use super::{Checker, Name, now};
 
 #[derive(Deserialize)]
 struct Note {
@@ -50,6 +52,33 @@ impl Checker {
             if now(home.get(Table::Mapping, &ItemKey::new(partition, &sort))).is_none() {
                 self.violated("Reference", format!("view {sort} names {target}, which does not refer to it"));
             }
+        }
+    }
+
+    /// Two never hold a lease under the same token.
+    pub(super) fn lease(&mut self, item: &Item, before: Option<&Item>) {
+        let holder = |item: &Item| {
+            let note: serde_json::Value = serde_json::from_str(item.note.as_deref()?).ok()?;
+            Some(note["holder"].as_str()?.to_owned())
+        };
+        if before.is_some_and(|before| before.version < item.version) {
+            self.count("leases that moved");
+        }
+        if before.is_some_and(|before| before.version == item.version && holder(before) != holder(item)) {
+            self.violated("Lease", format!("two hold {} under token {}", item.key.partition, item.version));
+        }
+    }
+
+    /// Counts what happens to what views are joined with.
+    pub(super) fn joins(&mut self, (record_type, _): &Name, before: Option<&Bytes>, after: Option<&Bytes>) {
+        let target = |body: &Bytes| serde_json::from_slice::<serde_json::Value>(body).ok()?.get("shard").cloned();
+        match (record_type == "tenant", before, after) {
+            (true, Some(before), Some(after)) if target(before) != target(after) => {
+                self.count("join targets that moved")
+            }
+            (false, Some(_), None) => self.count("join targets that vanished"),
+            (false, None, Some(_)) => self.count("join targets that came, or came back"),
+            _ => {}
         }
     }
 }
