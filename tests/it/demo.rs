@@ -35,6 +35,7 @@ async fn told() -> Story {
         ports: Ports::Ephemeral,
         port: None,
         data: None,
+        story: true,
         exit_after_demo: true,
         pace: Duration::ZERO,
         terminal: false,

@@ -1,0 +1,114 @@
+//! `make kills`: real processes of every role, killed at random instants while records are written and
+//! sidecars read.
+//!
+//! ```text
+//! plan (seed) -> embedded | emulated -> SIGKILL, start      writers -> catalogue      readers -> sidecars
+//!                        |                                      |                          |
+//!                        +---------- figures, ledger <----------+--------------------------+
+//!                                        |
+//!                     settle (histories, views, verify) -> check -> report
+//! ```
+//!
+//! Exit code 1 says that a promise was broken, 2 that the run itself failed; README.md says more.
+
+mod asked;
+mod check;
+mod embedded;
+mod emulated;
+#[path = "../it/support/emulator.rs"]
+#[allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "it belongs to the tests in tests/it")]
+mod emulator;
+mod field;
+mod files;
+mod plan;
+mod process;
+mod readers;
+mod report;
+mod selfcheck;
+mod settle;
+mod writers;
+
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use field::{Order, Verdict};
+
+/// Why a run could not go on.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Parser)]
+struct Arguments {
+    /// What kills, writes and reads are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// SIGKILLs, half of them in each half.
+    #[arg(long, default_value_t = 200)]
+    kills: usize,
+    /// Writes on redb; on the emulator a tenth of them, because it is slow.
+    #[arg(long, default_value_t = 50_000)]
+    writes: u64,
+    /// One half alone.
+    #[arg(long)]
+    half: Option<Half>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Half {
+    Embedded,
+    Emulated,
+}
+
+/// Requests a second: what a debug build takes on two cores without falling behind.
+const EMBEDDED_RATE: f64 = 60.0;
+const EMULATED_RATE: f64 = 12.0;
+const EMULATED_PART: u64 = 10;
+
+#[expect(clippy::print_stderr, reason = "the driver speaks to whoever started it")]
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    selfcheck::proves_itself();
+    plan::proves_itself(arguments.seed);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime can be made");
+    let mut code = ExitCode::SUCCESS;
+    for half in [Half::Embedded, Half::Emulated] {
+        if arguments.half.is_some_and(|only| only != half) {
+            continue;
+        }
+        let outcome = runtime.block_on(async {
+            tokio::select! {
+                outcome = run(half, &arguments) => outcome,
+                _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+            }
+        });
+        match outcome {
+            Ok(Verdict { is_kept: true, .. }) => field::say(&format!("seed {}: {half:?} held", arguments.seed)),
+            Ok(Verdict { told, .. }) => {
+                eprintln!("seed {}: {half:?}: a promise was broken\n{told}", arguments.seed);
+                code = ExitCode::from(1);
+            }
+            Err(error) => {
+                eprintln!("seed {}: {half:?}: the run itself failed: {error}", arguments.seed);
+                return ExitCode::from(2);
+            }
+        }
+    }
+    code
+}
+
+async fn run(half: Half, arguments: &Arguments) -> Result<Verdict, Failure> {
+    let order = Order {
+        seed: arguments.seed,
+        kills: arguments.kills / 2,
+        writes: arguments.writes,
+        rate: EMBEDDED_RATE,
+    };
+    field::say(&format!("seed {}: {half:?}, {} kills, see target/tmp/kills-*.log", order.seed, order.kills));
+    match half {
+        Half::Embedded => Box::pin(embedded::run(order)).await,
+        Half::Emulated => {
+            let writes = (order.writes / EMULATED_PART).max(100);
+            Box::pin(emulated::run(Order { writes, rate: EMULATED_RATE, ..order })).await
+        }
+    }
+}
