@@ -200,6 +200,19 @@ async fn orders_from_a_second_terminal_reach_the_world_and_their_effect_the_call
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_story_the_world_starts_and_leaves_the_records_as_they_are() {
+    let mut dev = Dev::start(&["--any-ports", "--no-story"]);
+    dev.line("Everything stays up").await;
+    // The story's own tenant: the story changes it three times.
+    let history = format!("http://{}/v1/records/tenant/tenant-1/history", dev.address("catalogue ").await);
+    let listed: serde_json::Value = serde_json::from_str(&get(&history).await.1).unwrap();
+    assert_eq!(listed["versions"].as_array().unwrap().len(), 1, "{listed}");
+    let sidecar = dev.address("sidecar ").await;
+    assert_eq!(get(&format!("http://{sidecar}/v1/contexts/tenant-1/limits")).await.0, 200);
+    assert_eq!(dev.interrupt().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_written_to_a_directory_is_there_after_a_restart_under_its_version() {
     let directory = tempfile::tempdir().unwrap();
     let args = ["--any-ports", "--data", directory.path().to_str().unwrap()];

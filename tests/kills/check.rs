@@ -106,7 +106,8 @@ fn acknowledged(request: &Request, histories: &Histories, found: &mut Vec<Violat
             }
         }
     }
-    for again in request.again.iter().filter(|again| matches!(again, Outcome::Acknowledged(_) | Outcome::Refused(_))) {
+    for again in request.again.iter().filter(|again| matches!(again, Outcome::Acknowledged(_) | Outcome::Refused(_)))
+    {
         if *again != request.outcome {
             let told = format!("answered {:?}, and once more {again:?}", request.outcome);
             found.push(Violation { rule: Rule::Replay, record: request.parts[0].record.clone(), told });

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearside::lab::world::port::Port;
 use nearside::lab::world::TOPIC;
+use nearside::lab::world::port::Port;
 use nearside::model::time::Clock;
 use tempfile::TempDir;
 
@@ -58,7 +58,7 @@ pub(crate) async fn run(order: Order) -> Result<Verdict, Failure> {
     if code != Some(0) {
         return Err(format!("dev ended with {code:?}: {}", world.dev.last_words()).into());
     }
-    match settle::verify(HALF, &world.service_file()?).await {
+    match settle::verify(HALF, &world.service_file()?, "0s").await {
         Ok(said) => field.figures().verified = said,
         Err(error) => verdict = Verdict { is_kept: false, told: format!("{}\n{error}", verdict.told) },
     }
@@ -89,15 +89,13 @@ impl World {
     async fn carry_out(&mut self, field: &Field, kill: &Kill) -> Result<(), Failure> {
         if kill.victim >= SIDECARS_PART {
             field.kill(&mut self.dev);
-            // Whoever answers from now on is another process.
-            field.sidecars[0].moved(&field.sidecars[0].address());
             tokio::time::sleep(kill.down).await;
             return self.start(field, kill.while_starting).await;
         }
         field.kill(&mut self.sidecar);
-        field.sidecars[1].moved(&self.port.address().to_string());
         tokio::time::sleep(kill.down).await;
         if let Some(after) = kill.while_starting {
+            field.sidecars[1].begins_anew();
             self.sidecar.start()?;
             tokio::time::sleep(after).await;
             field.kill(&mut self.sidecar);
@@ -109,11 +107,13 @@ impl World {
     /// wanted.
     async fn start(&mut self, field: &Field, kill_after: Option<Duration>) -> Result<(), Failure> {
         if let Some(after) = kill_after {
+            field.sidecars[0].begins_anew();
             self.dev.start()?;
             tokio::time::sleep(after).await;
             field.kill(&mut self.dev);
         }
         for _ in 0..STARTS {
+            field.sidecars[0].begins_anew();
             self.dev.start()?;
             if until_said(&mut self.dev, "Subscribed").await? {
                 field.ready()("dev", Clock::System.now() - self.dev.started);
@@ -151,6 +151,7 @@ impl World {
     }
 
     async fn start_sidecar(&mut self, field: &Field) -> Result<(), Failure> {
+        field.sidecars[1].begins_anew();
         self.sidecar.start()?;
         if !until_said(&mut self.sidecar, "\"serving\"").await? {
             return Err(format!("the sidecar ended: {}", self.sidecar.last_words()).into());

@@ -67,7 +67,7 @@ pub(crate) async fn run(order: Order) -> Result<Verdict, Failure> {
     field.end_writing().await;
     let mut verdict = field.settle().await?;
     deployment.look_after(&field)?;
-    match settle::verify(HALF, &deployment.service_file).await {
+    match settle::verify(HALF, &deployment.service_file, "30s").await {
         Ok(said) => field.figures().verified = said,
         Err(error) => verdict = Verdict { is_kept: false, told: format!("{}\n{error}", verdict.told) },
     }
@@ -90,8 +90,12 @@ impl Member {
     }
 
     fn start(&mut self, field: &Field) -> Result<(), Failure> {
+        if let Some(sidecar) = &self.sidecar {
+            sidecar.begins_anew();
+        }
         self.process.start()?;
-        (self.start_at, self.kill_at) = (None, self.kill_after_start.take().map(|after| self.process.started + after));
+        (self.start_at, self.kill_at) =
+            (None, self.kill_after_start.take().map(|after| self.process.started + after));
         let (starts, url) = (self.starts.clone(), format!("http://{}/readyz", self.admin.address()));
         let this = starts.fetch_add(1, Ordering::Relaxed) + 1;
         let (role, since, ready) = (self.process.role, self.process.started, field.ready());
@@ -111,10 +115,6 @@ impl Member {
         field.kill(&mut self.process);
         self.kill_at = None;
         self.starts.fetch_add(1, Ordering::Relaxed);
-        // Whoever answers from now on is another process.
-        if let Some(sidecar) = &self.sidecar {
-            sidecar.moved(&sidecar.address());
-        }
     }
 }
 
@@ -192,7 +192,8 @@ impl Deployment {
         let nodes = self.members.iter().filter(|member| ["node", "region"].contains(&member.process.role));
         let nodes = nodes.filter_map(|member| member.listen.as_ref()).map(|port| port.address().to_string());
         let nodes: Vec<_> = nodes.zip(regions).zip(REGIONS).collect();
-        let nodes: Vec<_> = nodes.into_iter().map(|((at, region), name)| (name, at, region.topic().to_owned())).collect();
+        let nodes: Vec<_> =
+            nodes.into_iter().map(|((at, region), name)| (name, at, region.topic().to_owned())).collect();
         for sidecar in &field.sidecars {
             let (listen, admin) = (Port::hold(0)?, Port::hold(0)?);
             let places = (listen.address().to_string(), admin.address().to_string());

@@ -25,8 +25,11 @@ pub(crate) struct Order {
     pub(crate) seed: u64,
     pub(crate) kills: usize,
     pub(crate) writes: u64,
+    pub(crate) tenants: u64,
     /// Requests a second.
     pub(crate) rate: f64,
+    /// Between two reads of a reader.
+    pub(crate) pause: Duration,
 }
 
 pub(crate) struct Field {
@@ -46,7 +49,7 @@ impl Field {
         Ok(Self {
             half,
             order,
-            ledger: Ledger::new()?,
+            ledger: Ledger::new(order.tenants)?,
             sidecars,
             figures: Arc::default(),
             began: Clock::System.now(),
@@ -82,7 +85,10 @@ impl Field {
         for (sidecar, number) in self.sidecars.iter().zip(0u64..) {
             for reader in 0..READERS {
                 let seed = self.order.seed.wrapping_mul(1_000) + 100 + number * READERS + reader;
-                self.tasks.spawn("reader", sidecar.clone().read(seed, self.reading.clone()));
+                self.tasks.spawn(
+                    "reader",
+                    sidecar.clone().read(seed, self.order.tenants, self.order.pause, self.reading.clone()),
+                );
             }
         }
         let (ledger, sidecars, figures) = (self.ledger.clone(), self.sidecars.clone(), self.figures.clone());
@@ -137,16 +143,18 @@ impl Field {
 
     /// Everything is up again: whether all agrees, before the processes end.
     pub(crate) async fn settle(&self) -> Result<Verdict, Failure> {
+        let last_write = Clock::System.now();
         let (histories, mut violations) = settle::histories(&self.ledger).await?;
         let requests = self.ledger.requests();
         violations.extend(judge(&requests, &histories));
-        let agreed = settle::until_all_agree(&self.sidecars, &histories).await;
+        let agreed = settle::until_all_agree(&self.sidecars, self.order.tenants, &histories).await;
+        let took = Clock::System.now() - last_write;
         self.reading.cancel();
         self.tasks.drain(STOP).await;
         violations.extend(self.sidecars.iter().flat_map(|sidecar| sidecar.violations()));
         let mut told = String::new();
         match agreed {
-            Ok(took) => self.figures().agreed = Some(took),
+            Ok(()) => self.figures().agreed = Some(took),
             Err(error) => told = error.to_string(),
         }
         let is_kept = violations.is_empty() && told.is_empty();

@@ -41,7 +41,7 @@ pub(crate) fn text(path: &Path) -> Result<&str, Failure> {
     path.to_str().ok_or_else(|| "a path that is no UTF-8".into())
 }
 
-/// Writes `NAME.toml` and the views' file beside it: where the catalogue listens with its pages, and
+/// Writes `NAME.toml` and the definitions beside it: where the catalogue listens with its pages, and
 /// where the views' pages are.
 pub(crate) fn service(
     directory: &Path,
@@ -51,7 +51,7 @@ pub(crate) fn service(
     views: Option<&str>,
     regions: &[Region],
 ) -> Result<PathBuf, Failure> {
-    let (file, definitions) = (directory.join(format!("{name}.toml")), directory.join("views.toml"));
+    let (file, definitions) = (directory.join(format!("{name}.toml")), directory.join("definitions.toml"));
     std::fs::write(&definitions, DEFINITIONS)?;
     let (listen, admin) = catalogue.unwrap_or((ANYWHERE, ANYWHERE));
     let mut written = format!(

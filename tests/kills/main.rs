@@ -29,6 +29,7 @@ mod settle;
 mod writers;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use field::{Order, Verdict};
@@ -58,10 +59,13 @@ enum Half {
     Emulated,
 }
 
-/// Requests a second: what a debug build takes on two cores without falling behind.
-const EMBEDDED_RATE: f64 = 60.0;
-const EMULATED_RATE: f64 = 12.0;
+/// What a debug build takes on two cores without falling behind.
+const EMBEDDED: Order =
+    Order { seed: 0, kills: 0, writes: 0, tenants: 200, rate: 60.0, pause: Duration::from_millis(20) };
+const EMULATED: Order = Order { tenants: 60, rate: 8.0, pause: Duration::from_millis(100), ..EMBEDDED };
+/// Of the writes on redb, what the emulator gets.
 const EMULATED_PART: u64 = 10;
+const EMULATED_LEAST: u64 = 100;
 
 #[expect(clippy::print_stderr, reason = "the driver speaks to whoever started it")]
 fn main() -> ExitCode {
@@ -97,18 +101,13 @@ fn main() -> ExitCode {
 }
 
 async fn run(half: Half, arguments: &Arguments) -> Result<Verdict, Failure> {
-    let order = Order {
-        seed: arguments.seed,
-        kills: arguments.kills / 2,
-        writes: arguments.writes,
-        rate: EMBEDDED_RATE,
-    };
-    field::say(&format!("seed {}: {half:?}, {} kills, see target/tmp/kills-*.log", order.seed, order.kills));
+    let (seed, kills) = (arguments.seed, arguments.kills / 2);
+    field::say(&format!("seed {seed}: {half:?}, {kills} kills; what the processes say: target/tmp/kills-*.log"));
     match half {
-        Half::Embedded => Box::pin(embedded::run(order)).await,
+        Half::Embedded => Box::pin(embedded::run(Order { seed, kills, writes: arguments.writes, ..EMBEDDED })).await,
         Half::Emulated => {
-            let writes = (order.writes / EMULATED_PART).max(100);
-            Box::pin(emulated::run(Order { writes, rate: EMULATED_RATE, ..order })).await
+            let writes = (arguments.writes / EMULATED_PART).max(EMULATED_LEAST);
+            Box::pin(emulated::run(Order { seed, kills, writes, ..EMULATED })).await
         }
     }
 }

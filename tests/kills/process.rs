@@ -1,5 +1,6 @@
 //! One process of the program: its start, its SIGKILL, what it says. None outlives its handle.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ impl Process {
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
         self.from = log.metadata()?.len();
         self.started = Clock::System.now();
-        let child = Command::new(env!("CARGO_BIN_EXE_nearside"))
+        let child = Command::new(program())
             .args(&self.arguments)
             .env_clear()
             .env("AWS_ACCESS_KEY_ID", "test")
@@ -108,6 +109,11 @@ impl Process {
         let lines: Vec<_> = said.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
+}
+
+/// `NEARSIDE`, or what cargo built for the tests.
+fn program() -> OsString {
+    std::env::var_os("NEARSIDE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nearside").into())
 }
 
 impl Drop for Process {

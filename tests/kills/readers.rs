@@ -11,11 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::asked::Record;
 use super::check::{Rule, SAID_OLD, Violation, goes_backwards};
-use super::writers::{TENANTS, client};
+use super::writers::client;
 
 const ANSWER: Duration = Duration::from_secs(15);
-/// Between two reads of one reader.
-const PACE: Duration = Duration::from_millis(20);
 /// While nobody answers.
 const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) const READERS: u64 = 2;
@@ -75,12 +73,16 @@ impl Sidecar {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another process answers, here.
+    /// It answers here.
     pub(crate) fn moved(&self, address: &str) {
+        address.clone_into(&mut self.state().address);
+    }
+
+    /// Whoever answers from now on is another process. To be said before that is started.
+    pub(crate) fn begins_anew(&self) {
         let mut state = self.state();
         state.life += 1;
         state.shown.clear();
-        address.clone_into(&mut state.address);
     }
 
     pub(crate) fn address(&self) -> String {
@@ -102,14 +104,14 @@ impl Sidecar {
         Ok(Shown { status, version: version.parse().ok(), label, body: answer.text().await? })
     }
 
-    /// Reads until it is told to stop.
-    pub(crate) async fn read(self: Arc<Self>, seed: u64, stop: CancellationToken) {
+    /// Reads these tenants' views, after each a pause, until it is told to stop.
+    pub(crate) async fn read(self: Arc<Self>, seed: u64, tenants: u64, pause: Duration, stop: CancellationToken) {
         let mut rng = Rng::with_seed(seed);
         while !stop.is_cancelled() {
             // A few tenants are asked for all the time, most now and then.
-            let number = ((TENANTS as f64).powf(rng.f64()) as u64).saturating_sub(1);
+            let number = ((tenants as f64).powf(rng.f64()) as u64).saturating_sub(1);
             let view = VIEWS[usize::from(rng.u8(..4) == 0)];
-            let pause = if self.read_one(view, number).await { PACE } else { AGAIN };
+            let pause = if self.read_one(view, number).await { pause } else { AGAIN };
             tokio::time::sleep(pause).await;
         }
     }

@@ -128,12 +128,9 @@ fn two_answers_to_one_key_are_found() {
     let one = put(1, &record);
     let mut asked = [request(0, vec![one.clone()], given(10))];
     let history = [(&record, vec![line(10, &one)])];
-    for (again, found) in [
-        (given(10), vec![]),
-        (unknown(), vec![]),
-        (given(11), vec![Rule::Replay]),
-        (refused(), vec![Rule::Replay]),
-    ] {
+    for (again, found) in
+        [(given(10), vec![]), (unknown(), vec![]), (given(11), vec![Rule::Replay]), (refused(), vec![Rule::Replay])]
+    {
         asked[0].again = vec![again];
         assert_eq!(rules(&asked, &history), found);
     }

@@ -14,8 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::asked::{Condition, Outcome, Part, Record, Request, Tick, body};
 
-/// Tenants, and the shards on which they lie.
-pub(crate) const TENANTS: u64 = 200;
+/// On which the tenants lie.
 pub(crate) const SHARDS: u64 = 5;
 /// Tasks that write.
 pub(crate) const WRITERS: u64 = 6;
@@ -29,6 +28,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// What was asked for, and the numbers of this half.
 pub(crate) struct Ledger {
     client: reqwest::Client,
+    pub(crate) tenants: u64,
     /// Where the catalogue answers; it may move when it is started again.
     catalogue: Mutex<String>,
     ticks: AtomicU64,
@@ -66,9 +66,10 @@ pub(crate) fn client(wait: Duration) -> Result<reqwest::Client, reqwest::Error> 
 }
 
 impl Ledger {
-    pub(crate) fn new() -> Result<Arc<Self>, reqwest::Error> {
+    pub(crate) fn new(tenants: u64) -> Result<Arc<Self>, reqwest::Error> {
         Ok(Arc::new(Self {
             client: client(ANSWER)?,
+            tenants,
             catalogue: Mutex::default(),
             ticks: AtomicU64::new(1),
             numbers: AtomicU64::new(1),
@@ -125,7 +126,7 @@ impl Ledger {
 
     fn draw(&self, rng: &mut Rng) -> Draft {
         let key = rng.bool().then(|| format!("{:032x}", rng.u128(..)));
-        let tenant = Record::tenant(rng.u64(..TENANTS));
+        let tenant = Record::tenant(rng.u64(..self.tenants));
         let one = |part| vec![part];
         let parts = match rng.u8(..100) {
             0 => one(self.put(Record::shard(rng.u64(..SHARDS)), Condition::None, rng)),
@@ -137,8 +138,8 @@ impl Ledger {
             }
             30..36 => one(self.put(tenant, Condition::Absent, rng)),
             36..44 => {
-                let (first, count) = (rng.u64(..TENANTS), rng.u64(2..6));
-                let records = (0..count).map(|at| Record::tenant((first + at * 7) % TENANTS));
+                let (first, count) = (rng.u64(..self.tenants), rng.u64(2..6));
+                let records = (0..count).map(|at| Record::tenant((first + at * 7) % self.tenants));
                 let part = |record| match rng.u8(..10) {
                     0 => self.delete(record),
                     _ => self.put(record, Condition::None, rng),
