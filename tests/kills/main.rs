@@ -102,7 +102,8 @@ fn main() -> ExitCode {
 
 async fn run(half: Half, arguments: &Arguments) -> Result<Verdict, Failure> {
     let (seed, kills) = (arguments.seed, arguments.kills / 2);
-    field::say(&format!("seed {seed}: {half:?}, {kills} kills; what the processes say: target/tmp/kills-*.log"));
+    let logs = process::log_under(seed)?;
+    field::say(&format!("seed {seed}: {half:?}, {kills} kills; what the processes say: {}", logs.display()));
     match half {
         Half::Embedded => Box::pin(embedded::run(Order { seed, kills, writes: arguments.writes, ..EMBEDDED })).await,
         Half::Emulated => {

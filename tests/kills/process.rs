@@ -5,12 +5,23 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use nearside::model::time::{Clock, Moment};
 use rustix::process::{Pid, Signal, kill_process};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Where what they say goes: a folder for each seed, so that two runs do not meet.
+static LOGS: OnceLock<PathBuf> = OnceLock::new();
+
+/// Makes that folder; returns it.
+pub(crate) fn log_under(seed: u64) -> io::Result<&'static Path> {
+    let logs = LOGS.get_or_init(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kills-{seed}")));
+    std::fs::create_dir_all(logs)?;
+    Ok(logs)
+}
 
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -28,7 +39,7 @@ pub(crate) struct Process {
 impl Process {
     /// Not started yet; what it says goes to a file of this name, each start after the other.
     pub(crate) fn new(half: &str, name: &str, role: &'static str, arguments: Vec<String>) -> Self {
-        let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kills-{half}-{name}.log"));
+        let log = LOGS.get().map_or_else(PathBuf::new, |logs| logs.join(format!("{half}-{name}.log")));
         // What an earlier run said is of no use; there may be none.
         let _ = std::fs::remove_file(&log);
         let started = Clock::System.now();

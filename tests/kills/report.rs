@@ -11,7 +11,8 @@ use super::check::Violation;
 use super::readers::Sidecar;
 use super::writers::Ledger;
 
-/// Stories and lines of each.
+/// Violations that are named, those of them that are told as stories, and lines of each.
+const NAMED: usize = 30;
 const STORIES: usize = 5;
 const LINES: usize = 40;
 
@@ -108,7 +109,7 @@ pub(crate) fn stories(
     }
     let _ = writeln!(text, "{} violations", violations.len());
     let mut told: Vec<&Record> = Vec::new();
-    for violation in violations {
+    for violation in violations.iter().take(NAMED) {
         let _ = writeln!(text, "{:?} {}: {}", violation.rule, violation.record, violation.told);
         if told.len() < STORIES && !told.contains(&&violation.record) {
             told.push(&violation.record);
