@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run aws test bench micro instructions sim services-sim designs chaos fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
+.PHONY: run aws test bench micro instructions sim services-sim designs chaos kills fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
 
 # Everything in one process: catalogue, views, three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -25,6 +25,8 @@ test:
 	cargo test --locked --test it -- faults:: propagation:: --nocapture --test-threads 1
 	$(MAKE) --no-print-directory sim
 	$(MAKE) --no-print-directory services-sim
+	@# A few of the real kills, so that they keep working.
+	cargo test --locked --test kills -- --kills 12 --writes 400
 
 # The freshness protocol under every fault, in simulated time (tests/sim), then each rule switched off. `make sim
 # SEEDS=1000000` goes on where it stopped; `make sim SEED=7` tells the story of one.
@@ -75,7 +77,7 @@ designs:
 lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
-	cargo clippy --locked --features switches --lib --test sim --test services_sim --test chaos -- -D warnings
+	cargo clippy --locked --features switches --lib --test sim --test services_sim --test chaos --test kills -- -D warnings
 	$(MAKE) --no-print-directory deny
 
 fmt:
@@ -116,6 +118,14 @@ MINUTES ?= 5
 chaos:
 	tests/emulator/setup.sh
 	cargo test --locked --test chaos -- --seed $(SEED) --minutes $(MINUTES) --pause-90s
+
+# Real processes of every role, killed KILLS times at random instants while WRITES records are written and sidecars read:
+# half of it on redb (`dev --data`), half on the emulator, with a tenth of the writes (tests/kills/README.md).
+KILLS ?= 200
+WRITES ?= 50000
+kills:
+	tests/emulator/setup.sh
+	cargo test --locked --test kills -- --seed $(SEED) --kills $(KILLS) --writes $(WRITES)
 
 # Coverage-guided fuzzing (fuzz/README.md). `fuzz-check`: each target 100,000 times, the same way each time, and a planted
 # panic that must be found. `fuzz`: each target for MINUTES (10), going on from what earlier runs found.

@@ -131,6 +131,7 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
         ports: if args.any_ports { Ports::Ephemeral } else { Ports::Fixed },
         port: args.port,
         data: args.data,
+        story: !args.no_story,
         exit_after_demo: args.exit_after_demo,
         pace: Duration::from_millis(900),
         terminal: std::io::stdout().is_terminal(),

@@ -168,6 +168,9 @@ pub struct DevArgs {
     /// Keep the records in this directory: they outlive a restart [default: in memory]
     #[arg(long, value_name = "DIRECTORY")]
     pub data: Option<PathBuf>,
+    /// Tell no story: start everything, and leave the records as they are
+    #[arg(long, conflicts_with = "exit_after_demo")]
+    pub no_story: bool,
     /// Stop when the story has been told
     #[arg(long)]
     pub exit_after_demo: bool,

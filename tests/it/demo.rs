@@ -35,6 +35,7 @@ async fn told() -> Story {
         ports: Ports::Ephemeral,
         port: None,
         data: None,
+        story: true,
         exit_after_demo: true,
         pace: Duration::ZERO,
         terminal: false,
@@ -196,6 +197,19 @@ async fn orders_from_a_second_terminal_reach_the_world_and_their_effect_the_call
     assert_eq!(dev.interrupt().await, Some(0));
     let (code, said) = order(&["state"], &control);
     assert!(code == Some(1) && said.contains("start one with `nearside dev`"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_story_the_world_starts_and_leaves_the_records_as_they_are() {
+    let mut dev = Dev::start(&["--any-ports", "--no-story"]);
+    dev.line("Everything stays up").await;
+    // The story's own tenant: the story changes it three times.
+    let history = format!("http://{}/v1/records/tenant/tenant-1/history", dev.address("catalogue ").await);
+    let listed: serde_json::Value = serde_json::from_str(&get(&history).await.1).unwrap();
+    assert_eq!(listed["versions"].as_array().unwrap().len(), 1, "{listed}");
+    let sidecar = dev.address("sidecar ").await;
+    assert_eq!(get(&format!("http://{sidecar}/v1/contexts/tenant-1/limits")).await.0, 200);
+    assert_eq!(dev.interrupt().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,10 +14,12 @@ use crate::config::services::ServedRegion;
 use crate::engine::limits::BUCKETS;
 use crate::engine::{EngineError, Stream, Table, Tables, bucket};
 use crate::region::exposition::IngestExposition;
-use crate::region::ingest::{IngestParts, Ingester};
+use crate::region::ingest::{IngestParts, Ingester, is_complete};
 use crate::region::node::{self, NodeSettings};
 use crate::region::origin::TableOrigin;
 
+/// How often it is looked whether the region is complete, before it is looked for its views.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked for views of which the region has nothing.
 const VIEWS_LOOK_EVERY: Duration = Duration::from_secs(300);
 

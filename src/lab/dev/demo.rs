@@ -34,6 +34,8 @@ pub struct DevOptions {
     pub port: Option<u16>,
     /// Where records lie, if they are to outlive this; otherwise in memory.
     pub data: Option<PathBuf>,
+    /// Whether the story is told; without it everything starts and stays up.
+    pub story: bool,
     /// Ends after the story (for tests).
     pub exit_after_demo: bool,
     /// The pause after each step, so that a person can read it.
@@ -74,7 +76,7 @@ pub enum DevError {
 /// Runs everything until `stop` resolves, or until the end of the story if the options say so.
 ///
 /// `start` starts a sidecar from configuration text. Returns what was measured, or `None` if `stop`
-/// came first.
+/// came first or no story was wanted.
 pub async fn run<S>(
     options: DevOptions,
     out: &mut dyn Write,
@@ -99,13 +101,17 @@ where
     let mut screen = Screen::new(out, options.terminal);
     let outcome = {
         let stay_up = async {
-            let story = tell(&mut world, &sidecar, &options, &mut screen).await?;
+            begin(&mut world, &sidecar, &mut screen).await?;
+            let story = match options.story {
+                true => Some(tell(&world, &sidecar, &options, &mut screen).await?),
+                false => None,
+            };
             if !options.exit_after_demo {
                 screen.line("")?;
                 screen.line("Everything stays up until Ctrl-C.")?;
                 std::future::pending::<()>().await;
             }
-            Ok(Some(story))
+            Ok(story)
         };
         tokio::select! {
             outcome = stay_up => outcome,
@@ -118,22 +124,26 @@ where
     outcome
 }
 
+/// Shows the opening, and waits until everything works.
+async fn begin(world: &mut DevWorld, sidecar: &DemoSidecar, screen: &mut Screen<'_>) -> Result<(), DevError> {
+    screen.opening(world, &format!("http://{}", sidecar.tcp), &format!("http://{}", sidecar.admin))?;
+    let began = world.clock.now();
+    story::subscribed(world).await?;
+    world.ingest().await?;
+    story::filled(world).await?;
+    let fresh = ready(sidecar.admin, Duration::from_secs(3)).await;
+    let took = (world.clock.now() - began).as_millis();
+    screen.line(&format!("Subscribed in {} regions after {took} ms; /readyz says {fresh}", world.regions.len()))?;
+    Ok(())
+}
+
 async fn tell(
-    world: &mut DevWorld,
+    world: &DevWorld,
     sidecar: &DemoSidecar,
     options: &DevOptions,
     screen: &mut Screen<'_>,
 ) -> Result<Story, DevError> {
     let (tcp, admin) = (format!("http://{}", sidecar.tcp), format!("http://{}", sidecar.admin));
-    screen.opening(world, &tcp, &admin)?;
-    let began = world.clock.now();
-    story::subscribed(world).await?;
-    world.ingest().await?;
-    story::filled(world).await?;
-    let world = &*world;
-    let fresh = ready(sidecar.admin, Duration::from_secs(3)).await;
-    let took = (world.clock.now() - began).as_millis();
-    screen.line(&format!("Subscribed in {} regions after {took} ms; /readyz says {fresh}", world.regions.len()))?;
     let mut broken = None;
     let story = story::run_story(world, sidecar.tcp, async |told| {
         let is_result = !matches!(told, story::Told::Begin(_) | story::Told::Progress(..));

@@ -155,6 +155,7 @@ const QUICK: DevOptions = DevOptions {
     ports: Ports::Ephemeral,
     port: None,
     data: None,
+    story: true,
     exit_after_demo: true,
     pace: Duration::ZERO,
     terminal: false,
