@@ -14,7 +14,7 @@ const FAILS_FOR: Duration = Duration::from_secs(1);
 /// Reads all the time while the tables of `failing` are down for a second, one after the other.
 async fn replay(lesson: &str, failing: &[usize], rounds: usize, rest: Duration) {
     let stage = Lesson::begin(&["eu-west-1", "us-east-1", "ap-southeast-2"], load::keys()).await;
-    let (nodes, sidecar) = (stage.nodes(None).await, stage.sidecar("").await);
+    let (nodes, sidecar) = (stage.nodes(|_| ()).await, stage.sidecar("").await);
     let apps: Vec<&App> = nodes.iter().map(|node| &node.app).chain([&sidecar]).collect();
     stage.settle(&apps).await;
     let load = Load::begin(&stage, stage.readers(sidecar.tcp.unwrap()));

@@ -18,7 +18,7 @@ async fn a_hot_change_that_ten_thousand_sidecars_hear_of_is_a_read_or_two_of_the
     let stage = Lesson::begin(&["eu-west-1"], ["hot".to_owned()].into_iter()).await;
     let mut nodes = Vec::new();
     for _ in 0..NODES {
-        nodes.push(stage.node(0, None).await);
+        nodes.push(stage.node(0, |_| ()).await);
     }
     let apps: Vec<&App> = nodes.iter().map(|node| &node.app).collect();
     stage.settle(&apps).await;

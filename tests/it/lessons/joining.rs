@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::super::stage::until;
 use super::readers::Readers;
@@ -15,6 +16,8 @@ const SHARED: usize = 100;
 const OWN: usize = 4_000;
 const SIDECARS: usize = 48;
 const CALLERS: usize = 8;
+/// The old one still answers for so long, and tells everybody to go elsewhere.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// Asks for everything again and again, and once from beginning to end when the new node is there.
 async fn ask_for_all(readers: Arc<Readers>, joined: Arc<AtomicBool>) {
@@ -37,14 +40,14 @@ async fn a_new_node_under_full_load_fails_no_request_and_reads_each_key_once() {
     let own = |key: usize| format!("own-{key}");
     let keys = (0..SHARED).map(|key| format!("shared-{key}")).chain((0..OWN).map(own));
     let stage = Lesson::begin(&["eu-west-1"], keys).await;
-    let (old, sidecar) = (stage.nodes(None).await.remove(0), stage.sidecar("").await);
+    let old = stage.nodes(|config| config.drain.linger = LINGER).await.remove(0);
+    let sidecar = stage.sidecar("").await;
     stage.settle(&[&old.app, &sidecar]).await;
     *stage.regions[0].latency.lock().unwrap() = 5..=15;
     let (joined, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let simulated = stage.readers(stage.regions[0].door.address);
-    let sidecars: Vec<_> = (0..SIDECARS)
-        .map(|_| stage.tasks.spawn("sidecar", ask_for_all(simulated.clone(), joined.clone())))
-        .collect();
+    let sidecars: Vec<_> =
+        (0..SIDECARS).map(|_| stage.tasks.spawn("sidecar", ask_for_all(simulated.clone(), joined.clone()))).collect();
     let (callers, next) = (stage.readers(sidecar.tcp.unwrap()), Arc::new(AtomicUsize::new(0)));
     let calling: Vec<_> = (0..CALLERS)
         .map(|_| {
@@ -58,14 +61,15 @@ async fn a_new_node_under_full_load_fails_no_request_and_reads_each_key_once() {
         .collect();
     let answered = || simulated.answered.load(Ordering::Relaxed);
     until("the load", || answered() > 2 * SHARED as u64).await;
-    let new = stage.node(0, None).await;
+    let new = stage.node(0, |_| ()).await;
     stage.regions[0].door.lead_to(new.address());
     let before = old.reads();
     joined.store(true, Ordering::Release);
-    old.app.stop().await;
-    for sidecar in sidecars {
-        sidecar.await.unwrap();
-    }
+    tokio::join!(old.app.stop(), async {
+        for sidecar in sidecars {
+            sidecar.await.unwrap();
+        }
+    });
     over.store(true, Ordering::Release);
     for caller in calling {
         caller.await.unwrap();

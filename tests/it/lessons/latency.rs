@@ -1,6 +1,8 @@
-//! Tables that take anything from 1 to 200 ms, and sometimes hang.
+//! Tables that take anything from 1 to 200 ms, that turn from quick to slow and back at a moment's
+//! notice, and sometimes hang.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,33 +11,46 @@ use nearside::app::App;
 use nearside::engine::faulty::FaultRates;
 
 use super::stage::{HEALTHY, Lesson};
+use super::table::Latency;
 
 const KEYS: usize = 1_200;
 const READERS: usize = 32;
+/// Milliseconds that a read takes, in turns; each region is at another.
+const WEATHERS: [RangeInclusive<u64>; 3] = [1..=5, 150..=200, 1..=200];
+/// Keys until they turn.
+const TURNS_EACH: usize = 100;
 /// One read in fifty does not come back.
 const HANGS: FaultRates = FaultRates { is_slow: 0.02, slowness: Duration::from_secs(600), ..HEALTHY };
+
+fn turn(latencies: &[Latency], turns: usize) {
+    for (region, latency) in latencies.iter().enumerate() {
+        *latency.lock().unwrap() = WEATHERS[(turns + region) % WEATHERS.len()].clone();
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_of_any_latency_that_hang_at_times_fail_no_request_for_one_read_more_in_twenty() {
     let keys = (0..KEYS).map(|key| format!("key-{key}"));
     let stage = Lesson::begin(&["eu-west-1", "us-east-1", "ap-southeast-2"], keys).await;
-    let (nodes, sidecar) = (stage.nodes(None).await, stage.sidecar("").await);
+    let (nodes, sidecar) = (stage.nodes(|_| ()).await, stage.sidecar("").await);
     let apps: Vec<&App> = nodes.iter().map(|node| &node.app).chain([&sidecar]).collect();
     stage.settle(&apps).await;
-    for region in &stage.regions {
-        *region.latency.lock().unwrap() = 1..=200;
-        region.read_faults.set(HANGS);
-    }
+    stage.regions.iter().for_each(|region| region.read_faults.set(HANGS));
+    let latencies: Vec<Latency> = stage.regions.iter().map(|region| region.latency.clone()).collect();
     let (readers, next) = (stage.readers(sidecar.tcp.unwrap()), Arc::new(AtomicUsize::new(0)));
     let reading: Vec<_> = (0..READERS)
         .map(|_| {
             let (readers, next, clock) = (readers.clone(), next.clone(), stage.clock.clone());
+            let latencies = latencies.clone();
             stage.tasks.spawn("reader", async move {
                 let mut took = Vec::new();
                 loop {
                     let key = next.fetch_add(1, Ordering::Relaxed);
                     if key >= KEYS {
                         return took;
+                    }
+                    if key.is_multiple_of(TURNS_EACH) {
+                        turn(&latencies, key / TURNS_EACH);
                     }
                     let asked = clock.now();
                     readers.read(&format!("key-{key}"), &[]).await;

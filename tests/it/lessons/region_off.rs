@@ -13,7 +13,7 @@ use super::readers::Readers;
 use super::stage::Lesson;
 
 /// Some requests in each part of the lesson.
-const REQUESTS: u64 = 150;
+const REQUESTS: u64 = 80;
 const LEASE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -34,7 +34,7 @@ async fn until_answered(load: &Load, requests: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_region_that_goes_off_and_comes_back_fails_no_request_and_takes_nothing_back() {
     let mut stage = Lesson::begin(&["eu-west-1", "us-east-1", "ap-southeast-2"], load::keys()).await;
-    let (mut nodes, sidecar) = (stage.nodes(None).await, stage.sidecar("").await);
+    let (mut nodes, sidecar) = (stage.nodes(|_| ()).await, stage.sidecar("").await);
     let apps: Vec<&App> = nodes.iter().map(|node| &node.app).chain([&sidecar]).collect();
     stage.settle(&apps).await;
     let load = Load::begin(&stage, stage.readers(sidecar.tcp.unwrap()));
@@ -45,7 +45,7 @@ async fn a_whole_region_that_goes_off_and_comes_back_fails_no_request_and_takes_
     nodes.remove(0).app.stop().await;
     until_answered(&load, before + REQUESTS).await;
     let (off, missed) = (load.answered(), stage.written.newest(&load::hot(0)));
-    let back = stage.node(0, None).await;
+    let back = stage.node(0, |_| ()).await;
     stage.regions[0].door.lead_to(back.address());
     stage.ingesting[0] = stage.ingest(0);
     until_answered(&load, off + REQUESTS).await;

@@ -15,8 +15,8 @@ use nearside::app::services::Engine;
 use nearside::app::services::region::start_node;
 use nearside::app::{self, App, Instead};
 use nearside::aws::clients::Sdk;
-use nearside::config::Drain;
 use nearside::config::services::{EngineConfig, ServedRegion};
+use nearside::config::{Config, Drain};
 use nearside::engine::faulty::{FaultRates, Faults, Faulty};
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Condition, Item, ItemKey, ItemWrite, Stream, Table, Tables, Topic, bucket};
@@ -40,8 +40,7 @@ use super::table::{Latency, WatchedTable};
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 const VIEW: &str = "limits";
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(250);
-/// Answers of a node that stops still end, and tell their callers to go elsewhere.
-const DRAIN: Drain = Drain { linger: Duration::from_millis(300), deadline: Duration::from_secs(20) };
+const DRAIN: Drain = Drain { linger: Duration::ZERO, deadline: Duration::from_secs(20) };
 /// As much as a leap may be: shorter than what looks like a pause of the process.
 const LEAP: Duration = Duration::from_secs(5);
 /// For so long everybody has listened when a lesson begins: over `freshness.worst_lag`, after which
@@ -191,8 +190,8 @@ impl Lesson {
         Writer { home: self.home.clone(), written: self.written.clone(), clock: self.clock.clone() }
     }
 
-    /// A node of a region; nothing leads to it yet. `cache.ttl` is as a file would say it.
-    pub(super) async fn node(&self, region: usize, ttl: Option<Duration>) -> Node {
+    /// A node of a region, with changed settings; nothing leads to it yet.
+    pub(super) async fn node(&self, region: usize, change: impl Fn(&mut Config)) -> Node {
         let region = &self.regions[region];
         let settings = NodeSettings {
             region: region.name.to_owned(),
@@ -207,9 +206,7 @@ impl Lesson {
         config.announcements.endpoint_url = Url::parse(&self.world.aws.base).ok();
         config.announcements.insecure_sns_signer = Url::parse(&self.world.aws.base).ok();
         config.freshness.audit_period = Duration::ZERO;
-        if let Some(ttl) = ttl {
-            config.service.routes.iter_mut().for_each(|route| route.ttl = ttl);
-        }
+        change(&mut config);
         let table = Faulty::new(region.table.clone(), region.faults.clone());
         let table = Faulty::new(table, region.read_faults.clone());
         let table = WatchedTable::new(table, region.latency.clone());
@@ -219,10 +216,10 @@ impl Lesson {
     }
 
     /// A node to which the region's door leads, for each region.
-    pub(super) async fn nodes(&self, ttl: Option<Duration>) -> Vec<Node> {
+    pub(super) async fn nodes(&self, change: impl Fn(&mut Config)) -> Vec<Node> {
         let mut nodes = Vec::new();
         for region in 0..self.regions.len() {
-            let node = self.node(region, ttl).await;
+            let node = self.node(region, &change).await;
             self.regions[region].door.lead_to(node.address());
             nodes.push(node);
         }
