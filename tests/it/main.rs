@@ -40,6 +40,8 @@ mod forged;
 #[cfg(test)]
 mod lagging;
 #[cfg(test)]
+mod lessons;
+#[cfg(test)]
 mod mistakes;
 #[cfg(test)]
 mod nodes;
