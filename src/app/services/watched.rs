@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
 use futures_util::stream::{BoxStream, StreamExt};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use crate::app::limits::{LACKING_HOLD, LACKING_LINES};
@@ -51,6 +52,10 @@ impl WatchedEngine {
 
     pub async fn topic(&self, region: &ServedRegion) -> Arc<dyn Topic> {
         Arc::new(self.watched(&region.name, self.engine.topic(region).await))
+    }
+
+    pub async fn keep_house(self, stopping: CancellationToken) {
+        self.engine.keep_house(stopping).await;
     }
 
     fn watched<T>(&self, place: &str, inner: T) -> Watched<T> {

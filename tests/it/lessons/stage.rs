@@ -20,7 +20,6 @@ use nearside::config::{Config, Drain};
 use nearside::engine::faulty::{FaultRates, Faults, Faulty};
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Condition, Item, ItemKey, ItemWrite, Stream, Table, Tables, Topic, bucket};
-use nearside::lab::world::World;
 use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Moment};
 use nearside::protocol::event::SubscriptionState;
@@ -36,6 +35,7 @@ use super::super::stage::{in_time, until};
 use super::door::Door;
 use super::readers::{Readers, Written};
 use super::table::{Latency, WatchedTable};
+use crate::world::World;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 const VIEW: &str = "limits";
@@ -142,7 +142,14 @@ impl Lesson {
         for name in names {
             let topic_arn = world.aws.topics.create(name, "views").unwrap();
             let (name_of, topic) = ((*name).to_owned(), topic_arn.parse().ok());
-            let served = ServedRegion { name: name_of, topic, listen: ANY, admin: ANY, views: Vec::new() };
+            let served = ServedRegion {
+                name: name_of,
+                topic,
+                listen: ANY,
+                admin: ANY,
+                views: Vec::new(),
+                allowed_hosts: Vec::new(),
+            };
             regions.push(Region {
                 name,
                 topic_arn,
