@@ -34,7 +34,7 @@ pub use comparison::{DifferingCopies, DifferingCopy, differing_copies, is_bucket
 pub use counters::ViewsCounters;
 pub use disagreement::Disagreement;
 pub use failures::{FailedView, failures};
-pub use jobs::{JobStatus, jobs};
+pub use jobs::JobStatus;
 pub use make::Unmappable;
 pub use mapper::{MapOutcome, Mapper};
 pub use reading::read;

@@ -39,6 +39,11 @@ fn failure_key(view: &str, key: &str) -> ItemKey {
     ItemKey::new(failure_partition(bucket::part(&sort, limits::FAILURE_PARTS)), sort)
 }
 
+/// Where the sweep notes how far it got.
+pub(super) fn sweep_key() -> ItemKey {
+    ItemKey::new("sweep", "views")
+}
+
 /// What is known of a view as it was last written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ViewNote {
@@ -117,6 +122,7 @@ mod tests {
         assert_eq!(vector_key("limits", "acme"), ItemKey::new("vector#limits#94", "acme"));
         assert_eq!(reference(&target, "limits", "acme"), ItemKey::new("reference#shard#b#s#1/a", "limits/acme"));
         assert_eq!(failure_key("limits", "acme"), ItemKey::new("failure#b", "limits/acme"));
+        assert_eq!(sweep_key(), ItemKey::new("sweep", "views"));
     }
 
     #[test]
