@@ -2,7 +2,7 @@
 //! views. What differs may just be on its way, so each suspect remembers what it has to reach.
 
 use aws_lc_rs::digest::{Context, SHA256};
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::try_join_all;
 
 use super::definition::ViewDefinition;
 use super::disagreement::{self, Disagreement, Expected};
@@ -166,23 +166,6 @@ pub(super) async fn partition_digest(
         }
     }
     Ok(context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes"))
-}
-
-/// Whether a region has a bucket of a view exactly as it is at home.
-///
-/// # Errors
-/// What the engines say.
-pub async fn is_bucket_alike(
-    home: &dyn Tables,
-    region: &dyn Tables,
-    view: &str,
-    number: u16,
-) -> Result<bool, EngineError> {
-    let partition = bucket::of(view, number);
-    let own = partition_digest(home, Table::Views, &partition);
-    let copy = partition_digest(region, Table::Contexts, &partition);
-    let (own, copy) = try_join(own, copy).await?;
-    Ok(own == copy)
 }
 
 /// The copies of a bucket of a view in a region that differ from it, behind the key `after`. Some

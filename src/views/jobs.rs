@@ -153,8 +153,8 @@ const PARTITION: &str = "job";
 /// The lease goes first in each transaction.
 const LEASE_PLACE: usize = 0;
 
-/// What writes a job down; `None` if it is written down already and not begun. The write fails if
-/// the job moves meanwhile. A damaged one is replaced.
+/// What writes a job down; `None` if what is written down will do it. The write fails if the job
+/// moves meanwhile. A damaged one is replaced.
 pub(super) async fn planned(store: &dyn Tables, task: JobTask, now: Wall) -> Result<Option<ItemWrite>, EngineError> {
     let wanted = Job::new(task.clone(), now);
     let Some(item) = store.get(Table::Mapping, &wanted.key()).await? else {
@@ -164,7 +164,10 @@ pub(super) async fn planned(store: &dyn Tables, task: JobTask, now: Wall) -> Res
     let job = match Job::read(&item) {
         Some(known) => {
             let both = Job { task: task.with(&known.task), again: !known.is_at_start(), ..known.clone() };
-            if both == known {
+            // Its first page may be under way, with records from before this was asked for. Of an
+            // input the version says so; of everything only another write does.
+            let may_be_late = known.is_at_start() && matches!(both.task, JobTask::View { .. });
+            if both == known && !may_be_late {
                 return Ok(None);
             }
             both

@@ -297,11 +297,11 @@ impl Mapping<'_> {
         if !is_newer && shown.is_right && superfluous.is_empty() && !known.failed {
             return Ok(Attempt::Done(MapOutcome::Unchanged));
         }
-        let now = self.mapper.clock.wall().as_millis();
-        let least = if is_on(Guard::ViewVersionFromCalendar) { now } else { 0 };
+        let now = self.mapper.clock.wall();
+        let least = if is_on(Guard::ViewVersionFromCalendar) { now.as_millis() } else { 0 };
         let version = if shown.is_right { shown.last } else { (shown.last + 1).max(least) };
-        let mut writes =
-            vec![stored.replace(&ViewNote { vector: made.vector, version, content: digest, failed: false })];
+        let note = ViewNote { vector: made.vector, version, content: digest, failed: false };
+        let mut writes = vec![stored.replace(&note, now)];
         if !shown.is_right {
             let mut item = Item::new(stored::current(&self.view.name, self.key), version);
             item.body = made.content;
@@ -342,7 +342,7 @@ impl Mapping<'_> {
         let note = ViewNote { failed: true, ..stored.note.clone() };
         let now = self.mapper.clock.wall();
         let failure = stored::failure(&self.view.name, self.key, why, self.main, now);
-        let result = self.mapper.store.write(vec![stored.replace(&note), failure]).await;
+        let result = self.mapper.store.write(vec![stored.replace(&note, now), failure]).await;
         self.concluded(result, MapOutcome::Failed(why))
     }
 

@@ -13,7 +13,7 @@ use super::failures;
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::Mapper;
-use super::status::ViewsStatus;
+use super::status::{ViewsState, ViewsStatus};
 use super::sweep::ViewSweep;
 use super::triggers::Triggers;
 use super::worker::{JobWorker, Pace};
@@ -71,7 +71,10 @@ impl ViewsService {
                 () = lease.keep() => Some(TermEnd::LeaseLost),
                 () = stopping.cancelled() => None,
             };
-            self.status.update(|state| state.holds_lease = false);
+            // From now on another process knows.
+            self.status.update(|state| *state = ViewsState::default());
+            self.counters.jobs.set(0);
+            self.counters.failures.set(0);
             self.progress.reset();
             let Some(end) = end else {
                 lease.release().await;

@@ -147,6 +147,37 @@ async fn a_fan_out_comes_round_though_its_record_changes_all_the_time() {
     home.assert_right(LIMITS).await;
 }
 
+/// Exhaustive: at every call of its first page a record changes of which no feed will ever say
+/// anything, and everything is to be mapped again.
+#[tokio::test(start_paused = true)]
+async fn a_job_for_everything_that_is_asked_for_during_its_first_page_goes_round_again() {
+    let everything = || JobTask::View { name: "limits".to_owned(), definition: 2 };
+    let mut interrupted = 0;
+    for at in 0.. {
+        let home = crowd(3).await;
+        let lease = home.lease().await;
+        jobs::begin(&home.store, &everything(), home.clock.wall()).await.unwrap();
+        let other = home.clone();
+        let meanwhile = async move {
+            for tenant in ["t0", "t1", "t2"] {
+                other.put("tenant", tenant, 9, Some(r#"{"users":9,"shard":"a"}"#)).await;
+            }
+            jobs::begin(&other.store, &everything(), other.clock.wall()).await.unwrap();
+        };
+        let plan = Plan::Interrupted(tokio::sync::Mutex::new(Some(meanwhile.boxed())));
+        let store = PlannedStore::new(home.store.clone(), at, plan);
+        let worker = worker(&home, store.clone(), &lease, 1_000_000);
+        worker.round().await.unwrap();
+        if !store.was_reached() {
+            break;
+        }
+        interrupted += 1;
+        while worker.round().await.unwrap() > 0 {}
+        home.assert_right(LIMITS).await;
+    }
+    assert!(interrupted > 5, "{interrupted}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_that_cannot_be_read_begins_anew() {
     let home = crowd(1_001).await;
