@@ -214,7 +214,7 @@ impl Mapping<'_> {
         if stored.note.vector.definition == self.view.number && stored.note.vector.covers(self.trigger) {
             return Ok(Attempt::Done(MapOutcome::Unchanged));
         }
-        match self.from_records(&stored).await {
+        match self.remake(&stored).await {
             Err(EngineError::Refused { what, why }) => {
                 tracing::error!(view = self.view.name, what, why, "the engine refuses part of a view");
                 self.fail(&stored, Unmappable::Refused).await
@@ -223,7 +223,7 @@ impl Mapping<'_> {
         }
     }
 
-    async fn from_records(&mut self, stored: &StoredNote) -> Result<Attempt, EngineError> {
+    async fn remake(&mut self, stored: &StoredNote) -> Result<Attempt, EngineError> {
         let Some(main) = self.mapper.record(&self.view.from, self.key).await? else {
             return Ok(Attempt::Done(MapOutcome::NoRecord));
         };
