@@ -21,8 +21,18 @@ pub fn key_problem(key: &str) -> Option<&'static str> {
         "." | ".." => Some("a key must not be . or .."),
         _ if key.len() > KEY_BYTES => Some("a key must not be longer than 512 bytes"),
         _ if key.chars().any(char::is_control) => Some("a key must not hold control characters"),
+        // SQS refuses some of them in a message, so such a key could not be announced.
+        _ if key.chars().any(is_noncharacter) => {
+            Some("a key must not hold what Unicode keeps from being a character, such as U+FFFE")
+        }
         _ => None,
     }
+}
+
+/// Unicode's own word: code points that are never assigned, such as U+FFFE and U+FFFF.
+fn is_noncharacter(character: char) -> bool {
+    let code = u32::from(character);
+    code & 0xFFFE == 0xFFFE || (0xFDD0..=0xFDEF).contains(&code)
 }
 
 #[cfg(test)]
@@ -47,5 +57,19 @@ mod tests {
         for key in ["", ".", "..", "a\nb", "\u{0}", "\u{85}", &"k".repeat(513)] {
             assert!(key_problem(key).is_some(), "{key:?}");
         }
+    }
+
+    /// A message of SQS holds what XML 1.0 calls characters, and a key goes into announcements.
+    #[test]
+    fn every_key_can_be_announced() {
+        let fits = |code: u32| matches!(code, 0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x10000..=0x10FFFF);
+        for character in '\0'..=char::MAX {
+            let is_key = key_problem(&format!("a{character}")).is_none();
+            assert!(!is_key || fits(u32::from(character)), "{character:?}");
+        }
+        for odd in ["a\u{FFFE}", "\u{FFFF}", "\u{FDD0}", "\u{FDEF}", "\u{1FFFE}", "\u{10FFFF}"] {
+            assert!(key_problem(odd).is_some_and(|problem| problem.contains("Unicode")), "{odd:?}");
+        }
+        assert_eq!(key_problem("\u{FFFD}\u{FDCF}\u{FDF0}\u{E000}"), None);
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::definition::ViewDefinition;
+use super::definition::{ViewDefinition, is_digest};
 use super::jobs::{self, JobTask};
 use super::limits;
+use super::patience::others_write;
 use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Page, Table, Tables, WriteError};
 use crate::model::time::Wall;
@@ -26,7 +27,7 @@ const PARTITION: &str = "definition";
 /// What is known of a definition's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// New here, or greater than this one.
+    /// New here, or greater than this one, which may be damaged.
     Rises(Option<u64>),
     Current,
     /// There is a greater one.
@@ -35,11 +36,14 @@ enum Standing {
 
 fn standing(view: &ViewDefinition, known: Option<&Item>) -> Result<Standing, AdoptError> {
     let Some(known) = known else { return Ok(Standing::Rises(None)) };
+    let digest = known.note.as_deref().filter(|digest| is_digest(digest));
     match view.number.cmp(&known.version) {
         std::cmp::Ordering::Greater => Ok(Standing::Rises(Some(known.version))),
         std::cmp::Ordering::Less if !is_on(Guard::DefinitionFirst) => Ok(Standing::Current),
         std::cmp::Ordering::Less => Ok(Standing::Old(known.version)),
-        std::cmp::Ordering::Equal if known.note.as_deref() == Some(&view.digest()) => Ok(Standing::Current),
+        std::cmp::Ordering::Equal if digest == Some(&view.digest()) => Ok(Standing::Current),
+        // Nobody can say what it was.
+        std::cmp::Ordering::Equal if digest.is_none() => Ok(Standing::Rises(Some(known.version))),
         std::cmp::Ordering::Equal => Err(AdoptError::Changed { view: view.name.clone(), number: view.number }),
     }
 }
@@ -101,8 +105,7 @@ async fn adopt_one(store: &dyn Tables, view: &ViewDefinition, now: Wall) -> Resu
             Err(WriteError::Engine(error)) => return Err(error.into()),
         }
     }
-    let why = "others kept writing it".to_owned();
-    Err(EngineError::Unavailable { what: "a definition".to_owned(), why }.into())
+    Err(others_write("a definition").into())
 }
 
 /// The names of the views that some definition makes.

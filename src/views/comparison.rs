@@ -2,14 +2,13 @@
 //! views. What differs may just be on its way, so each suspect remembers what it has to reach.
 
 use aws_lc_rs::digest::{Context, SHA256};
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::try_join_all;
 
 use super::definition::ViewDefinition;
 use super::disagreement::{self, Disagreement, Expected};
 use super::limits;
 use super::mapper::{self, Mapper};
 use super::patience::patiently;
-use super::stored;
 use super::vector::ViewVector;
 use super::walk::{Pair, PairWalk};
 use super::worker::Pace;
@@ -18,14 +17,26 @@ use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 /// A view that differed when it was looked at.
 pub(super) struct SuspectView {
     pub(super) key: String,
+    /// Where it was found, which may be the wrong place for its key.
+    bucket: u16,
     /// What it was to be made of then.
     wanted: Option<ViewVector>,
+}
+
+/// Some views of a bucket that were compared with their records.
+pub(super) struct ComparedViews {
+    pub(super) suspects: Vec<SuspectView>,
+    pub(super) compared: u64,
+    /// Behind which key to go on; `None` at the end of the bucket.
+    pub(super) next: Option<String>,
 }
 
 /// A region's copy that differs from the view.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DifferingCopy {
     pub key: String,
+    /// Where it was found, which may be the wrong place for its key.
+    pub bucket: u16,
     /// The view's version.
     pub home: Option<u64>,
     /// The copy's.
@@ -41,35 +52,41 @@ pub struct DifferingCopies {
     pub next: Option<String>,
 }
 
-/// The views of a bucket that differ, and how many were compared.
-pub(super) async fn suspects(
+/// Compares about `most` views of a bucket with their records, behind the key `after`.
+pub(super) async fn compare_views(
     mapper: &Mapper,
     view: &ViewDefinition,
     number: u16,
+    after: Option<&str>,
+    most: u64,
     pace: &Pace,
-) -> Result<(Vec<SuspectView>, u64), EngineError> {
+) -> Result<ComparedViews, EngineError> {
     let side = |table, name: &str| (&*mapper.store, table, bucket::of(name, number));
-    let mut walk = PairWalk::new(side(Table::Records, &view.from), side(Table::Views, &view.name), None);
+    let mut walk = PairWalk::new(side(Table::Records, &view.from), side(Table::Views, &view.name), after);
     let judged = |pair: Pair| async move {
         pace.wait().await;
-        let (how, wanted) = patiently(|| judge(mapper, view, &pair)).await?;
-        Ok::<_, EngineError>(how.map(|_| SuspectView { key: pair.key, wanted }))
+        let (how, wanted) = match patiently(|| judge(mapper, view, &pair)).await {
+            Err(EngineError::Refused { .. }) => (Some(Disagreement::Unreadable), None),
+            judged => judged?,
+        };
+        Ok::<_, EngineError>(how.map(|_| SuspectView { key: pair.key, bucket: number, wanted }))
     };
-    let (mut suspects, mut compared) = (Vec::new(), 0);
-    while suspects.len() < limits::SUSPECTS {
+    let mut found = ComparedViews { suspects: Vec::new(), compared: 0, next: None };
+    while found.compared < most {
         let mut pairs = Vec::with_capacity(limits::MAPPED_AT_ONCE);
         while pairs.len() < limits::MAPPED_AT_ONCE
             && let Some(pair) = walk.next().await?
         {
             pairs.push(pair);
         }
+        found.next = pairs.last().map(|pair| pair.key.clone());
         if pairs.is_empty() {
             break;
         }
-        compared += pairs.len() as u64;
-        suspects.extend(try_join_all(pairs.into_iter().map(judged)).await?.into_iter().flatten());
+        found.compared += pairs.len() as u64;
+        found.suspects.extend(try_join_all(pairs.into_iter().map(judged)).await?.into_iter().flatten());
     }
-    Ok((suspects, compared))
+    Ok(found)
 }
 
 async fn judge(
@@ -100,11 +117,23 @@ pub(super) async fn still_differs(
     view: &ViewDefinition,
     suspect: &SuspectView,
 ) -> Result<Option<Disagreement>, EngineError> {
+    match patiently(|| look_again(mapper, view, suspect)).await {
+        Err(EngineError::Refused { .. }) => Ok(Some(Disagreement::Unreadable)),
+        looked => looked,
+    }
+}
+
+async fn look_again(
+    mapper: &Mapper,
+    view: &ViewDefinition,
+    suspect: &SuspectView,
+) -> Result<Option<Disagreement>, EngineError> {
+    let place = |name: &str| ItemKey::new(bucket::of(name, suspect.bucket), &suspect.key);
     // The view first. The other way round, one that was mapped in between would seem to be newer
     // than its record.
     let note = mapper.note(&view.name, &suspect.key).await?.note;
-    let shown = mapper.store.get(Table::Views, &stored::current(&view.name, &suspect.key)).await?;
-    let main = mapper.record(&view.from, &suspect.key).await?;
+    let shown = mapper.store.get(Table::Views, &place(&view.name)).await?;
+    let main = mapper.store.get(Table::Records, &place(&view.from)).await?;
     let expected = expected(mapper, view, main.as_ref()).await?;
     let how = disagreement::of_view(&expected, &note, shown.as_ref());
     let is_behind = matches!(how, Some(Disagreement::Older | Disagreement::OldInput));
@@ -113,7 +142,11 @@ pub(super) async fn still_differs(
 }
 
 /// What stands for all items of a partition: their keys, versions and bodies.
-async fn partition_digest(tables: &dyn Tables, table: Table, partition: &str) -> Result<[u8; 32], EngineError> {
+pub(super) async fn partition_digest(
+    tables: &dyn Tables,
+    table: Table,
+    partition: &str,
+) -> Result<[u8; 32], EngineError> {
     let mut context = Context::new(&SHA256);
     let mut after: Option<String> = None;
     loop {
@@ -135,23 +168,6 @@ async fn partition_digest(tables: &dyn Tables, table: Table, partition: &str) ->
     Ok(context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }
 
-/// Whether a region has a bucket of a view exactly as it is at home.
-///
-/// # Errors
-/// What the engines say.
-pub async fn is_bucket_alike(
-    home: &dyn Tables,
-    region: &dyn Tables,
-    view: &str,
-    number: u16,
-) -> Result<bool, EngineError> {
-    let partition = bucket::of(view, number);
-    let own = partition_digest(home, Table::Views, &partition);
-    let copy = partition_digest(region, Table::Contexts, &partition);
-    let (own, copy) = try_join(own, copy).await?;
-    Ok(own == copy)
-}
-
 /// The copies of a bucket of a view in a region that differ from it, behind the key `after`. Some
 /// of them may just be on their way.
 ///
@@ -171,7 +187,8 @@ pub async fn differing_copies(
     while let Some(Pair { key, left, right }) = walk.next().await? {
         let Some(how) = disagreement::of_copy(left.as_ref(), right.as_ref()) else { continue };
         let version = |item: Option<Item>| item.map(|item| item.version);
-        found.copies.push(DifferingCopy { key: key.clone(), home: version(left), region: version(right), how });
+        let (home, region) = (version(left), version(right));
+        found.copies.push(DifferingCopy { key: key.clone(), bucket: number, home, region, how });
         if found.copies.len() >= limits::DIFFERING_COPIES {
             found.next = Some(key);
             break;
@@ -191,7 +208,7 @@ pub async fn still_differing_copy(
     view: &str,
     suspect: &DifferingCopy,
 ) -> Result<Option<Disagreement>, EngineError> {
-    let place: ItemKey = stored::current(view, &suspect.key);
+    let place = ItemKey::new(bucket::of(view, suspect.bucket), &suspect.key);
     // The copy first, for the same reason.
     let copy = region.get(Table::Contexts, &place).await?;
     let own = home.get(Table::Views, &place).await?;

@@ -1,11 +1,16 @@
 //! What the views service counts.
 
+use std::sync::Arc;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::disagreement::Disagreement;
+use crate::engine::Table;
+use crate::model::time::Moment;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// One label, of a closed set of words.
 type Word = [(&'static str, &'static str); 1];
@@ -28,6 +33,8 @@ pub struct ViewsCounters {
     pub(super) failures: Gauge,
     pub(super) swept: Counter,
     swept_differing: Family<Word, Counter>,
+    unreadable: Family<Word, Counter>,
+    unreadable_lines: Arc<RateLimiter>,
 }
 
 impl ViewsCounters {
@@ -55,6 +62,14 @@ impl ViewsCounters {
         registry.register("swept", "Views that the sweep compared", self.swept.clone());
         let help = "Views that the sweep found to differ, by how; above 0 something lost a change";
         registry.register("swept_differing", help, self.swept_differing.clone());
+        let help = "Items that are not what they should be and were passed over, by table";
+        registry.register("unreadable", help, self.unreadable.clone());
+    }
+
+    /// Counts an item that is passed over. Whether to log it too; if so, how many were not.
+    pub(super) fn unreadable(&self, table: Table, now: Moment) -> Option<u64> {
+        self.unreadable.get_or_create(&[("table", table.word())]).inc();
+        self.unreadable_lines.take(now)
     }
 
     pub(super) fn mapped(&self, outcome: &'static str) {
@@ -71,6 +86,11 @@ impl ViewsCounters {
 
     pub(super) fn differing(&self, how: &'static str) {
         self.swept_differing.get_or_create(&[("how", how)]).inc();
+    }
+
+    #[cfg(test)]
+    pub(super) fn passed_over(&self, table: Table) -> u64 {
+        self.unreadable.get_or_create(&[("table", table.word())]).get()
     }
 
     /// What the sweep found, of every kind.
@@ -91,12 +111,14 @@ mod tests {
         counters.mapped("written");
         counters.differing("older");
         counters.failures.set(3);
+        counters.unreadable(Table::Mapping, Moment::default());
         let mut page = String::new();
         prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
         for line in [
             "nearside_views_mapped_total{outcome=\"written\"} 1",
             "nearside_views_swept_differing_total{how=\"older\"} 1",
             "nearside_views_failures 3",
+            "nearside_views_unreadable_total{table=\"mapping\"} 1",
         ] {
             assert!(page.contains(line), "{line} in\n{page}");
         }

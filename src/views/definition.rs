@@ -120,3 +120,13 @@ impl TryFrom<String> for JoinTarget {
 pub(super) fn short_digest(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Whether it can be one of [`short_digest`].
+pub(super) fn is_digest(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What stands for a key where keys must not be shown.
+pub(super) fn key_digest(key: &str) -> String {
+    short_digest(key.as_bytes())[..8].to_owned()
+}

@@ -25,11 +25,21 @@ pub enum Disagreement {
     OldInput,
     /// Its records cannot be made into a view.
     Unmappable,
+    /// A part of it cannot be read: Nearside did not write it.
+    Unreadable,
 }
 
 impl Disagreement {
-    pub const ALL: [Self; 7] =
-        [Self::Missing, Self::Extra, Self::Older, Self::Newer, Self::Different, Self::OldInput, Self::Unmappable];
+    pub const ALL: [Self; 8] = [
+        Self::Missing,
+        Self::Extra,
+        Self::Older,
+        Self::Newer,
+        Self::Different,
+        Self::OldInput,
+        Self::Unmappable,
+        Self::Unreadable,
+    ];
 
     /// A stable word for metrics and reports.
     pub const fn word(self) -> &'static str {
@@ -41,6 +51,7 @@ impl Disagreement {
             Self::Different => "different",
             Self::OldInput => "old-input",
             Self::Unmappable => "unmappable",
+            Self::Unreadable => "unreadable",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::limits;
 use super::stored::{FailureNote, failure_partition};
-use crate::engine::{EngineError, Table, Tables};
+use crate::engine::{EngineError, Item, Table, Tables};
 use crate::model::time::Wall;
 
 /// A view that cannot be made of its records.
@@ -10,12 +10,24 @@ use crate::model::time::Wall;
 pub struct FailedView {
     pub view: String,
     pub key: String,
-    /// One of [`super::Unmappable::word`].
+    /// One of [`super::Unmappable::word`], or `unreadable`.
     pub reason: String,
     /// The main record's version.
     pub version: u64,
     /// When that was found out last.
     pub when: Wall,
+}
+
+impl From<Item> for FailedView {
+    /// What cannot be read is a failure too: of what, its key says.
+    fn from(item: Item) -> Self {
+        let note: Option<FailureNote> = item.note.and_then(|note| serde_json::from_str(&note).ok());
+        let (view, key) = item.key.sort.split_once('/').unwrap_or(("", &item.key.sort));
+        let unreadable = || FailureNote { reason: "unreadable".to_owned(), version: 0 };
+        let FailureNote { reason, version } = note.unwrap_or_else(unreadable);
+        let when = Wall::from_millis(item.version);
+        Self { view: view.to_owned(), key: key.to_owned(), reason, version, when }
+    }
 }
 
 /// The views that cannot be made, up to [`limits::FAILURES`].
@@ -28,13 +40,7 @@ pub async fn failures(store: &dyn Tables) -> Result<Vec<FailedView>, EngineError
         let (partition, mut after) = (failure_partition(part), None::<String>);
         loop {
             let page = store.query(Table::Mapping, &partition, after.as_deref(), limits::JOB_PAGE).await?;
-            failed.extend(page.items.into_iter().filter_map(|item| {
-                let note: FailureNote = serde_json::from_str(&item.note?).ok()?;
-                let (view, key) = item.key.sort.split_once('/')?;
-                let FailureNote { reason, version } = note;
-                let when = Wall::from_millis(item.version);
-                Some(FailedView { view: view.to_owned(), key: key.to_owned(), reason, version, when })
-            }));
+            failed.extend(page.items.into_iter().map(FailedView::from));
             match page.next {
                 _ if failed.len() >= limits::FAILURES => return Ok(failed),
                 Some(next) => after = Some(next.sort),

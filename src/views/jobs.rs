@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::JoinTarget;
 use super::limits;
+use super::mapper::Mapper;
+use super::patience::others_write;
 use crate::engine::lease::Lease;
 use crate::engine::{self, Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
 use crate::model::time::Wall;
@@ -24,6 +26,15 @@ impl JobTask {
         match self {
             Self::View { name, .. } => format!("view#{name}"),
             Self::Input { target, .. } => format!("input#{target}"),
+        }
+    }
+
+    /// What a job under this sort key is to do, if nothing else is known of it: everything.
+    fn of_sort(sort: &str) -> Option<Self> {
+        match sort.split_once('#')? {
+            ("view", name) => Some(Self::View { name: name.to_owned(), definition: 0 }),
+            ("input", target) => Some(Self::Input { target: target.to_owned().try_into().ok()?, version: u64::MAX }),
+            _ => None,
         }
     }
 
@@ -53,7 +64,7 @@ impl JobTask {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) task: JobTask,
-    /// The partition that comes next, and the sort key behind which.
+    /// The partition that comes next, and the sort key behind which: its cursor.
     pub(super) part: u16,
     pub(super) after: Option<String>,
     /// It was asked for again on the way, so it goes round once more. A job that began anew each
@@ -84,7 +95,7 @@ impl Job {
         Self { task, part: 0, after: None, again: false, begun: now.as_millis(), views: 0, writes: 0 }
     }
 
-    fn key(&self) -> ItemKey {
+    pub(super) fn key(&self) -> ItemKey {
         ItemKey::new(PARTITION, self.task.sort())
     }
 
@@ -93,14 +104,39 @@ impl Job {
         Item::new(self.key(), version).with_note(note)
     }
 
-    /// A job that cannot be read is damaged, and nobody can say what it was to do; it is left out.
-    fn read(item: Item) -> Option<Self> {
-        let job: Self = serde_json::from_str(&item.note?).ok()?;
-        Some(Self { writes: item.version, ..job })
+    /// `None` if it is damaged: no JSON, or not what its key says.
+    fn read(item: &Item) -> Option<Self> {
+        let job: Self = serde_json::from_str(item.note.as_deref()?).ok()?;
+        (job.key() == item.key).then_some(Self { writes: item.version, ..job })
+    }
+
+    /// A damaged job from its beginning: its key still says what it is to do.
+    fn anew(item: &Item) -> Option<Self> {
+        // Its first version was the time.
+        let begun = Wall::from_millis(item.version);
+        Some(Self { writes: item.version, ..Self::new(JobTask::of_sort(&item.key.sort)?, begun) })
     }
 
     const fn is_at_start(&self) -> bool {
         self.part == 0 && self.after.is_none()
+    }
+
+    fn is_where(&self, other: &Self) -> bool {
+        (self.part, &self.after) == (other.part, &other.after)
+    }
+
+    /// What writes down how far it got.
+    fn progress(&self) -> ItemWrite {
+        let condition = Condition::VersionIs(self.writes);
+        let next = self.writes + 1;
+        match (self.part >= self.task.parts(), self.again) {
+            (true, false) => ItemWrite::Delete(Table::Mapping, self.key(), condition),
+            (true, true) => {
+                let round = Self { part: 0, after: None, again: false, ..self.clone() };
+                ItemWrite::Put(Table::Mapping, round.item(next), condition)
+            }
+            (false, _) => ItemWrite::Put(Table::Mapping, self.item(next), condition),
+        }
     }
 
     pub(super) fn status(&self) -> JobStatus {
@@ -114,22 +150,34 @@ impl Job {
 }
 
 const PARTITION: &str = "job";
+/// The lease goes first in each transaction.
+const LEASE_PLACE: usize = 0;
 
-/// What writes a job down; `None` if it is written down already and not begun. The write fails if
-/// the job moves meanwhile.
+/// What writes a job down; `None` if what is written down will do it. The write fails if the job
+/// moves meanwhile. A damaged one is replaced.
 pub(super) async fn planned(store: &dyn Tables, task: JobTask, now: Wall) -> Result<Option<ItemWrite>, EngineError> {
     let wanted = Job::new(task.clone(), now);
     let Some(item) = store.get(Table::Mapping, &wanted.key()).await? else {
         // Not 1: a process that knows an earlier job of the same name must not take this for it.
         return Ok(Some(ItemWrite::Put(Table::Mapping, wanted.item(now.as_millis()), Condition::Absent)));
     };
-    let version = item.version;
-    let known = Job::read(item).unwrap_or_else(|| wanted.clone());
-    let both = Job { task: task.with(&known.task), again: !known.is_at_start(), ..known.clone() };
-    if both == known {
-        return Ok(None);
-    }
-    Ok(Some(ItemWrite::Put(Table::Mapping, both.item(version + 1), Condition::VersionIs(version))))
+    let job = match Job::read(&item) {
+        Some(known) => {
+            let both = Job { task: task.with(&known.task), again: !known.is_at_start(), ..known.clone() };
+            // Its first page may be under way, with records from before this was asked for. Of an
+            // input the version says so; of everything only another write does.
+            let may_be_late = known.is_at_start() && matches!(both.task, JobTask::View { .. });
+            if both == known && !may_be_late {
+                return Ok(None);
+            }
+            both
+        }
+        None => {
+            tracing::warn!("a job that cannot be read is replaced, and begins anew");
+            wanted
+        }
+    };
+    Ok(Some(ItemWrite::Put(Table::Mapping, job.item(item.version + 1), Condition::VersionIs(item.version))))
 }
 
 /// Writes a job down, unless it is.
@@ -142,34 +190,43 @@ pub(super) async fn begin(store: &dyn Tables, task: &JobTask, now: Wall) -> Resu
             Err(WriteError::Engine(error)) => return Err(error),
         }
     }
-    Err(EngineError::Unavailable { what: "a job".to_owned(), why: "others kept writing it".to_owned() })
+    Err(others_write("a job"))
 }
 
-/// Writes down how far a job got, or that it is done. Changes nothing if the job was asked for
-/// again meanwhile, or the lease is lost: then the same part is done once more.
-pub(super) async fn save(store: &dyn Tables, lease: &Lease, job: Job) -> Result<(), EngineError> {
-    let condition = Condition::VersionIs(job.writes);
-    let is_done = job.part >= job.task.parts();
-    let write = match (is_done, job.again) {
-        (true, false) => ItemWrite::Delete(Table::Mapping, job.key(), condition),
-        (true, true) => {
-            let round = Job { part: 0, after: None, again: false, ..job };
-            ItemWrite::Put(Table::Mapping, round.item(round.writes + 1), condition)
+/// Writes down how far a job got since it was `loaded`, or that it is done. If it was asked for again
+/// meanwhile it keeps how far it got, and goes round once more at its end. Changes nothing if the
+/// lease is lost.
+pub(super) async fn save(mapper: &Mapper, lease: &Lease, loaded: &Job, mut job: Job) -> Result<(), EngineError> {
+    for _ in 0..limits::JOB_ROUNDS {
+        match mapper.store.write(vec![lease.guard(), job.progress()]).await {
+            Ok(()) => return Ok(()),
+            Err(WriteError::Conflict(places)) if places.contains(&LEASE_PLACE) => return Ok(()),
+            Err(WriteError::Conflict(_)) => {}
+            Err(WriteError::Engine(error)) => return Err(error),
         }
-        (false, _) => ItemWrite::Put(Table::Mapping, job.item(job.writes + 1), condition),
-    };
-    match store.write(vec![lease.guard(), write]).await {
-        Ok(()) | Err(WriteError::Conflict(_)) => Ok(()),
-        Err(WriteError::Engine(error)) => Err(error),
+        match load(mapper, &job.key()).await? {
+            Some(stored) if stored.is_where(loaded) => {
+                let again = job.again || stored.writes != job.writes;
+                job = Job { task: job.task.with(&stored.task), again, writes: stored.writes, ..job };
+            }
+            // Somebody else took this step.
+            _ => return Ok(()),
+        }
     }
+    Err(others_write("a job"))
+}
+
+/// A job as it is now; `None` if it is done.
+pub(super) async fn load(mapper: &Mapper, key: &ItemKey) -> Result<Option<Job>, EngineError> {
+    Ok(mapper.store.get(Table::Mapping, key).await?.and_then(|item| read(mapper, &item)))
 }
 
 /// All jobs, by name.
-pub(super) async fn list(store: &dyn Tables) -> Result<Vec<Job>, EngineError> {
+pub(super) async fn list(mapper: &Mapper) -> Result<Vec<Job>, EngineError> {
     let (mut jobs, mut after) = (Vec::new(), None);
     loop {
-        let page = store.query(Table::Mapping, PARTITION, after.as_deref(), limits::JOB_PAGE).await?;
-        jobs.extend(page.items.into_iter().filter_map(Job::read));
+        let page = mapper.store.query(Table::Mapping, PARTITION, after.as_deref(), limits::JOB_PAGE).await?;
+        jobs.extend(page.items.iter().filter_map(|item| read(mapper, item)));
         match page.next {
             Some(next) if jobs.len() < limits::JOBS => after = Some(next.sort),
             _ => return Ok(jobs),
@@ -177,10 +234,9 @@ pub(super) async fn list(store: &dyn Tables) -> Result<Vec<Job>, EngineError> {
     }
 }
 
-/// The jobs that are not done, for operators.
-///
-/// # Errors
-/// What the engine says.
-pub async fn jobs(store: &dyn Tables) -> Result<Vec<JobStatus>, EngineError> {
-    Ok(list(store).await?.iter().map(Job::status).collect())
+fn read(mapper: &Mapper, item: &Item) -> Option<Job> {
+    Job::read(item).or_else(|| {
+        mapper.unreadable(Table::Mapping, &item.key);
+        Job::anew(item)
+    })
 }

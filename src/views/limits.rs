@@ -36,12 +36,18 @@ pub const JOBS: usize = 10_000;
 pub const JOB_ROUNDS: u32 = 16;
 /// How often it is looked for new jobs while there are none.
 pub const JOB_LOOK: Duration = Duration::from_secs(1);
-/// How far before its scan a reader of the feed begins.
-pub const FEED_MARGIN: Duration = Duration::from_secs(60);
 /// Items of a page while two partitions are compared.
 pub const WALK_PAGE: usize = 100;
 /// What differs is looked at again up to this many at a time.
 pub const SUSPECTS: usize = 10_000;
+/// Buckets that `verify` reads at once. Each holds a few pages of a megabyte at most.
+pub const VERIFIED_AT_ONCE: usize = 8;
+/// Views of one bucket that differ, for `verify`.
+pub const BUCKET_SUSPECTS: usize = 1_000;
+/// Views that the sweep compares until it looks again at what is due, and notes how far it got.
+pub const SWEEP_PIECE: u64 = 256;
+/// How often it notes that at most.
+pub const SWEEP_NOTED_EVERY: Duration = Duration::from_secs(10);
 /// Copies that differ, in one answer.
 pub const DIFFERING_COPIES: usize = 1_000;
 /// Examples in a report.

@@ -19,12 +19,16 @@ pub enum Unmappable {
     Input,
     #[error("the view would be larger than a body may be; leave fields out, or make the record smaller")]
     TooLarge,
-    #[error("the engine refuses to write the view, however often it is asked; this is a fault of Nearside")]
+    #[error(
+        "the record's key or place is none that the catalogue gives; remove it, and write it through the catalogue"
+    )]
+    Key,
+    #[error("the engine refuses to read or write a part of it; look for items that Nearside did not write")]
     Refused,
 }
 
 impl Unmappable {
-    pub const ALL: [Self; 4] = [Self::Main, Self::Input, Self::TooLarge, Self::Refused];
+    pub const ALL: [Self; 5] = [Self::Main, Self::Input, Self::TooLarge, Self::Key, Self::Refused];
 
     /// A stable word for metrics and for the list of failures.
     pub const fn word(self) -> &'static str {
@@ -32,6 +36,7 @@ impl Unmappable {
             Self::Main => "main-not-an-object",
             Self::Input => "input-not-an-object",
             Self::TooLarge => "too-large",
+            Self::Key => "bad-key",
             Self::Refused => "refused",
         }
     }

@@ -18,13 +18,15 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 
 use super::counters::ViewsCounters;
-use super::definition::{JoinTarget, ViewDefinition, short_digest};
+use super::definition::{JoinTarget, ViewDefinition, key_digest, short_digest};
 use super::limits;
 use super::make::{self, Unmappable};
+use super::patience::others_write;
 use super::stored::{self, StoredNote, ViewNote};
 use super::vector::{Trigger, ViewVector};
 use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
+use crate::model::names;
 use crate::model::time::Clock;
 
 /// What came of looking at a view.
@@ -81,6 +83,8 @@ struct Mapping<'m> {
     /// What references were written for, or led here.
     referred: BTreeSet<JoinTarget>,
     round: u32,
+    /// The main record's version, as far as it was read.
+    main: u64,
 }
 
 /// What a view is to become.
@@ -100,11 +104,12 @@ impl Mapper {
         Self { store, clock, counters }
     }
 
-    /// Brings a view up to date with all that happened before this was called.
+    /// Brings a view up to date with all that happened before this was called. What the engine
+    /// refuses, however often it is asked, makes this one view fail and holds up nothing else.
     ///
     /// # Errors
-    /// What the engine says; then the same call again leads on. [`EngineError::Unavailable`] also if
-    /// others kept writing the view.
+    /// What else the engine says; then the same call again leads on. [`EngineError::Unavailable`]
+    /// also if others kept writing the view.
     pub(super) async fn map(
         &self,
         view: &ViewDefinition,
@@ -112,21 +117,38 @@ impl Mapper {
         trigger: Trigger<'_>,
     ) -> Result<MapOutcome, EngineError> {
         let referred = if let Trigger::Input(target, _) = trigger { Some(target.clone()) } else { None };
-        let mut mapping =
-            Mapping { mapper: self, view, key, trigger, referred: referred.into_iter().collect(), round: 0 };
+        let referred = referred.into_iter().collect();
+        let mut mapping = Mapping { mapper: self, view, key, trigger, referred, round: 0, main: 0 };
         while mapping.round < limits::MAPPING_ROUNDS {
-            if let Attempt::Done(outcome) = mapping.attempt().await? {
+            let attempt = match mapping.attempt().await {
+                // What it knows of the view, or that it failed, can be neither read nor written.
+                Err(EngineError::Refused { what, why }) => {
+                    tracing::error!(view = view.name, key = key_digest(key), what, why, "the engine refuses");
+                    Attempt::Done(MapOutcome::Failed(Unmappable::Refused))
+                }
+                attempt => attempt?,
+            };
+            if let Attempt::Done(outcome) = attempt {
                 self.counters.mapped(outcome.word());
                 if let MapOutcome::Failed(why) = outcome {
                     self.counters.unmappable(why.word());
-                    tracing::error!(view = view.name, why = why.word(), "a view cannot be made: {why}");
+                    tracing::error!(view = view.name, key = key_digest(key), "a view cannot be made: {why}");
                 }
                 return Ok(outcome);
             }
             mapping.round += 1;
         }
-        let why = "others kept writing the same view".to_owned();
-        Err(EngineError::Unavailable { what: "mapping".to_owned(), why })
+        Err(others_write("a view"))
+    }
+
+    /// Counts an item that is not what it should be and is passed over, and says so.
+    pub(super) fn unreadable(&self, table: Table, key: &ItemKey) {
+        if let Some(left_out) = self.counters.unreadable(table, self.clock.now()) {
+            // The rest may hold another record's key.
+            let partition: Vec<&str> = key.partition.split('#').take(2).collect();
+            let (table, partition, key) = (table.word(), partition.join("#"), key_digest(&key.sort));
+            tracing::warn!(table, partition, key, left_out, "an item is not what it should be, and is passed over");
+        }
     }
 
     pub(super) async fn record(&self, record_type: &str, key: &str) -> Result<Option<Item>, EngineError> {
@@ -171,6 +193,10 @@ pub(super) fn made(
 
 /// What the main record names; a deleted one names nothing.
 pub(super) fn targets(view: &ViewDefinition, main: &Item) -> Result<Vec<Option<JoinTarget>>, Unmappable> {
+    let key = main.key.sort.as_str();
+    if names::key_problem(key).is_some() || main.key != stored::current(&view.from, key) {
+        return Err(Unmappable::Key);
+    }
     main.body.as_deref().map_or_else(|| Ok(vec![None; view.needs.len()]), |body| make::targets(view, body))
 }
 
@@ -188,16 +214,27 @@ impl Mapping<'_> {
         if stored.note.vector.definition == self.view.number && stored.note.vector.covers(self.trigger) {
             return Ok(Attempt::Done(MapOutcome::Unchanged));
         }
+        match self.remake(&stored).await {
+            Err(EngineError::Refused { what, why }) => {
+                tracing::error!(view = self.view.name, what, why, "the engine refuses part of a view");
+                self.fail(&stored, Unmappable::Refused).await
+            }
+            attempt => attempt,
+        }
+    }
+
+    async fn remake(&mut self, stored: &StoredNote) -> Result<Attempt, EngineError> {
         let Some(main) = self.mapper.record(&self.view.from, self.key).await? else {
             return Ok(Attempt::Done(MapOutcome::NoRecord));
         };
+        self.main = main.version;
         let targets = match targets(self.view, &main) {
             Ok(targets) => targets,
-            Err(why) => return self.fail(&stored, why, main.version).await,
+            Err(why) => return self.fail(stored, why).await,
         };
         let late = if is_on(Guard::ReferencesFirst) { Vec::new() } else { targets.clone() };
         if is_on(Guard::ReferencesFirst) {
-            self.refer(&stored, targets.iter().flatten()).await?;
+            self.refer(stored, targets.iter().flatten()).await?;
         }
         let inputs = self.mapper.inputs(&targets).await?;
         // A record that changes all the time sets off a trigger each time: what is made now is not
@@ -210,10 +247,10 @@ impl Mapping<'_> {
             }
         }
         let attempt = match made(self.view, &main, targets, inputs) {
-            (vector, Ok(content)) => self.keep(&stored, Made { vector, content }).await?,
-            (_, Err(why)) => self.fail(&stored, why, main.version).await?,
+            (vector, Ok(content)) => self.keep(stored, Made { vector, content }).await?,
+            (_, Err(why)) => self.fail(stored, why).await?,
         };
-        self.refer(&stored, late.iter().flatten()).await?;
+        self.refer(stored, late.iter().flatten()).await?;
         Ok(attempt)
     }
 
@@ -260,11 +297,11 @@ impl Mapping<'_> {
         if !is_newer && shown.is_right && superfluous.is_empty() && !known.failed {
             return Ok(Attempt::Done(MapOutcome::Unchanged));
         }
-        let (now, main) = (self.mapper.clock.wall().as_millis(), made.vector.main);
-        let least = if is_on(Guard::ViewVersionFromCalendar) { now } else { 0 };
+        let now = self.mapper.clock.wall();
+        let least = if is_on(Guard::ViewVersionFromCalendar) { now.as_millis() } else { 0 };
         let version = if shown.is_right { shown.last } else { (shown.last + 1).max(least) };
-        let mut writes =
-            vec![stored.replace(&ViewNote { vector: made.vector, version, content: digest, failed: false })];
+        let note = ViewNote { vector: made.vector, version, content: digest, failed: false };
+        let mut writes = vec![stored.replace(&note, now)];
         if !shown.is_right {
             let mut item = Item::new(stored::current(&self.view.name, self.key), version);
             item.body = made.content;
@@ -276,13 +313,7 @@ impl Mapping<'_> {
             writes.push(stored::no_failure(&self.view.name, self.key));
         }
         let outcome = if shown.is_right { MapOutcome::Noted } else { MapOutcome::Written(version) };
-        match self.mapper.store.write(writes).await {
-            Err(WriteError::Engine(EngineError::Refused { why, .. })) => {
-                tracing::error!(view = self.view.name, why, "the engine refuses a view");
-                self.fail(stored, Unmappable::Refused, main).await
-            }
-            result => self.concluded(result, outcome),
-        }
+        self.concluded(self.mapper.store.write(writes).await, outcome)
     }
 
     /// What the table has of the view. Its note says it, unless there is reason to look.
@@ -307,11 +338,11 @@ impl Mapping<'_> {
 
     /// Notes that the view cannot be made. References stay: a change of one of the records may
     /// mend it.
-    async fn fail(&self, stored: &StoredNote, why: Unmappable, version: u64) -> Result<Attempt, EngineError> {
+    async fn fail(&self, stored: &StoredNote, why: Unmappable) -> Result<Attempt, EngineError> {
         let note = ViewNote { failed: true, ..stored.note.clone() };
         let now = self.mapper.clock.wall();
-        let failure = stored::failure(&self.view.name, self.key, why, version, now);
-        let result = self.mapper.store.write(vec![stored.replace(&note), failure]).await;
+        let failure = stored::failure(&self.view.name, self.key, why, self.main, now);
+        let result = self.mapper.store.write(vec![stored.replace(&note, now), failure]).await;
         self.concluded(result, MapOutcome::Failed(why))
     }
 

@@ -30,11 +30,11 @@ mod worker;
 
 pub use adoption::{AdoptError, check, defined};
 pub use canary::CANARY;
-pub use comparison::{DifferingCopies, DifferingCopy, differing_copies, is_bucket_alike, still_differing_copy};
+pub use comparison::{DifferingCopies, DifferingCopy, differing_copies, still_differing_copy};
 pub use counters::ViewsCounters;
 pub use disagreement::Disagreement;
 pub use failures::{FailedView, failures};
-pub use jobs::{JobStatus, jobs};
+pub use jobs::JobStatus;
 pub use make::Unmappable;
 pub use mapper::{MapOutcome, Mapper};
 pub use reading::read;

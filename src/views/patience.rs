@@ -19,3 +19,8 @@ where
         }
     }
 }
+
+/// After so many rounds in which somebody else was first.
+pub(super) fn others_write(what: &str) -> EngineError {
+    EngineError::Unavailable { what: what.to_owned(), why: "others kept writing it".to_owned() }
+}

@@ -14,6 +14,7 @@ use super::definition::ViewDefinition;
 use super::mapper::{self, Mapper};
 use super::stored;
 use super::triggers::Triggers;
+use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::memory::MemoryStore;
 use crate::engine::{
     Change, Condition, EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError,
@@ -67,6 +68,13 @@ impl Home {
         Mapper::new(store, self.clock.clone(), self.counters.clone())
     }
 
+    pub(super) async fn lease(&self) -> Arc<Lease> {
+        let tables = Arc::new(self.store.clone());
+        let (holder, clock) = ("test".to_owned(), self.clock.clone());
+        let place = LeasePlace { tables, table: Table::Mapping, job: "views", holder, clock };
+        Arc::new(place.acquire().await)
+    }
+
     pub(super) fn triggers(&self, text: &str) -> Triggers {
         Triggers::new(self.mapper(), views(text))
     }
@@ -81,6 +89,11 @@ impl Home {
     pub(super) fn partitions(&self, start: &str) -> Vec<ItemKey> {
         let items = self.store.dump(Table::Mapping);
         items.into_iter().map(|item| item.key).filter(|key| key.partition.starts_with(start)).collect()
+    }
+
+    /// Puts what no process of ours would write.
+    pub(super) fn spoil(&self, table: Table, key: ItemKey, note: &str) {
+        self.store.tamper(table, &key.clone(), Some(Item::new(key, 7).with_note(note)));
     }
 
     /// Each view is what its records say now, is noted so, and has exactly the references that it
@@ -200,5 +213,65 @@ impl Tables for PlannedStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, EngineError>> {
         self.call(async move { self.inner.scan(table, segment, after, limit).await }).boxed()
+    }
+}
+
+/// Which partition of which table.
+type IsBad = Box<dyn Fn(Table, &str) -> bool + Send + Sync>;
+
+/// A store whose reads of some partitions fail.
+pub(super) struct PartlyBad {
+    pub(super) inner: MemoryStore,
+    pub(super) error: EngineError,
+    pub(super) is_bad: IsBad,
+}
+
+impl PartlyBad {
+    /// As where somebody else put an item into a table of DynamoDB.
+    pub(super) fn refusing(inner: MemoryStore, is_bad: impl Fn(Table, &str) -> bool + Send + Sync + 'static) -> Self {
+        let error = EngineError::Refused { what: "a read".to_owned(), why: "no item of ours".to_owned() };
+        Self { inner, error, is_bad: Box::new(is_bad) }
+    }
+
+    fn read(&self, table: Table, partition: &str) -> Result<(), EngineError> {
+        if (self.is_bad)(table, partition) { Err(self.error.clone()) } else { Ok(()) }
+    }
+}
+
+impl Tables for PartlyBad {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        async move {
+            self.read(table, &key.partition)?;
+            self.inner.get(table, key).await
+        }
+        .boxed()
+    }
+
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        self.inner.write(writes)
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        async move {
+            self.read(table, partition)?;
+            self.inner.query(table, partition, after, limit).await
+        }
+        .boxed()
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.inner.scan(table, segment, after, limit)
     }
 }

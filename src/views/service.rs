@@ -13,13 +13,13 @@ use super::failures;
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::Mapper;
-use super::status::ViewsStatus;
+use super::status::{ViewsState, ViewsStatus};
 use super::sweep::ViewSweep;
 use super::triggers::Triggers;
 use super::worker::{JobWorker, Pace};
 use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::lease::{Lease, LeasePlace, TermEnd};
-use crate::engine::limits::BEGIN_PAUSE;
+use crate::engine::limits::{BEGIN_MARGIN, BEGIN_PAUSE};
 use crate::engine::{EngineError, Feed, Table, Tables, retry_delay};
 use crate::model::time::{Clock, Wall};
 
@@ -66,7 +66,10 @@ impl ViewsService {
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return Ok(()) };
             let lease = Arc::new(lease);
             let end = lease.term(self.serve(&lease), stopping).await;
-            self.status.update(|state| state.holds_lease = false);
+            // From now on another process knows.
+            self.status.update(|state| *state = ViewsState::default());
+            self.counters.jobs.set(0);
+            self.counters.failures.set(0);
             self.progress.reset();
             lease.release().await;
             match end {
@@ -97,7 +100,8 @@ impl ViewsService {
         let status = self.status.clone();
         let worker = JobWorker { triggers: triggers.clone(), lease: lease.clone(), pace, status: status.clone() };
         let pace = Pace::new(self.clock.clone(), self.views_per_second);
-        let sweep = ViewSweep { triggers: triggers.clone(), period: self.sweep_period, pace, status };
+        let period = self.sweep_period;
+        let sweep = ViewSweep { triggers: triggers.clone(), lease: lease.clone(), period, pace, status };
         tokio::select! {
             biased;
             () = self.follow(lease, &triggers) => ServeEnd::Over,
@@ -179,7 +183,7 @@ impl ViewsService {
         }
         let now = self.clock.wall();
         // Clocks differ; what comes twice does no harm.
-        let from = Wall::from_millis(now.as_millis().saturating_sub(limits::FEED_MARGIN.as_millis() as u64));
+        let from = Wall::from_millis(now.as_millis().saturating_sub(BEGIN_MARGIN.as_millis() as u64));
         follower.insist("writing jobs for all views", || self.map_everything(triggers, now)).await;
         follower.begin(lease, from).await
     }

@@ -39,6 +39,11 @@ fn failure_key(view: &str, key: &str) -> ItemKey {
     ItemKey::new(failure_partition(bucket::part(&sort, limits::FAILURE_PARTS)), sort)
 }
 
+/// Where the sweep notes how far it got.
+pub(super) fn sweep_key() -> ItemKey {
+    ItemKey::new("sweep", "views")
+}
+
 /// What is known of a view as it was last written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ViewNote {
@@ -51,7 +56,7 @@ pub(super) struct ViewNote {
     pub(super) failed: bool,
 }
 
-/// A [`ViewNote`] and how often it was written, which is what its next write depends on.
+/// A [`ViewNote`] and its count of writes, which is what its next write depends on.
 pub(super) struct StoredNote {
     key: ItemKey,
     /// `None` before the first.
@@ -73,9 +78,11 @@ impl StoredNote {
     }
 
     /// Replaces what was read, unless somebody else did.
-    pub(super) fn replace(&self, note: &ViewNote) -> ItemWrite {
+    pub(super) fn replace(&self, note: &ViewNote, now: Wall) -> ItemWrite {
         let text = serde_json::to_string(note).expect("numbers and text are JSON");
-        let item = Item::new(self.key.clone(), self.writes.unwrap_or_default() + 1).with_note(text);
+        // Not from 1: who knows a note from before the table was lost must not take this for it.
+        let writes = self.writes.map_or(now.as_millis(), |writes| writes + 1);
+        let item = Item::new(self.key.clone(), writes).with_note(text);
         let unchanged = match is_on(Guard::NoteInCondition) {
             true => self.writes.map_or(Condition::Absent, Condition::VersionIs),
             false => Condition::Any,
@@ -117,6 +124,7 @@ mod tests {
         assert_eq!(vector_key("limits", "acme"), ItemKey::new("vector#limits#94", "acme"));
         assert_eq!(reference(&target, "limits", "acme"), ItemKey::new("reference#shard#b#s#1/a", "limits/acme"));
         assert_eq!(failure_key("limits", "acme"), ItemKey::new("failure#b", "limits/acme"));
+        assert_eq!(sweep_key(), ItemKey::new("sweep", "views"));
     }
 
     #[test]
@@ -127,7 +135,10 @@ mod tests {
         let vector = ViewVector { definition: u64::MAX, main: u64::MAX, joined };
         let note = ViewNote { vector, version: u64::MAX, content: "f".repeat(32), failed: false };
         let stored = StoredNote::read(StoredNote::key(&name, &key), None);
-        let ItemWrite::Put(_, item, Condition::Absent) = stored.replace(&note) else { panic!("a first put") };
+        let ItemWrite::Put(_, item, Condition::Absent) = stored.replace(&note, Wall::from_millis(9)) else {
+            panic!("a first put")
+        };
+        assert_eq!(item.version, 9, "the first count is the time");
         assert!(item.note.as_ref().unwrap().len() <= NOTE_BYTES);
         assert_eq!(StoredNote::read(item.key.clone(), Some(item)).note, note);
         let reference = reference(&target(0), &name, &key);
@@ -140,7 +151,7 @@ mod tests {
         let damaged = Item::new(key.clone(), 7).with_note("{");
         let stored = StoredNote::read(key, Some(damaged));
         assert!(!stored.is_known);
-        let put = stored.replace(&ViewNote::default());
+        let put = stored.replace(&ViewNote::default(), Wall::from_millis(9));
         assert_eq!(put.condition(), Condition::VersionIs(7));
     }
 }

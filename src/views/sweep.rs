@@ -1,30 +1,68 @@
 //! Compares views with their records, slowly and always, and maps again what a lost change left
 //! behind: the feed may skip one for ever.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::comparison::{self, SuspectView};
 use super::definition::ViewDefinition;
 use super::limits;
 use super::patience::patiently;
 use super::status::ViewsStatus;
+use super::stored;
 use super::triggers::Triggers;
 use super::vector::Trigger;
 use super::worker::Pace;
 use crate::engine::guard::{Guard, is_on};
-use crate::engine::{self, EngineError};
+use crate::engine::lease::Lease;
+use crate::engine::limits::BUCKETS;
+use crate::engine::{Condition, EngineError, Item, ItemWrite, Table};
 use crate::model::time::Moment;
 
 /// The views service's own comparison.
 pub(super) struct ViewSweep {
     pub(super) triggers: Arc<Triggers>,
+    pub(super) lease: Arc<Lease>,
     /// In how long everything is compared once.
     pub(super) period: Duration,
     /// For what is mapped again.
     pub(super) pace: Pace,
     pub(super) status: Arc<ViewsStatus>,
+}
+
+/// How far a round got, as it is written down. However often processes restart, they come round.
+#[derive(Default, Serialize, Deserialize)]
+struct SweepNote {
+    view: String,
+    bucket: u16,
+    /// Behind this key.
+    after: Option<String>,
+    /// Views of the bucket before.
+    size: u64,
+}
+
+/// One time through all buckets.
+struct Round {
+    /// The bucket that is next, counted over all views, and the key in it behind which.
+    bucket: u32,
+    after: Option<String>,
+    /// Views of the bucket before: this one is about as large.
+    size: u64,
+    waiting: VecDeque<WaitingPiece>,
+    /// Buckets that could not be read, or mended.
+    failed: BTreeSet<u32>,
+    noted: Moment,
+}
+
+/// What differed in a part of a bucket, and where that part begins.
+struct WaitingPiece {
+    due: Moment,
+    bucket: u32,
+    after: Option<String>,
+    suspects: Vec<SuspectView>,
 }
 
 impl ViewSweep {
@@ -35,62 +73,139 @@ impl ViewSweep {
                 std::future::pending().await
             }
             if let Err(error) = self.round().await {
-                tracing::warn!(%error, "the sweep could not go on, and begins again");
+                tracing::warn!(%error, "the sweep cannot read how far it got; trying again");
                 tokio::time::sleep(limits::SWEEP_WAIT).await;
             }
         }
     }
 
-    /// Takes the whole period, however little there is to compare.
+    /// From where the last process got to the end. A whole round takes the period, however little
+    /// there is to compare. A bucket that cannot be read holds up nothing, and is tried again last.
     pub(super) async fn round(&self) -> Result<(), EngineError> {
-        let mapper = &self.triggers.mapper;
-        let buckets = self.triggers.views.len() as u32 * u32::from(engine::limits::BUCKETS);
-        let slot = self.period / buckets.max(1);
-        let (mut waiting, mut compared) = (VecDeque::new(), 0);
-        let mut end = mapper.clock.now();
-        for view in &self.triggers.views {
-            for bucket in 0..engine::limits::BUCKETS {
-                end = end + slot;
-                // One bucket is about as large as the one before.
-                let pace = Pace::new(mapper.clock.clone(), per_second(compared, slot));
-                let found = comparison::suspects(mapper, view, bucket, &pace).await?;
-                compared = found.1;
-                mapper.counters.swept.inc_by(compared);
-                let due = mapper.clock.now() + limits::SWEEP_WAIT;
-                waiting.extend(found.0.into_iter().map(|suspect| (due, view, suspect)));
-                while let Some((_, view, suspect)) = self.due(&mut waiting, limits::SUSPECTS).await {
-                    self.look_again(view, &suspect).await?;
-                }
-                tokio::time::sleep(end.since(mapper.clock.now())).await;
-            }
-        }
+        let buckets = self.triggers.views.len() as u32 * u32::from(BUCKETS);
         if buckets == 0 {
             tokio::time::sleep(self.period).await;
+            return Ok(());
         }
-        while let Some((_, view, suspect)) = self.due(&mut waiting, 0).await {
-            self.look_again(view, &suspect).await?;
+        let slot = self.period / buckets;
+        let mut round = self.begin().await?;
+        let mut end = self.now();
+        while round.bucket < buckets {
+            end = end + slot;
+            self.compare(&mut round, slot).await;
+            self.look_again(&mut round, end.max(self.now())).await;
+            tokio::time::sleep(end.since(self.now())).await;
+            self.note(&mut round).await;
         }
-        self.status.update(|state| state.swept = Some(mapper.clock.wall()));
+        self.look_at_rest(&mut round).await;
+        for bucket in std::mem::take(&mut round.failed) {
+            round.bucket = bucket;
+            self.compare(&mut round, slot).await;
+        }
+        self.look_at_rest(&mut round).await;
+        if round.failed.is_empty() {
+            self.status.update(|state| state.swept = Some(self.triggers.mapper.clock.wall()));
+        }
+        self.write(&SweepNote { size: round.size, ..SweepNote::default() }).await;
         Ok(())
     }
 
-    /// The first that is due. Waits for it if there are more than `most`.
-    async fn due<T>(
-        &self,
-        waiting: &mut VecDeque<(Moment, T, SuspectView)>,
-        most: usize,
-    ) -> Option<(Moment, T, SuspectView)> {
-        let left = waiting.front()?.0.since(self.triggers.mapper.clock.now());
-        if !left.is_zero() && waiting.len() <= most {
-            return None;
-        }
-        tokio::time::sleep(left).await;
-        waiting.pop_front()
+    fn now(&self) -> Moment {
+        self.triggers.mapper.clock.now()
     }
 
-    async fn look_again(&self, view: &ViewDefinition, suspect: &SuspectView) -> Result<(), EngineError> {
+    fn view(&self, bucket: u32) -> (&ViewDefinition, u16) {
+        let of = u32::from(BUCKETS);
+        (&self.triggers.views[(bucket / of) as usize], (bucket % of) as u16)
+    }
+
+    /// Where the last process got. A view that is not there any more means the beginning.
+    async fn begin(&self) -> Result<Round, EngineError> {
+        let (mapper, key) = (&self.triggers.mapper, stored::sweep_key());
+        let item = patiently(|| mapper.store.get(Table::Mapping, &key)).await?;
+        let read = |item: Item| {
+            let note: Option<SweepNote> = item.note.and_then(|note| serde_json::from_str(&note).ok());
+            if note.is_none() {
+                mapper.unreadable(Table::Mapping, &key);
+            }
+            note
+        };
+        let note = item.and_then(read).unwrap_or_default();
+        let view = self.triggers.views.iter().position(|view| view.name == note.view);
+        let (bucket, after) = match view {
+            Some(view) if note.bucket < BUCKETS => {
+                (view as u32 * u32::from(BUCKETS) + u32::from(note.bucket), note.after)
+            }
+            _ => (0, None),
+        };
+        let (waiting, failed) = (VecDeque::new(), BTreeSet::new());
+        Ok(Round { bucket, after, size: note.size, waiting, failed, noted: self.now() })
+    }
+
+    /// Compares the rest of the bucket that is next.
+    async fn compare(&self, round: &mut Round, slot: Duration) {
         let mapper = &self.triggers.mapper;
-        let Some(how) = patiently(|| comparison::still_differs(mapper, view, suspect)).await? else { return Ok(()) };
+        let (view, number) = self.view(round.bucket);
+        let pace = Pace::new(mapper.clock.clone(), per_second(round.size, slot));
+        let (is_whole, mut size) = (round.after.is_none(), 0);
+        loop {
+            let after = round.after.take();
+            let most = limits::SWEEP_PIECE;
+            match comparison::compare_views(mapper, view, number, after.as_deref(), most, &pace).await {
+                Ok(piece) => {
+                    mapper.counters.swept.inc_by(piece.compared);
+                    size += piece.compared;
+                    round.after = piece.next;
+                    let (due, bucket) = (self.now() + limits::SWEEP_WAIT, round.bucket);
+                    let suspects = piece.suspects;
+                    if !suspects.is_empty() {
+                        round.waiting.push_back(WaitingPiece { due, bucket, after, suspects });
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(view = view.name, %error, "the sweep cannot read a bucket, and comes back to it");
+                    round.failed.insert(round.bucket);
+                    break;
+                }
+            }
+            round.size = round.size.max(size);
+            if round.after.is_none() {
+                round.size = if is_whole { size } else { round.size };
+                break;
+            }
+            self.look_again(round, self.now()).await;
+            self.note(round).await;
+        }
+        round.bucket += 1;
+    }
+
+    /// Looks again at what is due by then, and at what is too much to be kept.
+    async fn look_again(&self, round: &mut Round, by: Moment) {
+        let is_due = |piece: &mut WaitingPiece, waiting: usize| piece.due <= by || waiting > limits::SUSPECTS;
+        while let waiting = round.waiting.iter().map(|piece| piece.suspects.len()).sum()
+            && let Some(piece) = round.waiting.pop_front_if(|piece| is_due(piece, waiting))
+        {
+            tokio::time::sleep(piece.due.since(self.now())).await;
+            let view = self.view(piece.bucket).0;
+            for suspect in &piece.suspects {
+                if let Err(error) = self.mend(view, suspect).await {
+                    tracing::warn!(view = view.name, %error, "the sweep cannot mend a view, and comes back to it");
+                    round.failed.insert(piece.bucket);
+                }
+            }
+        }
+    }
+
+    async fn look_at_rest(&self, round: &mut Round) {
+        if let Some(last) = round.waiting.back() {
+            let due = last.due;
+            self.look_again(round, due).await;
+        }
+    }
+
+    async fn mend(&self, view: &ViewDefinition, suspect: &SuspectView) -> Result<(), EngineError> {
+        let mapper = &self.triggers.mapper;
+        let Some(how) = comparison::still_differs(mapper, view, suspect).await? else { return Ok(()) };
         mapper.counters.differing(how.word());
         tracing::warn!(view = view.name, how = how.word(), "the sweep found a view that differs");
         if how.is_mendable() {
@@ -98,6 +213,33 @@ impl ViewSweep {
             self.triggers.map(view, &suspect.key, Trigger::Afresh).await?;
         }
         Ok(())
+    }
+
+    /// Notes how far everything has been compared, and looked at again.
+    async fn note(&self, round: &mut Round) {
+        if self.now().since(round.noted) < limits::SWEEP_NOTED_EVERY {
+            return;
+        }
+        round.noted = self.now();
+        let next = (round.bucket, &round.after);
+        let (bucket, after) = round.waiting.front().map_or(next, |piece| (piece.bucket, &piece.after));
+        // Behind the last bucket there is nothing to note: the round is about to end.
+        if bucket < self.triggers.views.len() as u32 * u32::from(BUCKETS) {
+            let (view, bucket) = self.view(bucket);
+            let note = SweepNote { view: view.name.clone(), bucket, after: after.clone(), size: round.size };
+            self.write(&note).await;
+        }
+    }
+
+    /// Under the lease. If that is lost, or nothing can be written, the next process repeats work.
+    async fn write(&self, note: &SweepNote) {
+        let mapper = &self.triggers.mapper;
+        let text = serde_json::to_string(note).expect("numbers and text are JSON");
+        let item = Item::new(stored::sweep_key(), mapper.clock.wall().as_millis()).with_note(text);
+        let put = ItemWrite::Put(Table::Mapping, item, Condition::Any);
+        if let Err(error) = mapper.store.write(vec![self.lease.guard(), put]).await {
+            tracing::debug!(%error, "how far the sweep got was not written down");
+        }
     }
 }
 
@@ -109,20 +251,21 @@ fn per_second(count: u64, slot: Duration) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scripted::{Home, LIMITS, views};
+    use super::super::scripted::{Home, LIMITS, PartlyBad, views};
     use super::*;
     use crate::engine::follow::Apply;
 
-    fn sweep(home: &Home) -> ViewSweep {
+    async fn sweep(home: &Home) -> ViewSweep {
         let triggers = Arc::new(Triggers::new(home.mapper(), views(LIMITS)));
         let pace = Pace::new(home.clock.clone(), 1_000);
-        ViewSweep { triggers, period: Duration::from_secs(600), pace, status: Arc::default() }
+        let period = Duration::from_secs(600);
+        ViewSweep { triggers, lease: home.lease().await, period, pace, status: Arc::default() }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_the_feed_skipped_is_found_and_mended() {
         let home = Home::new();
-        let sweep = sweep(&home);
+        let sweep = sweep(&home).await;
         for at in 0..20 {
             let (tenant, shard) = (format!("t{at}"), format!("s{at}"));
             home.put("shard", &shard, 1, Some(r#"{"host":"h"}"#)).await;
@@ -149,7 +292,7 @@ mod tests {
         for at in 0..2_000 {
             home.put("tenant", &format!("t{at}"), 1, None).await;
         }
-        let sweep = sweep(&home);
+        let sweep = sweep(&home).await;
         let began = home.clock.now();
         sweep.round().await.unwrap();
         let took = home.clock.now().since(began);
@@ -163,7 +306,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_on_its_way_is_no_difference() {
         let home = Home::new();
-        let sweep = ViewSweep { period: Duration::from_secs(60), ..sweep(&home) };
+        let sweep = ViewSweep { period: Duration::from_secs(60), ..sweep(&home).await };
         let triggers = home.triggers(LIMITS);
         let late = async {
             for version in 1..100 {
@@ -178,5 +321,68 @@ mod tests {
         }
         assert!(home.counters.swept.get() > 3);
         assert_eq!(home.counters.differences(), 0);
+    }
+
+    /// So many tenants that nobody mapped.
+    async fn unmapped(count: usize) -> Home {
+        let home = Home::new();
+        for at in 0..count {
+            home.put("tenant", &format!("t{at}"), 1, Some(r#"{"users":1}"#)).await;
+        }
+        home
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sweep_that_is_restarted_again_and_again_comes_round() {
+        let home = unmapped(400).await;
+        let mut lives = 0;
+        while home.store.dump(Table::Views).len() < 400 {
+            lives += 1;
+            assert!(lives < 40, "it covers less and less");
+            let sweep = sweep(&home).await;
+            // Some buckets, and what differs there is due after 30 s.
+            let _ = tokio::time::timeout(Duration::from_secs(50), sweep.run()).await;
+            sweep.lease.release().await;
+        }
+        assert!(lives > 5, "no life is long enough: {lives}");
+        home.assert_right(LIMITS).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_cannot_be_read_or_is_not_there_any_more_means_the_beginning() {
+        let home = unmapped(20).await;
+        for note in [
+            "{",
+            r#"{"view":"gone","bucket":7,"after":null,"size":1}"#,
+            r#"{"view":"limits","bucket":999,"after":null,"size":1}"#,
+        ] {
+            home.spoil(Table::Mapping, stored::sweep_key(), note);
+            let before = home.counters.swept.get();
+            sweep(&home).await.round().await.unwrap();
+            assert_eq!(home.counters.swept.get(), before + 20, "{note}");
+        }
+        home.assert_right(LIMITS).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sweep_passes_a_bucket_that_cannot_be_read_and_comes_back_to_it() {
+        let home = unmapped(400).await;
+        let in_first = home.store.dump(Table::Records).iter().filter(|it| it.key.partition == "tenant#00").count();
+        assert!(in_first > 0);
+        let (sweep, began) = (sweep(&home).await, home.clock.now());
+        for is_down_for in [3_600, 900] {
+            let clock = home.clock.clone();
+            let is_bad = move |_: Table, partition: &str| {
+                partition == "tenant#00" && clock.now().since(began) < Duration::from_secs(is_down_for)
+            };
+            let store = Arc::new(PartlyBad::refusing(home.store.clone(), is_bad));
+            let triggers = Arc::new(Triggers::new(home.mapper_on(store), views(LIMITS)));
+            let pace = Pace::new(home.clock.clone(), 1_000);
+            let sweep = ViewSweep { triggers, pace, lease: sweep.lease.clone(), status: Arc::default(), ..sweep };
+            sweep.round().await.unwrap();
+            assert_eq!(home.store.dump(Table::Views).len(), if is_down_for == 900 { 400 } else { 400 - in_first });
+            assert_eq!(sweep.status.get().swept.is_some(), is_down_for == 900, "everything was compared");
+        }
+        home.assert_right(LIMITS).await;
     }
 }

@@ -16,7 +16,7 @@ use super::patience::patiently;
 use super::stored::reference_partition;
 use super::vector::Trigger;
 use crate::engine::follow::Apply;
-use crate::engine::{Change, EngineError, Table};
+use crate::engine::{Change, EngineError, ItemKey, Table, bucket};
 
 /// Maps what changes touch, by the definitions that this process acts on.
 pub(super) struct Triggers {
@@ -45,8 +45,11 @@ impl Triggers {
     }
 
     /// The view of a reference, if this process acts on it.
-    pub(super) fn referrer(&self, sort: &str) -> Option<Touched> {
-        let (name, key) = sort.split_once('/')?;
+    pub(super) fn referrer(&self, reference: &ItemKey) -> Option<Touched> {
+        let Some((name, key)) = reference.sort.split_once('/') else {
+            self.mapper.unreadable(Table::Mapping, reference);
+            return None;
+        };
         let view = self.views.iter().find(|view| view.name == name)?;
         Some((view.clone(), key.to_owned()))
     }
@@ -83,7 +86,7 @@ impl Triggers {
         loop {
             let most = limits::VIEWS_AT_ONCE + 1;
             let page = self.mapper.store.query(Table::Mapping, &partition, after.as_deref(), most).await?;
-            touched.extend(page.items.iter().filter_map(|item| self.referrer(&item.key.sort)));
+            touched.extend(page.items.iter().filter_map(|item| self.referrer(&item.key)));
             match page.next {
                 Some(next) if touched.len() <= limits::VIEWS_AT_ONCE => after = Some(next.sort),
                 _ => return Ok(touched),
@@ -111,7 +114,10 @@ impl Apply for Triggers {
                 self.mapper.counters.removals.inc();
                 continue;
             };
-            let Some((record_type, _)) = key.partition.rsplit_once('#') else { continue };
+            let Some(record_type) = bucket::name_of(&key.partition) else {
+                self.mapper.unreadable(Table::Records, &key);
+                continue;
+            };
             let record = JoinTarget { record_type: record_type.to_owned(), key: key.sort };
             let version = newest.entry(record).or_default();
             *version = item.version.max(*version);

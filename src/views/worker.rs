@@ -13,7 +13,7 @@ use super::stored::reference_partition;
 use super::triggers::{Triggers, all};
 use super::vector::Trigger;
 use crate::engine::lease::Lease;
-use crate::engine::{EngineError, Page, Table, bucket, retry_delay};
+use crate::engine::{EngineError, ItemKey, Page, Table, bucket, retry_delay};
 use crate::model::time::{Clock, Moment};
 
 /// Lets so many through in a second, one after the other.
@@ -63,25 +63,31 @@ impl JobWorker {
                 Ok(_) => failures = 0,
                 Err(error) => {
                     failures += 1;
-                    tracing::warn!(%error, "a job waits");
+                    tracing::warn!(%error, "no job gets anywhere");
                     tokio::time::sleep(retry_delay(failures)).await;
                 }
             }
         }
     }
 
-    /// One page of each job; returns how many there are.
+    /// One page of each job; returns how many there are. Fails if none of them got anywhere.
     pub(super) async fn round(&self) -> Result<usize, EngineError> {
         let mapper = &self.triggers.mapper;
-        let mut jobs = jobs::list(&*mapper.store).await?;
+        let mut jobs = jobs::list(mapper).await?;
         jobs.retain(|job| self.is_own(&job.task));
         mapper.counters.jobs.set(jobs.len() as i64);
         self.status.update(|state| state.jobs = jobs.iter().map(Job::status).collect());
-        let count = jobs.len();
-        for job in jobs {
-            self.step(job).await?;
+        let (mut failed, mut last) = (0, None);
+        for job in &jobs {
+            if let Err(error) = self.step(&job.key()).await {
+                tracing::warn!(%error, "a job waits");
+                (failed, last) = (failed + 1, Some(error));
+            }
         }
-        Ok(count)
+        match last {
+            Some(error) if failed == jobs.len() => Err(error),
+            _ => Ok(jobs.len()),
+        }
     }
 
     /// What a greater number than ours asked for is left to whoever has it.
@@ -94,7 +100,12 @@ impl JobWorker {
         }
     }
 
-    async fn step(&self, mut job: Job) -> Result<(), EngineError> {
+    /// The next page of a job, as it is by now.
+    async fn step(&self, key: &ItemKey) -> Result<(), EngineError> {
+        let mapper = &self.triggers.mapper;
+        let loaded = jobs::load(mapper, key).await?.filter(|job| self.is_own(&job.task));
+        let Some(loaded) = loaded else { return Ok(()) };
+        let mut job = loaded.clone();
         let page = loop {
             let page = self.page(&job).await?;
             if !page.items.is_empty() || page.next.is_some() || job.part + 1 >= job.task.parts() {
@@ -103,15 +114,14 @@ impl JobWorker {
             job.part += 1;
             job.after = None;
         };
-        let sorts: Vec<&str> = page.items.iter().map(|item| item.key.sort.as_str()).collect();
-        all(sorts.iter().map(|sort| self.view(&job.task, sort).boxed()).collect()).await?;
-        job.views += sorts.len() as u64;
-        self.triggers.mapper.counters.job_views.inc_by(sorts.len() as u64);
+        all(page.items.iter().map(|item| self.view(&job.task, &item.key).boxed()).collect()).await?;
+        job.views += page.items.len() as u64;
+        mapper.counters.job_views.inc_by(page.items.len() as u64);
         job.after = page.next.map(|next| next.sort);
         if job.after.is_none() {
             job.part += 1;
         }
-        jobs::save(&*self.triggers.mapper.store, &self.lease, job).await
+        jobs::save(mapper, &self.lease, &loaded, job).await
     }
 
     async fn page(&self, job: &Job) -> Result<Page, EngineError> {
@@ -126,15 +136,15 @@ impl JobWorker {
         self.triggers.mapper.store.query(table, &partition, job.after.as_deref(), limits::JOB_PAGE).await
     }
 
-    async fn view(&self, task: &JobTask, sort: &str) -> Result<(), EngineError> {
+    async fn view(&self, task: &JobTask, item: &ItemKey) -> Result<(), EngineError> {
         let (view, key, trigger) = match task {
             JobTask::View { name, .. } => {
                 let view = self.triggers.views.iter().find(|view| view.name == *name);
                 let Some(view) = view else { return Ok(()) };
-                (view.clone(), sort.to_owned(), Trigger::Afresh)
+                (view.clone(), item.sort.clone(), Trigger::Afresh)
             }
             JobTask::Input { target, version } => {
-                let Some((view, key)) = self.triggers.referrer(sort) else { return Ok(()) };
+                let Some((view, key)) = self.triggers.referrer(item) else { return Ok(()) };
                 (view, key, Trigger::Input(target, *version))
             }
         };

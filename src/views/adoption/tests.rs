@@ -13,7 +13,7 @@ async fn adopted(home: &Home, text: &str) -> Result<Vec<u64>, AdoptError> {
 }
 
 async fn jobs_of(home: &Home) -> Vec<JobTask> {
-    jobs::list(&home.store).await.unwrap().into_iter().map(|job| job.task).collect()
+    jobs::list(&home.mapper()).await.unwrap().into_iter().map(|job| job.task).collect()
 }
 
 fn job(definition: u64) -> JobTask {
@@ -58,4 +58,18 @@ async fn the_same_number_with_another_content_is_refused_and_says_what_to_do() {
     let raised: Vec<ViewDefinition> = views(&raised()).iter().map(|view| (**view).clone()).collect();
     assert_eq!(check(&home.store, &raised).await, Ok(()));
     assert_eq!(adopted(&home, LIMITS).await, Ok(vec![2]), "to check writes nothing");
+}
+
+#[tokio::test]
+async fn a_definition_that_cannot_be_read_is_written_anew_and_everything_is_mapped() {
+    let home = Home::new();
+    adopted(&home, LIMITS).await.unwrap();
+    home.store.tamper(Table::Mapping, &ItemKey::new("job", "view#limits"), None);
+    let key = ItemKey::new(PARTITION, "limits");
+    home.store.tamper(Table::Mapping, &key, Some(Item::new(key.clone(), 2).with_note("{")));
+    assert_eq!(adopted(&home, LIMITS).await, Ok(vec![2]));
+    assert_eq!(jobs_of(&home).await, [job(2)]);
+    // A greater number counts, whatever its content was.
+    home.store.tamper(Table::Mapping, &key, Some(Item::new(key.clone(), 3)));
+    assert_eq!(adopted(&home, LIMITS).await, Ok(vec![]));
 }

@@ -112,6 +112,25 @@ async fn an_old_process_between_two_new_ones_loses_nothing() {
     home.assert_right(&raised).await;
 }
 
+/// Somebody else has the lease by then, and the jobs.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_gave_its_lease_back_shows_no_work() {
+    let (home, faults) = (Home::new(), Faults::default());
+    home.put("tenant", "acme", 1, Some("[]")).await;
+    let (service, stopping) = (service(&home, LIMITS, "a", &faults), CancellationToken::new());
+    let stop = async {
+        tokio::time::sleep(limits::FAILURES_LOOK * 2).await;
+        let state = service.status.get();
+        assert!(state.holds_lease && state.active.len() == 1 && state.failures == 1);
+        stopping.cancel();
+    };
+    let (ended, ()) = tokio::join!(service.run(&stopping), stop);
+    assert_eq!(ended, Ok(()));
+    let state = service.status.get();
+    assert!(!state.holds_lease && state.active.is_empty() && state.failures == 0);
+    assert_eq!((home.counters.failures.get(), home.counters.jobs.get()), (0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_was_changed_under_its_number_ends_the_service() {
     let (home, faults) = (Home::new(), Faults::default());

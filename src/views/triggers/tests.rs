@@ -2,24 +2,15 @@
 
 use std::time::Duration;
 
+use super::super::failures;
 use super::super::jobs;
-use super::super::scripted::{Home, LIMITS, Plan, PlannedStore, views};
+use super::super::scripted::{Home, LIMITS, PartlyBad, Plan, PlannedStore, views};
+use super::super::stored::StoredNote;
 use super::super::worker::{JobWorker, Pace};
 use super::*;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
-use crate::engine::lease::{Lease, LeasePlace};
+use crate::engine::lease::Lease;
 use crate::engine::{Item, Tables};
-
-async fn lease(home: &Home) -> Arc<Lease> {
-    let place = LeasePlace {
-        tables: Arc::new(home.store.clone()),
-        table: Table::Mapping,
-        job: "views",
-        holder: "test".to_owned(),
-        clock: home.clock.clone(),
-    };
-    Arc::new(place.acquire().await)
-}
 
 fn worker(home: &Home, store: Arc<dyn Tables>, lease: &Arc<Lease>, per_second: u32) -> JobWorker {
     JobWorker {
@@ -73,7 +64,7 @@ async fn a_change_that_touches_few_views_maps_them_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_change_that_touches_five_thousand_views_is_a_job_that_survives_crashes() {
     let home = crowd(5_000).await;
-    let lease = lease(&home).await;
+    let lease = home.lease().await;
     home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
     assert_eq!(home.partitions("job").len(), 1, "written down");
     assert_eq!(home.view("limits", "t0").await.unwrap().1.unwrap(), r#"{"users":1,"host":"h1"}"#, "not done yet");
@@ -94,7 +85,7 @@ async fn a_change_that_touches_five_thousand_views_is_a_job_that_survives_crashe
 #[tokio::test(start_paused = true)]
 async fn a_job_keeps_its_pace_and_single_changes_overtake_it() {
     let home = crowd(1_200).await;
-    let lease = lease(&home).await;
+    let lease = home.lease().await;
     let triggers = home.triggers(LIMITS);
     triggers.apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
     let worker = worker(&home, Arc::new(home.store.clone()), &lease, 100);
@@ -103,7 +94,7 @@ async fn a_job_keeps_its_pace_and_single_changes_overtake_it() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         triggers.apply(home.put("tenant", "t7", 4, Some(r#"{"users":9,"shard":"a"}"#)).await).await.unwrap();
         assert_eq!(home.view("limits", "t7").await.unwrap().1.unwrap(), r#"{"users":9,"host":"h2"}"#);
-        assert_eq!(jobs::list(&home.store).await.unwrap().len(), 1, "the job goes on");
+        assert_eq!(jobs::list(&home.mapper()).await.unwrap().len(), 1, "the job goes on");
     };
     let job = async { while worker.round().await.unwrap() > 0 {} };
     tokio::join!(single, job);
@@ -115,7 +106,7 @@ async fn a_job_keeps_its_pace_and_single_changes_overtake_it() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_asked_for_again_goes_round_once_more() {
     let home = crowd(1_200).await;
-    let lease = lease(&home).await;
+    let lease = home.lease().await;
     let triggers = home.triggers(LIMITS);
     let worker = worker(&home, Arc::new(home.store.clone()), &lease, 1_000_000);
     triggers.apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
@@ -123,39 +114,175 @@ async fn a_job_that_is_asked_for_again_goes_round_once_more() {
         worker.round().await.unwrap();
     }
     triggers.apply(home.put("shard", "a", 4, Some(r#"{"host":"h3"}"#)).await).await.unwrap();
-    let status = super::super::jobs(&home.store).await.unwrap();
-    assert_eq!(status.len(), 1);
-    assert!(status[0].done > 0.0, "it does not begin anew, or it would never end");
-    assert_eq!(status[0].what, "views that need a shard");
+    let known = jobs::list(&home.mapper()).await.unwrap();
+    assert_eq!(known.len(), 1);
+    let status = known[0].status();
+    assert!(status.done > 0.0, "it does not begin anew, or it would never end");
+    assert_eq!(status.what, "views that need a shard");
     while worker.round().await.unwrap() > 0 {}
     home.assert_right(LIMITS).await;
+}
+
+/// The record changes during each page, and each change writes the job anew.
+#[tokio::test(start_paused = true)]
+async fn a_fan_out_comes_round_though_its_record_changes_all_the_time() {
+    let home = crowd(1_200).await;
+    let lease = home.lease().await;
+    let triggers = home.triggers(LIMITS);
+    let worker = worker(&home, Arc::new(home.store.clone()), &lease, 1_000);
+    let hot = async {
+        for version in 3..203 {
+            let body = format!(r#"{{"host":"h{version}"}}"#);
+            triggers.apply(home.put("shard", "a", version, Some(&body)).await).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = hot => {}
+        () = worker.work() => {}
+    }
+    let known = jobs::list(&home.mapper()).await.unwrap();
+    assert!(known[0].views > 1_200, "its cursor moves on: {}", known[0].views);
+    while worker.round().await.unwrap() > 0 {}
+    home.assert_right(LIMITS).await;
+}
+
+/// Exhaustive: at every call of its first page a record changes of which no feed will ever say
+/// anything, and everything is to be mapped again.
+#[tokio::test(start_paused = true)]
+async fn a_job_for_everything_that_is_asked_for_during_its_first_page_goes_round_again() {
+    let everything = || JobTask::View { name: "limits".to_owned(), definition: 2 };
+    let mut interrupted = 0;
+    for at in 0.. {
+        let home = crowd(3).await;
+        let lease = home.lease().await;
+        jobs::begin(&home.store, &everything(), home.clock.wall()).await.unwrap();
+        let other = home.clone();
+        let meanwhile = async move {
+            for tenant in ["t0", "t1", "t2"] {
+                other.put("tenant", tenant, 9, Some(r#"{"users":9,"shard":"a"}"#)).await;
+            }
+            jobs::begin(&other.store, &everything(), other.clock.wall()).await.unwrap();
+        };
+        let plan = Plan::Interrupted(tokio::sync::Mutex::new(Some(meanwhile.boxed())));
+        let store = PlannedStore::new(home.store.clone(), at, plan);
+        let worker = worker(&home, store.clone(), &lease, 1_000_000);
+        worker.round().await.unwrap();
+        if !store.was_reached() {
+            break;
+        }
+        interrupted += 1;
+        while worker.round().await.unwrap() > 0 {}
+        home.assert_right(LIMITS).await;
+    }
+    assert!(interrupted > 5, "{interrupted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_read_begins_anew() {
+    let home = crowd(1_001).await;
+    let lease = home.lease().await;
+    let key = ItemKey::new("job", "input#shard/a");
+    home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await;
+    // By itself: its key says what it was to do.
+    for note in [
+        "{",
+        r#"{"task":{"view":{"name":"limits","definition":2}},"part":0,"after":null,"again":false,"begun":1,"views":0}"#,
+    ] {
+        home.spoil(Table::Mapping, key.clone(), note);
+        let worker = worker(&home, Arc::new(home.store.clone()), &lease, 1_000_000);
+        while worker.round().await.unwrap() > 0 {}
+        home.assert_right(LIMITS).await;
+        assert!(home.partitions("job").is_empty());
+        home.put("shard", "a", 4, Some(r#"{"host":"h3"}"#)).await;
+    }
+    // Through the next change, whose position in the feed is given up for it.
+    home.spoil(Table::Mapping, key.clone(), "{");
+    home.triggers(LIMITS).apply(home.put("shard", "a", 5, Some("{}")).await).await.unwrap();
+    let item = home.store.get(Table::Mapping, &key).await.unwrap().unwrap();
+    assert!(item.version == 8 && item.note.unwrap().contains("shard/a"), "it was replaced");
+}
+
+/// One of everything that somebody's hands can leave in the tables.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_stops_neither_its_page_nor_what_comes_after_it() {
+    let home = crowd(1_001).await;
+    let lease = home.lease().await;
+    let triggers = home.triggers(LIMITS);
+    home.spoil(Table::Mapping, ItemKey::new("job", "a job of another kind"), "{}");
+    home.spoil(Table::Mapping, ItemKey::new("reference#shard#0#a", "no view"), "");
+    home.spoil(Table::Mapping, ItemKey::new("reference#shard#1#a", format!("limits/{}", "x".repeat(1_000))), "");
+    home.spoil(Table::Mapping, StoredNote::key("limits", "t5"), "[");
+    home.put("tenant", &"x".repeat(1_020), 3, Some("{}")).await;
+    home.put("tenant", "not\u{FFFF}announced", 3, Some("{}")).await;
+    home.put("tenant", "broken", 3, Some("{")).await;
+    home.spoil(Table::Records, ItemKey::new("tenant#00", "elsewhere"), "");
+    let all_views = JobTask::View { name: "limits".to_owned(), definition: 2 };
+    jobs::begin(&home.store, &all_views, home.clock.wall()).await.unwrap();
+    triggers.apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
+    let worker = worker(&home, Arc::new(home.store.clone()), &lease, 1_000_000);
+    while worker.round().await.unwrap() > 0 {}
+    for at in 0..1_001 {
+        let view = home.view("limits", &format!("t{at}")).await.unwrap();
+        assert_eq!(view.1.unwrap(), r#"{"users":1,"host":"h2"}"#, "t{at}");
+    }
+    let failed = failures(&home.store).await.unwrap();
+    let mut reasons: Vec<&str> = failed.iter().map(|failure| failure.reason.as_str()).collect();
+    reasons.sort_unstable();
+    assert_eq!(reasons, ["bad-key", "main-not-an-object"], "the third has no place in the list either");
+    assert!(home.counters.passed_over(Table::Mapping) > 1, "the job and the reference");
+    // Nor do they stop the feed.
+    for key in [&"x".repeat(1_020), "not\u{FFFF}announced", "broken"] {
+        triggers.apply(home.put("tenant", key, 4, Some("{")).await).await.unwrap();
+    }
+    assert_eq!(home.view("limits", "not\u{FFFF}announced").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_go_on_does_not_hold_up_the_others() {
+    let home = crowd(1_001).await;
+    let lease = home.lease().await;
+    home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
+    let all_views = JobTask::View { name: "limits".to_owned(), definition: 2 };
+    jobs::begin(&home.store, &all_views, home.clock.wall()).await.unwrap();
+    let store = PartlyBad {
+        inner: home.store.clone(),
+        error: EngineError::Throttled { what: "a partition".to_owned() },
+        is_bad: Box::new(|_, partition| partition.starts_with("reference#shard#0")),
+    };
+    let worker = worker(&home, Arc::new(store), &lease, 1_000_000);
+    while home.partitions("job").len() > 1 {
+        worker.round().await.unwrap();
+    }
+    assert!(worker.round().await.is_err(), "none is left that gets anywhere");
+    assert_eq!(home.view("limits", "t0").await.unwrap().1.unwrap(), r#"{"users":1,"host":"h2"}"#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_without_the_lease_moves_no_job() {
     let home = crowd(1_001).await;
-    let old = lease(&home).await;
+    let old = home.lease().await;
     old.release().await;
-    let _new = lease(&home).await;
+    let _new = home.lease().await;
     home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some("{}")).await).await.unwrap();
-    let before = jobs::list(&home.store).await.unwrap();
+    let before = jobs::list(&home.mapper()).await.unwrap();
     worker(&home, Arc::new(home.store.clone()), &old, 1_000_000).round().await.unwrap();
-    assert!(jobs::list(&home.store).await.unwrap() == before);
+    assert!(jobs::list(&home.mapper()).await.unwrap() == before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_leaves_the_job_of_a_newer_definition_to_whoever_has_it() {
     let home = crowd(3).await;
-    let lease = lease(&home).await;
+    let lease = home.lease().await;
     let task = |definition| JobTask::View { name: "limits".to_owned(), definition };
     jobs::begin(&home.store, &task(3), home.clock.wall()).await.unwrap();
     let worker = worker(&home, Arc::new(home.store.clone()), &lease, 1_000);
     assert_eq!(worker.round().await, Ok(0));
-    assert_eq!(jobs::list(&home.store).await.unwrap().len(), 1);
+    assert_eq!(jobs::list(&home.mapper()).await.unwrap().len(), 1);
     home.store.tamper(Table::Mapping, &crate::engine::ItemKey::new("job", "view#limits"), None);
     jobs::begin(&home.store, &task(2), home.clock.wall()).await.unwrap();
     while worker.round().await.unwrap() > 0 {}
-    assert!(jobs::list(&home.store).await.unwrap().is_empty());
+    assert!(jobs::list(&home.mapper()).await.unwrap().is_empty());
 }
 
 /// One of them only believes that it has the lease. Their steps mix in whatever order the engine's

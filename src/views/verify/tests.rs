@@ -1,13 +1,16 @@
 //! Everything that can differ, found once; and nothing found where changes are only on their way.
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 
-use super::super::scripted::{Home, LIMITS, views};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::scripted::{Home, LIMITS, PartlyBad, views};
 use super::super::stored;
 use super::*;
 use crate::engine::follow::Apply;
 use crate::engine::memory::MemoryStore;
-use crate::engine::{Item, ItemKey, Table};
+use crate::engine::{Item, ItemKey, ItemWrite, Page, ScanSegment, WriteError};
 
 /// So many tenants, each on a shard of its own, mapped; and a region that has all of it.
 async fn world(count: usize) -> (Home, MemoryStore) {
@@ -147,4 +150,123 @@ async fn a_region_misses_nothing_of_a_view_that_it_does_not_take() {
     verification.regions[0].views = Some(BTreeSet::from(["profile".to_owned()]));
     let report = verification.run().await.unwrap();
     assert!(report.is_clean() && report.buckets == 0, "{report:?}");
+}
+
+/// What lies where nobody looks for it is not what lies in the right place.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_or_lies_in_the_wrong_place_is_a_difference() {
+    let (home, region) = world(20).await;
+    let elsewhere = |name: &str, key: &str| {
+        let right = bucket::bucket(key);
+        ItemKey::new(bucket::of(name, (right + 1) % engine::limits::BUCKETS), key)
+    };
+    let put = |store: &MemoryStore, table, key: ItemKey| {
+        store.tamper(table, &key.clone(), Some(Item::new(key, 5).with_body("{}")));
+    };
+    home.put("tenant", "not\u{FFFE}announced", 5, Some("{}")).await;
+    put(&home.store, Table::Records, elsewhere("tenant", "t1"));
+    put(&home.store, Table::Views, elsewhere("limits", "t2"));
+    copy(&home, &region);
+    put(&region, Table::Contexts, elsewhere("limits", "t3"));
+    let note = bucket::partition("vector#limits", "t4");
+    let home_store = Arc::new(PartlyBad::refusing(home.store.clone(), move |_, partition| partition == note));
+    let unread = bucket::bucket("t5");
+    let partition = bucket::of("limits", unread);
+    let region = Arc::new(PartlyBad::refusing(region, move |_, bucket| bucket == partition));
+    let mut verification = verification(&home, &MemoryStore::new(home.clock.clone()));
+    verification.mapper = home.mapper_on(home_store);
+    verification.regions[0].tables = region;
+    let report = verification.run().await.unwrap();
+    let found: Vec<_> =
+        report.differing.iter().map(|((place, how), count)| (place.as_str(), how.word(), *count)).collect();
+    assert_eq!(
+        found,
+        [
+            ("here", "extra", 1),
+            ("here", "unreadable", 1),
+            ("views", "extra", 1),
+            ("views", "unmappable", 2),
+            ("views", "unreadable", 1),
+        ]
+    );
+    assert!(report.examples.iter().any(|example| example.key == format!("bucket {unread:02x}")));
+    assert!(!report.is_partial);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_can_be_kept_is_told_in_part() {
+    let (home, region) = world(5).await;
+    for at in 0..limits::SUSPECTS + 500 {
+        let key = place(&format!("x{at}"));
+        region.tamper(Table::Contexts, &key.clone(), Some(Item::new(key, 1)));
+    }
+    let report = verification(&home, &region).run().await.unwrap();
+    let differing = report.differing.values().sum::<u64>();
+    assert!(report.is_partial && !report.is_clean());
+    assert!((limits::SUSPECTS..limits::SUSPECTS + 500).contains(&(differing as usize)), "{differing}");
+}
+
+/// A store that takes its time, another one for each call, and counts who asks it at once.
+struct Busy {
+    inner: MemoryStore,
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Busy {
+    async fn call<T>(&self, work: impl Future<Output = T>) -> T {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(1..50))).await;
+        self.now.fetch_sub(1, Ordering::Relaxed);
+        work.await
+    }
+}
+
+impl Tables for Busy {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.call(self.inner.get(table, key)).boxed()
+    }
+
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        self.inner.write(writes)
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        self.call(self.inner.query(table, partition, after, limit)).boxed()
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.inner.scan(table, segment, after, limit)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_buckets_are_read_at_once_and_told_in_their_order() {
+    fastrand::seed(1);
+    let (home, region) = world(300).await;
+    for at in (0..300).step_by(10) {
+        home.store.tamper(Table::Views, &place(&format!("t{at}")), None);
+        region.tamper(Table::Contexts, &place(&format!("t{at}")), None);
+    }
+    let busy = Arc::new(Busy { inner: region, now: AtomicUsize::new(0), most: AtomicUsize::new(0) });
+    let mut verification = verification(&home, &MemoryStore::new(home.clock.clone()));
+    (verification.regions[0].tables, verification.shows_keys) = (busy.clone(), true);
+    let report = verification.run().await.unwrap();
+    assert_eq!(busy.most.load(Ordering::Relaxed), limits::VERIFIED_AT_ONCE);
+    let buckets: Vec<u16> = report.examples.iter().map(|example| bucket::bucket(&example.key)).collect();
+    assert_eq!(buckets.len(), limits::EXAMPLES);
+    assert!(buckets.is_sorted(), "{buckets:?}");
 }
