@@ -71,7 +71,8 @@ pub enum EngineCheck {
 pub async fn check(process: &ServiceProcess, config: &ServicesConfig) -> EngineCheck {
     let clock = Clock::System;
     let sdk = Sdk::new(config.engine.endpoint_url().cloned());
-    let looked = async {
+    // On the heap: opening an engine is large.
+    let looked = Box::pin(async {
         let engine = Engine::open(&config.engine, sdk, &clock).await.map_err(|error| error.to_string())?;
         let places = places(&WatchedEngine::new(engine, clock.clone()), process).await;
         let end = clock.now() + CHECK_WAIT;
@@ -82,7 +83,7 @@ pub async fn check(process: &ServiceProcess, config: &ServicesConfig) -> EngineC
             }
             tokio::time::sleep(CHECK_AGAIN).await;
         }
-    };
+    });
     // What is asked last may take as long again.
     let found = match within(2 * CHECK_WAIT, looked).await {
         Ok(found) => found,

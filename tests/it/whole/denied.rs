@@ -23,7 +23,8 @@ fn refusing(file: &Path, call: &'static str, code: &'static str, tasks: &Tasks) 
     refused
 }
 
-#[tokio::test]
+/// The account answers while the test waits for `--check`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_lacks_a_permission_says_which_action_on_what() {
     let directory = tempfile::tempdir().unwrap();
     let (file, topics) = configure(&directory, "denied");
