@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, select_ok};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
+use serde_json::json;
 
 use super::hedge::Hedge;
 use super::limits::READ_WAIT;
@@ -168,10 +169,9 @@ enum Named {
 
 fn not_taken(views: &BTreeSet<String>) -> Bytes {
     let views = views.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    // Names need no escape.
-    Bytes::from(format!(
-        r#"{{"type":"urn:nearside:problem:view-not-taken","title":"Misdirected Request","status":421,"detail":"this region takes the views {views}"}}"#
-    ))
+    let (urn, title) = ("urn:nearside:problem:view-not-taken", "Misdirected Request");
+    let detail = format!("this region takes the views {views}");
+    Bytes::from(json!({ "type": urn, "title": title, "status": 421, "detail": detail }).to_string())
 }
 
 /// Whether `If-Match` names another version than what is there (RFC 9110, 13.1.1: 412). No tag is

@@ -22,7 +22,7 @@ settings! {
     CATALOGUE_ADMIN = Catalogue "admin" Address, Is("127.0.0.1:8741"),
         "Where the catalogue serves `/livez`, `/readyz`, `/status` and `/metrics`.", Restart;
     CATALOGUE_ALLOWED_HOSTS = Catalogue "allowed_hosts" Hosts, Is(""),
-        "Hosts accepted in `Host` besides loopback names and addresses, on both ports.", Restart;
+        "Hosts accepted in `Host` besides loopback names and addresses, on both ports of the catalogue.", Restart;
     CATALOGUE_MAX_CONNECTIONS = Catalogue "max_connections" Count(1, limits::CONNECTIONS_AT_MOST as u64), Is("1024"),
         "Connections that the catalogue has open at once.", Restart;
 
@@ -34,7 +34,7 @@ settings! {
     VIEWS_ADMIN = Views "admin" Address, Is("127.0.0.1:8743"),
         "Where the views service serves `/livez`, `/readyz`, `/status` and `/metrics`.", Restart;
     VIEWS_ALLOWED_HOSTS = Views "allowed_hosts" Hosts, Is(""),
-        "Hosts accepted in `Host` besides loopback names and addresses.", Restart;
+        "Hosts accepted in `Host` besides loopback names and addresses, on the port of the views service.", Restart;
     VIEWS_FILE = Views "file" File, Is(""),
         "The file with the definitions of the views; `nearside views` needs it.", Restart;
     VIEWS_RATE = Views "rate" Count(1, 100_000), Is("200"),
@@ -51,7 +51,7 @@ settings! {
     SERVED_ADMIN = ServedRegion "admin" Address, Is("127.0.0.1:8745"),
         "Where the region serves `/livez`, `/readyz`, `/status` and `/metrics`.", Restart;
     SERVED_ALLOWED_HOSTS = ServedRegion "allowed_hosts" Hosts, Is(""),
-        "Hosts accepted in `Host` besides loopback names and addresses, on both ports.", Restart;
+        "Hosts accepted in `Host` besides loopback names and addresses, on both ports of the region.", Restart;
     SERVED_VIEWS = ServedRegion "views" Names, Is(""),
         "The views that the region takes; none takes them all.", Restart;
 }

@@ -72,7 +72,7 @@ async fn a_view_that_the_region_does_not_take_is_misdirected_and_no_absence() {
     let node = Node::heard().await;
     let refused = node.get("/v1/contexts/acme/prices", &[]).await;
     assert_eq!((refused.status, refused.header("content-type")), (421, "application/problem+json"));
-    assert!(refused.body.ends_with("\"detail\":\"this region takes the views limits, theme\"}"), "{}", refused.body);
+    assert!(refused.body.contains("this region takes the views limits, theme"), "{}", refused.body);
     assert_eq!(node.reads(), 0);
     node.stop().await;
 }
