@@ -321,7 +321,6 @@ fn services_page() -> String {
     use std::sync::Arc;
 
     use nearside::engine::{EngineError, Stream, Topic, memory::MemoryStore};
-    use nearside::model::time::Clock;
     use nearside::region::{exposition::IngestExposition, ingest::IngestParts, ingest::Ingester};
 
     struct Nobody;
