@@ -3,7 +3,8 @@
 #
 # usage: setup.sh [DIRECTORY]        default: target/emulator beside Cargo.toml
 #
-# Idempotent: a stamp in the environment holds the hash of requirements.txt, and nothing happens while it agrees.
+# Idempotent: a stamp in the environment holds the hash of requirements.txt and of what is put behind moto's DynamoDB
+# (one_at_a_time.py), and nothing happens while it agrees.
 # Two at once wait for each other. Everything but the last line of its output goes to stderr.
 set -eu
 
@@ -11,6 +12,7 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH= cd -- "$here/../.." && pwd)
 venv=${1:-"$root/target/emulator"}
 pins="$here/requirements.txt"
+mended="$here/one_at_a_time.py"
 
 say() { printf 'emulator: %s\n' "$*" >&2; }
 
@@ -49,7 +51,7 @@ missing() {
 }
 
 hash_pins() {
-    if command -v sha256sum >/dev/null 2>&1; then sha256sum <"$pins"; else shasum -a 256 <"$pins"; fi | cut -d' ' -f1
+    cat "$pins" "$mended" | if command -v sha256sum >/dev/null 2>&1; then sha256sum; else shasum -a 256; fi | cut -d' ' -f1
 }
 
 ready() { [ -x "$venv/bin/localemu" ] && [ "$(cat "$venv/.pins" 2>/dev/null)" = "$1" ]; }
@@ -103,6 +105,7 @@ if ! ready "$want"; then
         say "installing LocalEmu into $venv with $python (a minute, once)"
         rm -rf "$venv"
         install
+        cat "$mended" >>"$venv/lib/python3.13/site-packages/moto/dynamodb/models/__init__.py"
         "$venv/bin/localemu" --version >/dev/null 2>&1 || {
             say "installed, but '$venv/bin/localemu --version' fails"
             exit 1
