@@ -79,6 +79,8 @@ pub(crate) struct Checker {
     incomplete: BTreeMap<usize, Moment>,
     /// When each version of a view was written.
     written: BTreeMap<Name, BTreeMap<u64, Moment>>,
+    /// When what the views service knows was lost last.
+    pub(crate) mapping_lost: Option<Moment>,
     /// By how much calendars may differ.
     skew: Duration,
     /// Regions where nothing keeps nodes from looking whether all is there.
@@ -140,7 +142,7 @@ impl Checker {
         }
     }
 
-    fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Moment {
         self.clock.as_ref().map_or(Moment::ZERO, Clock::now)
     }
 

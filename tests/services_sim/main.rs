@@ -4,8 +4,8 @@
 //!
 //! Read in this order: [`faults`], [`plan`] (what a seed stands for), [`place`] and [`gate`] (the
 //! seams of the world), [`world`] (the processes), [`deliveries`] and [`node`] (who answers),
-//! [`writers`], [`readers`], [`trouble`] (what goes wrong), [`check`] (what must hold), [`made`], [`run`], [`campaign`] (many seeds), [`guards`] (the test
-//! of the tester).
+//! [`writers`], [`readers`], [`trouble`] (what goes wrong), [`check`] (what must hold), [`made`],
+//! [`run`], [`campaign`] (many seeds), [`guards`] (the test of the tester).
 
 #![expect(
     clippy::print_stdout,

@@ -113,7 +113,10 @@ async fn once(world: &World, window: Window, begins: bool) {
             world.home.lose(Table::Views);
         }
         (Fault::LostMapping, true) => {
-            world.checker.lock().lost_views();
+            let mut checker = world.checker.lock();
+            checker.mapping_lost = Some(checker.now());
+            checker.lost_views();
+            drop(checker);
             [Table::Views, Table::Mapping].map(|table| world.home.lose(table)).into_iter().collect()
         }
         (Fault::LostRecords, true) => world.home.lose(Table::Records),

@@ -2,6 +2,7 @@
 //! holds a lease; what happens to what views are joined with.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -10,6 +11,9 @@ use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Item, ItemKey, Table, Tables, bucket};
 
 use super::{Checker, Name, now};
+
+/// As long as what was begun before a table was lost may take.
+const UNDER_WAY: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
 struct Note {
@@ -45,6 +49,12 @@ impl Checker {
         let sort = format!("{view}/{}", item.key.sort);
         if before.and_then(self::vector).is_some_and(|before| vector.is_older_than(&before)) {
             self.violated("Vector", format!("view {sort} is made of what is older"));
+        }
+        // Who wrote its references before the table was lost still writes its note; everything is
+        // mapped again after that.
+        let at = self.now();
+        if self.mapping_lost.is_some_and(|lost| at.since(lost) < UNDER_WAY) {
+            return;
         }
         for target in vector.joined.keys() {
             let Some((record_type, key)) = target.split_once('/') else { continue };
