@@ -13,12 +13,12 @@ use nearside::engine::faulty::FaultRates;
 use super::stage::{HEALTHY, Lesson};
 use super::table::Latency;
 
-const KEYS: usize = 1_200;
-const READERS: usize = 32;
-/// Milliseconds that a read takes, in turns; each region is at another.
-const WEATHERS: [RangeInclusive<u64>; 3] = [1..=5, 150..=200, 1..=200];
-/// Keys until they turn.
-const TURNS_EACH: usize = 100;
+const KEYS: usize = 1_000;
+const READERS: usize = 12;
+/// Milliseconds that a read takes, in turns.
+const WEATHERS: [RangeInclusive<u64>; 2] = [1..=100, 150..=200];
+/// Keys until they turn: more than a node remembers, so that it does not expect the slow ones.
+const TURNS_EACH: usize = 200;
 /// One read in fifty does not come back.
 const HANGS: FaultRates = FaultRates { is_slow: 0.02, slowness: Duration::from_secs(600), ..HEALTHY };
 

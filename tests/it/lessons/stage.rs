@@ -42,7 +42,7 @@ const VIEW: &str = "limits";
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(250);
 const DRAIN: Drain = Drain { linger: Duration::ZERO, deadline: Duration::from_secs(20) };
 /// As much as a leap may be: shorter than what looks like a pause of the process.
-const LEAP: Duration = Duration::from_secs(5);
+pub(super) const LEAP: Duration = Duration::from_secs(5);
 /// For so long everybody has listened when a lesson begins: over `freshness.worst_lag`, after which
 /// one region's word is enough.
 const SETTLED: Duration = Duration::from_secs(75);
