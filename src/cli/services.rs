@@ -110,6 +110,13 @@ fn load(role: ServiceRole, file: Option<&Path>) -> Result<(ServicesConfig, Origi
     })
 }
 
+/// A file's settings and what they name, for whoever runs all of its processes.
+pub(super) fn whole(file: &Path) -> Result<(ServicesConfig, Contents), CommandError> {
+    let (config, _) = load(ServiceRole::Views, Some(file))?;
+    let contents = read_contents(&config)?;
+    Ok((config, contents))
+}
+
 fn read_contents(config: &ServicesConfig) -> Result<Contents, CommandError> {
     Contents::read(config).map_err(|mistakes| {
         tell(&mistakes);
