@@ -105,7 +105,8 @@ fn changes_are_counted_from_the_feed_to_announced_and_records_on_a_disk_whose_pr
         assert_eq!((&round["requests"], &round["failures"]), (&changes.into(), &0.into()), "{subject}");
     }
     assert!(ingest["notes"][1].as_str().unwrap().contains("1.00 puts"), "{ingest:#}");
-    let read = ["read by one scan", "read bucket by bucket"].map(|subject| rounds(redb, subject)[0]["requests"].clone());
+    let read =
+        ["read by one scan", "read bucket by bucket"].map(|subject| rounds(redb, subject)[0]["requests"].clone());
     assert_eq!(read, [600, 600], "{redb:#}");
     assert!(rounds(redb, "32 writers")[0]["requests"].as_u64().unwrap() > 0, "{redb:#}");
     assert!(rounds(redb, "opened after SIGKILL")[0]["latency"]["p50_us"].as_f64().unwrap() > 0.0, "{redb:#}");

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 use crate::app::process as own_process;
-use crate::app::services::{
-    self, Contents, Engine, RegionDuties, ServiceInstead, ServiceProcess, ServiceStartError,
-};
+use crate::app::services::{self, Contents, Engine, RegionDuties, ServiceInstead, ServiceProcess, ServiceStartError};
 use crate::aws::clients::Sdk;
 use crate::config::scope::Origins;
 use crate::config::services::ServicesConfig;
@@ -30,7 +28,8 @@ pub(crate) const TYPE: &str = "tenant";
 pub(crate) const VIEW: &str = "limits";
 /// The topic, and how the names of the tables begin.
 const NAME: &str = "bench";
-const VIEWS: &str = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
+const VIEWS: &str =
+    "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
 /// Where the emulator lies, below the repository's root, and who says so.
 const EMULATOR: (&str, &str) = ("target/emulator", "tests/emulator/run.sh");
 
@@ -74,16 +73,13 @@ pub(crate) fn embedded(ground: &Ground, announcer: &Announcer) -> Result<Deploym
     finish(ground, vec![services], &addresses, &endpoint, topic)
 }
 
-/// On the AWS emulator of the tests, if it is set up.
-pub(crate) fn emulated(ground: &Ground) -> Result<Deployment, SubjectError> {
-    let (venv, script) = emulator().ok_or_else(|| SubjectError::Missing {
-        program: "the AWS emulator".to_owned(),
-        instead: "run tests/emulator/setup.sh, then this from the root of the repository".to_owned(),
-    })?;
+/// On the AWS emulator of the tests.
+pub(crate) fn emulated(ground: &Ground, emulator: &Emulator) -> Result<Deployment, SubjectError> {
+    let Emulator { venv, script } = emulator;
     let (folder, addresses) = (ground.folder("emulator")?, Addresses::choose()?);
     let at = process::free_port()?;
-    let arguments = [path(&venv), at.port().to_string()];
-    let mut emulator = process::start_piped(&script, arguments, ground.own_core, &folder)?;
+    let arguments = [path(venv), at.port().to_string()];
+    let mut emulator = process::start_piped(script, arguments, ground.own_core, &folder)?;
     emulator.wait_until(|| fetch::page(at, "/_localemu/health").ok())?;
     // As it spells itself in the URLs of certificates.
     let endpoint = format!("http://localhost:{}", at.port());
@@ -105,10 +101,18 @@ pub(crate) fn emulated(ground: &Ground) -> Result<Deployment, SubjectError> {
 }
 
 /// The environment that the emulator runs in, and the script that runs it.
-fn emulator() -> Option<(PathBuf, PathBuf)> {
-    let root = std::env::current_dir().ok()?;
-    let (venv, script) = (root.join(EMULATOR.0), root.join(EMULATOR.1));
-    (venv.join("bin/localemu").exists() && script.exists()).then_some((venv, script))
+pub(crate) struct Emulator {
+    venv: PathBuf,
+    script: PathBuf,
+}
+
+impl Emulator {
+    /// The one that the tests have set up, seen from the root of the repository.
+    pub(crate) fn find() -> Option<Self> {
+        let root = std::env::current_dir().ok()?;
+        let found = Self { venv: root.join(EMULATOR.0), script: root.join(EMULATOR.1) };
+        (found.venv.join("bin/localemu").exists() && found.script.exists()).then_some(found)
+    }
 }
 
 /// Starts the sidecar, and waits until all of them serve.
@@ -155,12 +159,7 @@ async fn create_topic(endpoint: &str) -> Result<String, SubjectError> {
 }
 
 /// The services' file and the views' beside it.
-fn write_settings(
-    folder: &Path,
-    engine: &str,
-    topic: &str,
-    addresses: &Addresses,
-) -> Result<PathBuf, SubjectError> {
+fn write_settings(folder: &Path, engine: &str, topic: &str, addresses: &Addresses) -> Result<PathBuf, SubjectError> {
     let (file, views) = (folder.join("service.toml"), folder.join("views.toml"));
     let Addresses { catalogue, node, admins: [first, second, third, _], .. } = addresses;
     ground::write(&views, VIEWS)?;

@@ -43,7 +43,7 @@ pub(crate) enum DiskError {
 
 /// How far the one that writes is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Written {
+pub(crate) struct WrittenSoFar {
     /// Records that are there, and how long it took to write them, in batches.
     pub filled: u64,
     pub filling_s: f64,
@@ -77,7 +77,7 @@ pub(crate) struct DiskOrder<'a> {
 
 /// Fills the directory, measures writes, and writes on until the process is killed.
 pub(crate) async fn write(order: DiskOrder<'_>) -> Result<(), DiskError> {
-    let (clock, mut said) = (Clock::System, Written::default());
+    let (clock, mut said) = (Clock::System, WrittenSoFar::default());
     let engine = Embedded::open(order.directory, clock.clone())?;
     let types = RecordTypes::compile([(TYPE.to_owned(), serde_json::Value::Bool(true))]);
     let types = types.expect("one name with the schema that takes everything");
@@ -226,7 +226,7 @@ mod tests {
         let round = Duration::from_millis(10);
         let order = DiskOrder { directory: &directory, records: 120, rounds: 2, round, said: &said };
         let until_measured = async {
-            while !heard::<Written>(&said).is_some_and(|written| written.goes_on) {
+            while !heard::<WrittenSoFar>(&said).is_some_and(|written| written.goes_on) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -234,7 +234,7 @@ mod tests {
             ended = write(order) => panic!("{ended:?}"),
             () = until_measured => {}
         }
-        let written: Written = heard(&said).unwrap();
+        let written: WrittenSoFar = heard(&said).unwrap();
         assert_eq!((written.filled, written.rounds.len()), (120, 2));
         assert!(written.rounds.iter().all(|round| round.requests > 0 && round.latency.p50_us > 0.0), "{written:?}");
         // What was under way still has the file open, and ends by itself.

@@ -24,7 +24,7 @@ use crate::engine::{ItemKey, Table, Tables, bucket};
 use crate::lab::bench::announcer::Announcing;
 use crate::lab::bench::ground::Ground;
 use crate::lab::bench::process;
-use crate::lab::bench::sidecar::{self, Started};
+use crate::lab::bench::sidecar;
 use crate::lab::bench::subject::{Address, Proof, Subject, SubjectError};
 use crate::lab::world::port;
 use crate::region::node::{self, NodeSettings};
@@ -118,7 +118,7 @@ fn item_of(path: &str) -> Option<ItemKey> {
 
 /// Starts a node with a live subscription to the first topic of `announcing`, and waits until it is
 /// ready.
-pub(crate) fn start(ground: &Ground, day: TableDay, announcing: &Announcing) -> Result<Started, SubjectError> {
+pub(crate) fn start(ground: &Ground, day: TableDay, announcing: &Announcing) -> Result<Subject, SubjectError> {
     let (listen, admin) = (process::free_port()?, process::free_port()?);
     let folder = ground.folder("node")?;
     let topic = announcing.topics.first().cloned().unwrap_or_default();
@@ -134,15 +134,14 @@ pub(crate) fn start(ground: &Ground, day: TableDay, announcing: &Announcing) -> 
     let mut running = process::start(&ground.program, arguments, ground.core, &folder)?;
     running.wait_until(|| sidecar::ready(admin).then_some(()))?;
     sidecar::wait_until_live(&mut running, admin, announcing)?;
-    let subject = Subject {
+    Ok(Subject {
         name: NODE.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         settings: "its region's topic live over SQS, defaults".to_owned(),
         proof: sidecar::fresh_hit(),
         address: Address::Tcp(listen),
         process: Some(running),
-    };
-    Ok(Started { subject, admin })
+    })
 }
 
 /// Starts the same table without a node.
@@ -161,7 +160,6 @@ pub(crate) fn start_table(ground: &Ground, day: TableDay) -> Result<Subject, Sub
         process: Some(running),
     })
 }
-
 
 #[cfg(test)]
 mod tests {

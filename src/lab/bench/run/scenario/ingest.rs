@@ -35,7 +35,7 @@ const PER_SECOND: f64 = 10_000.0;
 /// Between two changes that come one by one.
 const EVERY: Duration = Duration::from_millis(100);
 const VIEW: &str = "limits";
-const BODY_BYTES: usize = 800;
+const BODY_BYTES: usize = 1_000;
 /// Between two looks whether all is announced.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// What AWS takes for a million write units and for a million calls to SNS, in USD (docs/services.md).

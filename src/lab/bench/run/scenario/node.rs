@@ -42,7 +42,7 @@ pub(super) fn hits(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let extra = Extra { live: Some(announcer.announcing.clone()), ..Extra::default() };
     let wish = bench.ground.wish(NEARSIDE, &regions)?;
     let sidecar = sidecar::start(&bench.ground.program, &wish, &extra)?.subject;
-    let node = node::start(bench.ground, TableDay::Good, &announcer.announcing)?.subject;
+    let node = node::start(bench.ground, TableDay::Good, &announcer.announcing)?;
     let mut entrants = Vec::new();
     for subject in [sidecar, node] {
         let mut entrant = Entrant::new(subject, CONNECTIONS, ask(Paths::Fixed(paths::path(1, VIEW))))?;
@@ -68,7 +68,7 @@ pub(super) fn misses(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
         ..Scenario::default()
     };
     let announcer = Announcer::start(bench.ground, 1)?;
-    let node = node::start(bench.ground, TableDay::Bad, &announcer.announcing)?.subject;
+    let node = node::start(bench.ground, TableDay::Bad, &announcer.announcing)?;
     let mut node = Entrant::new(node, CALLERS, ask(Paths::Each { next: 0, view: VIEW }))?;
     node.warm(LoadPace::Closed, End::Requests(KEYS))?;
     let mut table = Entrant::new(node::start_table(bench.ground, TableDay::Bad)?, CALLERS, ask(drawn(0)))?;

@@ -12,7 +12,7 @@ use crate::lab::bench::histogram::Latencies;
 use crate::lab::bench::load::Counted;
 use crate::lab::bench::result::{Missing, Row, Scenario};
 use crate::lab::bench::run::{Bench, BenchError, round};
-use crate::lab::bench::services::deployment::{self, Deployment, TYPE};
+use crate::lab::bench::services::deployment::{self, Deployment, Emulator, TYPE};
 use crate::lab::bench::services::ear::TopicEar;
 use crate::lab::bench::subject::SubjectError;
 use crate::lab::dev::catalogue::{CatalogueClient, NotWritten};
@@ -28,6 +28,7 @@ const KEY: &str = "measured";
 const CHANGES: [usize; 2] = [40, 20];
 /// The same in rounds below a second.
 const FEW: usize = 3;
+const NO_EMULATOR: &str = "it is not set up; run tests/emulator/setup.sh, then this from the root of the repository";
 /// Between two requests of the caller who waits for the change.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -36,23 +37,23 @@ pub(super) fn hops(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "put-to-caller".to_owned(),
         title: "From a PUT to what a sidecar's caller reads".to_owned(),
-        how: "one change at a time of one record; the caller asks its sidecar each millisecond; embedded: catalogue, \
+        how:
+            "one change at a time of one record; the caller asks its sidecar each millisecond; embedded: catalogue, \
               views and region are one process on redb, SNS and SQS the harness's; emulator: each a process, tables, \
               streams, SNS and SQS of the emulator; times between processes are precise to a millisecond"
-            .to_owned(),
+                .to_owned(),
         ..Scenario::default()
     };
     let announcer = Announcer::start(bench.ground, 1)?;
     let embedded = deployment::embedded(bench.ground, &announcer)?;
     measure(bench, &mut scenario, "embedded", &embedded, CHANGES[0])?;
     drop(embedded);
-    match deployment::emulated(bench.ground) {
-        Ok(emulated) => measure(bench, &mut scenario, "emulator", &emulated, CHANGES[1])?,
-        Err(missing @ SubjectError::Missing { .. }) => {
-            scenario.notes.push(missing.to_string());
-            bench.missing.push(Missing { name: "the AWS emulator".to_owned(), why: missing.to_string() });
+    match Emulator::find() {
+        Some(emulator) => {
+            let emulated = deployment::emulated(bench.ground, &emulator)?;
+            measure(bench, &mut scenario, "emulator", &emulated, CHANGES[1])?;
         }
-        Err(error) => return Err(error.into()),
+        None => bench.missing.push(Missing { name: "the AWS emulator".to_owned(), why: NO_EMULATOR.to_owned() }),
     }
     Ok(scenario)
 }
@@ -91,8 +92,7 @@ fn measure(
             let announced = way.announced(&seen).await?;
             for (row, latencies) in rows.iter_mut().zip(split(&seen, &announced)) {
                 let failures = (seen.len() as u64).saturating_sub(latencies.len());
-                let counted =
-                    Counted { took, answered: latencies.len(), failures, latencies, ..Counted::default() };
+                let counted = Counted { took, answered: latencies.len(), failures, latencies, ..Counted::default() };
                 row.rounds.push(round(&counted, None, None));
             }
             bar.done_one();

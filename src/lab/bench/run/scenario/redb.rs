@@ -9,7 +9,7 @@ use crate::lab::bench::load::Counted;
 use crate::lab::bench::process;
 use crate::lab::bench::result::{Round, Row, Scenario};
 use crate::lab::bench::run::{Bench, BenchError, round};
-use crate::lab::bench::services::disk::{BODY_BYTES, Reopened, WRITERS, Written};
+use crate::lab::bench::services::disk::{BODY_BYTES, Reopened, WRITERS, WrittenSoFar};
 use crate::lab::bench::services::heard::heard;
 use crate::lab::bench::subject::SubjectError;
 use crate::lab::limits;
@@ -80,16 +80,12 @@ fn records(round: Duration) -> u64 {
 
 /// Work that was done once.
 fn only(count: u64, seconds: f64) -> Round {
-    round(
-        &Counted { took: Duration::from_secs_f64(seconds), answered: count, ..Counted::default() },
-        None,
-        None,
-    )
+    round(&Counted { took: Duration::from_secs_f64(seconds), answered: count, ..Counted::default() }, None, None)
 }
 
 fn read_in_words(found: &Reopened) -> Option<String> {
     let ((_, scan), (_, buckets)) = found.scan.zip(found.buckets)?;
-    Some(format!("one scan took {scan:.1} s, bucket by bucket {buckets:.1} s"))
+    Some(format!("one scan took {scan:.2} s, bucket by bucket {buckets:.2} s"))
 }
 
 /// Has a process write, and kills it; returns what it said, and what the directory takes.
@@ -98,7 +94,7 @@ fn write(
     folder: &Path,
     directory: &Path,
     records: u64,
-) -> Result<(Written, u64), SubjectError> {
+) -> Result<(WrittenSoFar, u64), SubjectError> {
     let (rounds, seconds) = (bench.settings.rounds, bench.settings.round.as_secs_f64());
     let said = folder.join("written.json");
     let arguments = [
@@ -116,7 +112,7 @@ fn write(
     let mut measured = 0;
     let wait = limits::BENCH_DISK_WAIT;
     let written = writing.wait_within(wait, || {
-        let written: Written = heard(&said)?;
+        let written: WrittenSoFar = heard(&said)?;
         for _ in measured..written.rounds.len() {
             bar.done_one();
         }
@@ -132,16 +128,14 @@ fn write(
 /// from exec until a record was read.
 fn reopen(bench: &Bench<'_>, folder: &Path, directory: &Path) -> Result<(Reopened, Round), SubjectError> {
     let said = folder.join("found.json");
-    let arguments =
-        ["bench".to_owned(), "disk".into(), directory.display().to_string(), said.display().to_string()];
+    let arguments = ["bench".to_owned(), "disk".into(), directory.display().to_string(), said.display().to_string()];
     let began = Clock::System.now();
     let mut reading = process::start(&bench.ground.program, arguments, bench.ground.core, folder)?;
     reading.wait_within(limits::BENCH_DISK_WAIT, || heard::<Reopened>(&said))?;
     let took = Clock::System.now() - began;
     let opened = round(&once(took), Some(reading.cpu()), Some(reading.memory()));
-    let found = reading.wait_within(limits::BENCH_DISK_WAIT, || {
-        heard::<Reopened>(&said).filter(|found| found.buckets.is_some())
-    });
+    let found = reading
+        .wait_within(limits::BENCH_DISK_WAIT, || heard::<Reopened>(&said).filter(|found| found.buckets.is_some()));
     Ok((found?, opened))
 }
 
