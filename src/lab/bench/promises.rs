@@ -50,7 +50,7 @@ const FIGURES: [Figure; 25] = [
     figure(7, "a region dies: no failure", "dying", "no failures"),
     figure(7, "a region dies: p99.9 <= 2 x the quiet run's", "dying", "p99.9"),
     figure(8, "a node's hit: CPU <= 1.1 x a sidecar's", "node-hit", "CPU per request <= 1.1 x nearside"),
-    figure(8, "a node with 1 % misses on a bad day's table: p99 <= 6 ms", "node-miss", "p99 "),
+    figure(8, "a node with 1 % misses on a bad day's table: p99 <= 6 ms", "node-miss", "p99 with"),
     figure(8, ">= 5,000 changes a second and core from feed to announced", "ingest", "changes a second"),
 ];
 
