@@ -20,6 +20,9 @@ use crate::lab::bench::progress::Progress;
 use crate::lab::bench::regions::{self, Delay};
 use crate::lab::bench::report::{json, page, picture, table};
 use crate::lab::bench::run::{self, BenchError, BenchSettings};
+use crate::lab::bench::services::deployment;
+use crate::lab::bench::services::disk::{self, DiskOrder};
+use crate::lab::bench::services::node::{self, NodeOrder, TableDay};
 use crate::lab::bench::subject::Address;
 use crate::lab::bench::target::{self, Own};
 use crate::lab::bench::{announcer, reference_loop};
@@ -124,6 +127,54 @@ pub enum BenchCommand {
         /// Where orders are taken
         orders: SocketAddr,
     },
+    /// Answer as a node of a region, from the harness's table
+    #[command(hide = true)]
+    Node {
+        #[arg(long)]
+        listen: SocketAddr,
+        #[arg(long)]
+        admin: SocketAddr,
+        /// What the table is like: good, bad
+        #[arg(long, value_parser = TableDay::parse)]
+        day: TableDay,
+        /// The region's topic, an ARN
+        #[arg(long)]
+        topic: String,
+        /// Where SNS and SQS are
+        #[arg(long)]
+        endpoint: Url,
+    },
+    /// Answer straight from the harness's table
+    #[command(hide = true)]
+    Table {
+        /// What the table is like: good, bad
+        #[arg(long, value_parser = TableDay::parse)]
+        day: TableDay,
+        listen: SocketAddr,
+    },
+    /// Run all services of a file on one engine
+    #[command(hide = true)]
+    Services {
+        #[arg(long)]
+        config: PathBuf,
+        /// Where SNS and SQS are
+        #[arg(long)]
+        endpoint: Url,
+    },
+    /// Write to the embedded engine until it is killed, or read all that it has
+    #[command(hide = true)]
+    Disk {
+        /// How many records to write; without it, reads
+        #[arg(long)]
+        records: Option<u64>,
+        #[arg(long, default_value_t = 1)]
+        disk_rounds: usize,
+        #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+        disk_seconds: f64,
+        directory: PathBuf,
+        /// The file that it says how far it is in
+        said: PathBuf,
+    },
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -175,6 +226,35 @@ pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
             let Err(error) = process::block_on(announcer::serve(usize::from(regions), orders)).map_err(failed)?;
             Err(failed(error))
         }
+        Some(service) => serve(service),
+    }
+}
+
+/// What the harness starts of the services.
+fn serve(command: BenchCommand) -> Result<(), CommandError> {
+    end_with_the_harness();
+    match command {
+        BenchCommand::Node { listen, admin, day, topic, endpoint } => {
+            let order = NodeOrder { listen, admin, day, topic, endpoint };
+            process::block_on(node::serve(order)).map_err(failed)?.map_err(failed)
+        }
+        BenchCommand::Table { day, listen } => {
+            let Err(error) = process::block_on(node::serve_table(listen, day)).map_err(failed)?;
+            Err(failed(error))
+        }
+        BenchCommand::Services { config, endpoint } => {
+            let (config, contents) = super::services::whole(&config)?;
+            process::block_on(deployment::serve(config, contents, endpoint)).map_err(failed)?.map_err(failed)
+        }
+        BenchCommand::Disk { records: None, directory, said, .. } => {
+            process::block_on(disk::reopen(&directory, &said)).map_err(failed)?.map_err(failed)
+        }
+        BenchCommand::Disk { records: Some(records), disk_rounds, disk_seconds, directory, said } => {
+            let (round, rounds) = (Duration::from_secs_f64(disk_seconds), disk_rounds);
+            let order = DiskOrder { directory: &directory, records, rounds, round, said: &said };
+            process::block_on(disk::write(order)).map_err(failed)?.map_err(failed)
+        }
+        other => Err(failed(format!("{other:?} is none of the services"))),
     }
 }
 

@@ -117,6 +117,13 @@ fn load(
     told(services::load_with(role, file, variables(), all))
 }
 
+/// A file's settings and what they name, for whoever runs all of its processes.
+pub(super) fn whole(file: &Path) -> Result<(ServicesConfig, Contents), CommandError> {
+    let (config, _) = load(ServiceRole::Views, Some(file), |_| None)?;
+    let contents = told(Contents::read(&config))?;
+    Ok((config, contents))
+}
+
 fn told<T>(read: Result<T, Vec<ConfigError>>) -> Result<T, CommandError> {
     read.map_err(|mistakes| {
         tell(&mistakes);

@@ -33,6 +33,14 @@ pub(crate) const BENCH_PAGE_BYTES: u64 = MIB as u64;
 pub(crate) const BENCH_ANNOUNCED: u64 = 10_000;
 /// How many signed changes the harness's announcer keeps, and how many it signs for one order.
 pub(crate) const BENCH_SIGNED: (usize, usize) = (20_000, 250);
+/// Records that are written between two reports of how many there are.
+pub(crate) const BENCH_FILLED_AT_ONCE: u64 = 20_000;
+/// How long a million records may take until they are on the disk and measured.
+pub(crate) const BENCH_DISK_WAIT: Duration = Duration::from_secs(3600);
+/// How long the services may take until they serve; on the emulator, a table takes seconds.
+pub(crate) const BENCH_DEPLOYMENT_WAIT: Duration = Duration::from_secs(180);
+/// How long a change may take from its writer to a sidecar's caller, or to a topic.
+pub(crate) const BENCH_CHANGE_WAIT: Duration = Duration::from_secs(60);
 /// Connections open at once to one of the lab's servers.
 pub(crate) const LAB_CONNECTIONS: usize = 4096;
 /// The body of a request to one of the lab's servers, in bytes.

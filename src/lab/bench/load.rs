@@ -47,6 +47,8 @@ pub struct Counted {
     pub first_failure: Option<String>,
     /// The latencies of right answers.
     pub latencies: Latencies,
+    /// The same of those without the proof: misses, where the proof is a hit.
+    pub unproven: Latencies,
 }
 
 /// Why no load could be put on the server.
@@ -274,6 +276,9 @@ impl Counted {
             self.answered += 1;
             self.proven += u64::from(reply.proven);
             self.latencies.record(latency);
+            if !reply.proven {
+                self.unproven.record(latency);
+            }
         } else {
             self.fail(|| format!("status {} with {} bytes of body", reply.status, reply.body_bytes));
         }

@@ -22,6 +22,7 @@ mod ground;
 mod peers;
 mod process;
 pub(crate) mod regions;
+pub(crate) mod services;
 mod sidecar;
 pub mod subject;
 

@@ -29,6 +29,17 @@ pub enum Paths {
         view: &'static str,
         rng: Rng,
     },
+    /// The same, but now and then a key that nobody has asked for before.
+    Mixed {
+        /// Keys are drawn from 0 up to, but not including, this one.
+        keys: u64,
+        /// How often it is a new one, from 0 to 1.
+        new: f64,
+        /// The next new key.
+        next: u64,
+        view: &'static str,
+        rng: Rng,
+    },
 }
 
 impl Paths {
@@ -41,6 +52,11 @@ impl Paths {
                 *next += 1;
             }
             Self::Even { keys, view, rng } => write_key(out, rng.u64(..*keys), view),
+            Self::Mixed { keys, new, next, view, rng } => {
+                let is_new = rng.f64() < *new;
+                write_key(out, if is_new { *next } else { rng.u64(..*keys) }, view);
+                *next += u64::from(is_new);
+            }
         }
     }
 }
@@ -103,6 +119,21 @@ mod tests {
         assert!(drawn.iter().all(|key| *key < 10_000) && drawn.iter().any(|key| *key > 9_000));
         assert_eq!(drawn, draw(7));
         assert_ne!(drawn, draw(8));
+    }
+
+    #[test]
+    fn one_key_in_a_hundred_is_new_and_no_new_one_comes_twice() {
+        let mut paths = Paths::Mixed { keys: 10, new: 0.01, next: 1_000, view: "1k", rng: Rng::with_seed(7) };
+        let drawn = |paths: &mut Paths| {
+            let mut out = Vec::new();
+            paths.write(&mut out);
+            let path = String::from_utf8(out).unwrap();
+            path.split('/').nth(3).unwrap()[1..].parse::<u64>().unwrap()
+        };
+        let all: Vec<_> = (0..20_000).map(|_| drawn(&mut paths)).collect();
+        let new: Vec<_> = all.iter().copied().filter(|key| *key >= 10).collect();
+        assert!((150..250).contains(&new.len()), "{}", new.len());
+        assert_eq!(new, (1_000..1_000 + new.len() as u64).collect::<Vec<_>>());
     }
 
     #[test]

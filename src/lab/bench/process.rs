@@ -70,6 +70,18 @@ pub(super) fn start<A: AsRef<OsStr>>(
     start_held(None, program, arguments, core, folder)
 }
 
+/// The same for a program that ends when its standard input does, which this keeps open.
+pub(super) fn start_piped<A: AsRef<OsStr>>(
+    program: &Path,
+    arguments: impl IntoIterator<Item = A>,
+    core: Option<usize>,
+    folder: &Path,
+) -> Result<Running, ProcessError> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped());
+    run(command, program, core, folder)
+}
+
 /// The same, by way of `keeper`, which is this executable: its `bench hold` asks the kernel to end
 /// the process with the harness, however that ends, and then becomes the program. Other people's
 /// programs do not ask for that themselves.
@@ -80,18 +92,23 @@ pub(super) fn start_held<A: AsRef<OsStr>>(
     core: Option<usize>,
     folder: &Path,
 ) -> Result<Running, ProcessError> {
+    let mut command = Command::new(keeper.unwrap_or(program));
+    if keeper.is_some() {
+        command.args(["bench", "hold"]).arg(program);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    run(command, program, core, folder)
+}
+
+fn run(mut command: Command, program: &Path, core: Option<usize>, folder: &Path) -> Result<Running, ProcessError> {
     let name = program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let log = folder.join(format!("{name}.log"));
     let prepare = |error| ProcessError::Prepare { what: format!("{} could not be written", log.display()), error };
     let out = File::options().create(true).append(true).open(&log).map_err(prepare)?;
     let err = out.try_clone().map_err(prepare)?;
-    let mut command = Command::new(keeper.unwrap_or(program));
-    if keeper.is_some() {
-        command.args(["bench", "hold"]).arg(program);
-    }
-    command.args(arguments).current_dir(folder).env_clear();
+    command.current_dir(folder).env_clear();
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-    command.stdin(Stdio::null()).stdout(out).stderr(err);
+    command.stdout(out).stderr(err);
     let child = on_core(core, || command.spawn());
     let child = child.map_err(|error| ProcessError::Start { program: name.clone(), error })?;
     Ok(Running { program: name, child, log })
@@ -157,7 +174,16 @@ impl Running {
     }
 
     /// Waits until `ready` returns a value, at most [`limits::BENCH_READY_WAIT`].
-    pub fn wait_until<T>(&mut self, mut ready: impl FnMut() -> Option<T>) -> Result<T, ProcessError> {
+    pub fn wait_until<T>(&mut self, ready: impl FnMut() -> Option<T>) -> Result<T, ProcessError> {
+        self.wait_within(limits::BENCH_READY_WAIT, ready)
+    }
+
+    /// The same for what takes longer, or must not.
+    pub fn wait_within<T>(
+        &mut self,
+        most: Duration,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<T, ProcessError> {
         let began = Clock::System.now();
         loop {
             if let Some(value) = ready() {
@@ -168,11 +194,19 @@ impl Running {
                 return Err(ProcessError::Ended { program, status: status.to_string(), output: self.output() });
             }
             let waited = Clock::System.now() - began;
-            if waited > limits::BENCH_READY_WAIT {
+            if waited > most {
                 return Err(ProcessError::Late { program, waited, output: self.output() });
             }
             std::thread::sleep(limits::BENCH_READY_STEP);
         }
+    }
+
+    /// Ends it at once, as a machine does that loses power, except that what it wrote is still in
+    /// the system's memory.
+    pub fn kill(mut self) {
+        signal(self.tree().iter(), Signal::KILL);
+        // It was killed, however it says that it ended.
+        let _ = self.child.wait();
     }
 
     /// The end of what it wrote.
@@ -202,6 +236,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let mut tree = self.tree();
+        drop(self.child.stdin.take());
         signal(tree.first(), Signal::TERM);
         if !within(limits::BENCH_STOP_WAIT, || !matches!(self.child.try_wait(), Ok(None))) {
             tree = self.tree();
@@ -257,6 +292,11 @@ fn tree(root: u32) -> Vec<u32> {
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// CPU time so far of this process's own threads.
+pub(super) fn own_cpu() -> Duration {
+    cpu_of(std::process::id())
 }
 
 fn cpu_of(pid: u32) -> Duration {

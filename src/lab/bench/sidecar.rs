@@ -47,10 +47,9 @@ pub(super) fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Starte
     }
     let regions = wish.upstreams.len();
     let settings = format!("{regions} region{}, defaults{}", if regions == 1 { "" } else { "s" }, in_words(extra));
-    let (name, contains) = ("cache-status".to_owned(), "; hit".to_owned());
     let proof = match extra.live {
-        Some(_) => Proof::HeaderWithout { name, contains, lacks: "provisional".to_owned() },
-        None => Proof::Header { name, contains },
+        Some(_) => fresh_hit(),
+        None => Proof::Header { name: "cache-status".to_owned(), contains: "; hit".to_owned() },
     };
     let subject = Subject {
         name: NEARSIDE.to_owned(),
@@ -63,16 +62,31 @@ pub(super) fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Starte
     Ok(Started { subject, admin })
 }
 
+/// What shows that a reply was a hit under a live subscription.
+pub(super) fn fresh_hit() -> Proof {
+    let (name, contains) = ("cache-status".to_owned(), "; hit".to_owned());
+    Proof::HeaderWithout { name, contains, lacks: "provisional".to_owned() }
+}
+
 /// Waits until the regions' leases hold, which takes a heartbeat through each subscription.
-fn wait_until_live(running: &mut Running, admin: SocketAddr, announcing: &Announcing) -> Result<(), ProcessError> {
+pub(super) fn wait_until_live(
+    running: &mut Running,
+    admin: SocketAddr,
+    announcing: &Announcing,
+) -> Result<(), ProcessError> {
     running.wait_until(|| announcing.welcomes().then_some(()))?;
     running.wait_until(|| fetch::page(admin, "/readyz").is_ok_and(|page| is_live(&page)).then_some(()))
 }
 
 /// Whether `/readyz` says fresh, and gives no reason why a region is not.
 fn is_live(readyz: &str) -> bool {
+    says(readyz, "fresh")
+}
+
+/// Whether `/readyz` says this, and gives no reason why it is not all.
+pub(super) fn says(readyz: &str, state: &str) -> bool {
     let said: serde_json::Value = serde_json::from_str(readyz).unwrap_or_default();
-    said["state"] == "fresh" && said["reasons"].as_array().is_some_and(Vec::is_empty)
+    said["state"] == state && said["reasons"].as_array().is_some_and(Vec::is_empty)
 }
 
 fn in_words(extra: &Extra) -> String {

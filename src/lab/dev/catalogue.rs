@@ -26,7 +26,7 @@ pub struct CatalogueClient {
 }
 
 impl CatalogueClient {
-    pub(super) fn new(http: reqwest::Client, catalogue: SocketAddr) -> Self {
+    pub(crate) fn new(http: reqwest::Client, catalogue: SocketAddr) -> Self {
         let base = Url::parse(&format!("http://{catalogue}")).expect("an address makes a URL");
         Self { http, base }
     }

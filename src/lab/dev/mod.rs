@@ -12,7 +12,7 @@
 mod announced;
 mod behind;
 pub mod build;
-mod catalogue;
+pub(crate) mod catalogue;
 mod contents;
 pub mod demo;
 mod late;

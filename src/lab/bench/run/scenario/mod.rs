@@ -7,16 +7,20 @@ use crate::lab::bench::sidecar::NEARSIDE;
 
 mod announced;
 mod hit;
+mod ingest;
 mod live;
 mod million;
 mod miss;
+mod node;
+mod put_to_caller;
+mod redb;
 mod start;
 mod trouble;
 
 pub(crate) type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
 
 /// All scenarios, in the order of the report.
-pub(crate) const ALL: [(&str, Measure); 15] = [
+pub(crate) const ALL: [(&str, Measure); 20] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),
@@ -32,11 +36,28 @@ pub(crate) const ALL: [(&str, Measure); 15] = [
     ("million", million::entries),
     ("dying", trouble::dying),
     ("stampede", trouble::stampede),
+    ("node-hit", node::hits),
+    ("node-miss", node::misses),
+    ("ingest", ingest::rates),
+    ("put-to-caller", put_to_caller::hops),
+    ("redb-million", redb::million),
 ];
 
 /// How nearside compares with `other`; `None` unless both were measured.
 fn ratio(scenario: &Scenario, what: &str, other: &str, limit: f64, figure: fn(&Row) -> f64) -> Option<Goal> {
-    let (own, others) = (figure(scenario.row(NEARSIDE)?), figure(scenario.row(other)?));
+    ratio_of(scenario, NEARSIDE, what, other, limit, figure)
+}
+
+/// How the subject `own` compares with `other`.
+fn ratio_of(
+    scenario: &Scenario,
+    own: &str,
+    what: &str,
+    other: &str,
+    limit: f64,
+    figure: fn(&Row) -> f64,
+) -> Option<Goal> {
+    let (own, others) = (figure(scenario.row(own)?), figure(scenario.row(other)?));
     let text = format!("{what} <= {limit} x {}", if other == FLOOR { "the bare responder" } else { other });
     (others > 0.0).then(|| Goal::at_most(text, own / others, limit))
 }
