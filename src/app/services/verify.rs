@@ -39,7 +39,7 @@ pub enum VerifyError {
 
 /// What was compared, and what was found.
 #[derive(Clone, Debug, Default)]
-pub struct Verified {
+pub struct VerifyOutcome {
     pub report: VerifyReport,
     /// The regions whose copies were compared.
     pub compared: Vec<String>,
@@ -57,11 +57,11 @@ pub async fn verify(
     order: &VerifyOrder,
     clock: &Clock,
     shown: VerifyShown,
-) -> Result<Verified, VerifyError> {
+) -> Result<VerifyOutcome, VerifyError> {
     let sdk = Sdk::new(config.engine.endpoint_url().cloned());
     let engine = Engine::open(&config.engine, sdk, clock).await?;
     let progress = VerifyProgress::new(contents.views.len() * usize::from(BUCKETS), clock.clone());
-    let (mut regions, mut verified) = (Vec::new(), Verified::default());
+    let (mut regions, mut verified) = (Vec::new(), VerifyOutcome::default());
     for region in &config.regions {
         let (name, views) = (region.name.clone(), region.only());
         let takes = |name: &String| views.as_ref().is_none_or(|views| views.contains(name));
@@ -87,7 +87,7 @@ pub async fn verify(
     Ok(verified)
 }
 
-impl Verified {
+impl VerifyOutcome {
     /// Whether something was compared, and nothing of it differs.
     pub fn is_clean(&self) -> bool {
         self.report.is_clean() && self.has_compared()
@@ -142,16 +142,16 @@ impl Verified {
 mod tests {
     use super::*;
 
-    fn written(verified: &Verified) -> String {
+    fn written(verified: &VerifyOutcome) -> String {
         let mut out = Vec::new();
         verified.write(&mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    fn of(views: u64, buckets: u64, compared: &[&str]) -> Verified {
+    fn of(views: u64, buckets: u64, compared: &[&str]) -> VerifyOutcome {
         let report = VerifyReport { views, buckets, ..VerifyReport::default() };
         let compared = compared.iter().map(|name| (*name).to_owned()).collect();
-        Verified { report, compared, passed_over: Vec::new() }
+        VerifyOutcome { report, compared, passed_over: Vec::new() }
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let told = written(&all);
         assert!(all.is_clean() && told.contains("the copies in eu-west-1, us-east-1\n"), "{told}");
         assert!(!told.contains("not compared") && told.ends_with("nothing differs in what was compared\n"), "{told}");
-        let passed_over = Verified { passed_over: vec!["mars".to_owned()], ..home };
+        let passed_over = VerifyOutcome { passed_over: vec!["mars".to_owned()], ..home };
         assert!(written(&passed_over).contains("not compared: mars, which takes none"), "{}", written(&passed_over));
     }
 }

@@ -269,7 +269,7 @@ impl Lesson {
         });
         let (holder, killed) = (format!("{:032x}", fastrand::u128(..)), CancellationToken::new());
         let (running, until) = (ingester.clone().run(holder, self.tasks.stopping()), killed.clone());
-        self.tasks.spawn("ingest", async move { until.run_until_cancelled(running).await });
+        self.tasks.spawn("ingest", async move { Box::pin(until.run_until_cancelled(running)).await });
         let (beating, until, stopping) = (ingester.clone(), killed.clone(), self.tasks.stopping());
         self.tasks.spawn("beats", async move {
             let beats = async {

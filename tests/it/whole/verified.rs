@@ -48,7 +48,7 @@ fn place(of: &str, key: &str) -> ItemKey {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_somebodys_hands_changed_in_the_tables_is_found() {
     let directory = tempfile::tempdir().unwrap();
-    let config = filled(&directory).await;
+    let config = Box::pin(filled(&directory)).await;
     let (code, said) = verified(directory.path(), &[]);
     assert!(
         code == Some(0)
