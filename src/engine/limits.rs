@@ -50,7 +50,8 @@ const _: () = assert!(LEASE_RENEWAL.as_millis() * 3 < LEASE.as_millis());
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// Positions of one transaction, beside the check of the lease.
 pub const CHECKPOINTS_AT_ONCE: usize = TRANSACTION_ITEMS - 1;
-/// How far before the beginning of a scan the feed is read from: by so much clocks may differ.
+/// How far before the beginning of a scan the feed is read from: by so much clocks may differ. A feed
+/// must keep more than that; Kinesis keeps a day.
 pub const BEGIN_MARGIN: Duration = Duration::from_secs(120);
 /// Before a reader of a feed that was trimmed begins again.
 pub const BEGIN_PAUSE: Duration = Duration::from_secs(5);

@@ -9,6 +9,7 @@ use http::{StatusCode, header};
 use super::RoutedFill;
 use crate::cache::rfc9111::directives::ResponseDirectives;
 use crate::cache::rfc9111::storing::nominated;
+use crate::core::answer::CACHE_STATUS;
 use crate::core::race::Tally;
 use crate::core::race::region::{Leg, Purpose};
 use crate::core::race::verdict::{self, is_worthless};
@@ -89,7 +90,7 @@ impl RoutedFill<'_> {
             if is_worthless(status) {
                 notes.failure = status.as_str().to_owned();
             }
-            notes.aged.push(aged);
+            notes.aged.push(aged && !is_a_nodes(reply));
             unshown.into_iter().for_each(|unshown| notes.unshown.push(unshown));
             unannounced.into_iter().for_each(|unannounced| notes.unannounced.push(unannounced));
             if let Some(skew) = skew {
@@ -185,6 +186,13 @@ impl RoutedFill<'_> {
 /// Whether the reply is the record itself, or stands for it.
 fn shows_something(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
+}
+
+/// Whether a node of Nearside answered, with nothing in between that keeps replies: it states how
+/// old its copy is, and is no cache that somebody forgot.
+fn is_a_nodes(reply: &Reply) -> bool {
+    let said = reply.headers.get(CACHE_STATUS).and_then(|said| said.to_str().ok());
+    said.is_some_and(|said| said.starts_with("nearside;") && !said.contains(','))
 }
 
 /// By how much the region's clock is at least ahead of this host's: `Date` is in whole seconds and

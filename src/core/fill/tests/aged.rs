@@ -10,6 +10,7 @@ use crate::core::scripted::tombstone;
 use crate::model::time::Wall;
 use crate::protocol::event::{Event, Says, Scope};
 use crate::protocol::holding::Standing;
+use crate::telemetry::observed::RegionNotes;
 
 /// Version 5 from a cache that has kept it for so long.
 fn aged(seconds: u64) -> Say {
@@ -227,4 +228,18 @@ async fn a_lone_refusal_loses_to_a_good_reply_that_is_too_large_to_hold() {
     let answer = reader.await.unwrap().unwrap();
     assert_eq!((answer.status, answer.body.as_str()), (200, "all of it"), "{answer:?}");
     world.stop().await;
+}
+
+/// A node of ours says how old its copy is, and that is no cache that somebody forgot.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_states_its_age_is_no_finding_and_a_cache_in_between_is_one() {
+    for (line, found) in [("nearside; hit; bound=1", 0), ("nearside; hit, cdn; hit", 1), ("cdn; hit", 1)] {
+        let said = || Act::from(aged(300).with("cache-status", line));
+        let world = World::new([(1, said()), (2, said()), (3, said())]);
+        world.get(X).await;
+        world.beat_for(SECOND).await;
+        let seen = |notes: &mut RegionNotes| assert_eq!((notes.aged.len(), notes.aged.yes()), (1, found), "{line}");
+        world.sidecar.observed.region(A, seen);
+        world.stop().await;
+    }
 }
