@@ -119,7 +119,12 @@ async fn once(world: &World, window: Window, begins: bool) {
             drop(checker);
             [Table::Views, Table::Mapping].map(|table| world.home.lose(table)).into_iter().collect()
         }
-        (Fault::LostRecords, true) => world.home.lose(Table::Records),
+        (Fault::LostRecords, true) => {
+            let mut checker = world.checker.lock();
+            checker.records_lost = Some(checker.wall());
+            drop(checker);
+            world.home.lose(Table::Records);
+        }
         (Fault::Removed, true) => remove(world).await,
         (Fault::NewDefinition, true) => {
             world.is_defined.store(true, Ordering::Relaxed);

@@ -188,4 +188,6 @@ impl Drop for World {
 }
 
 #[cfg(test)]
+mod says;
+#[cfg(test)]
 mod tests;

@@ -91,4 +91,14 @@ impl Checker {
             _ => {}
         }
     }
+
+    /// Whether a record's version was given while there were records, and written when they were lost:
+    /// what its write asks then, that there is no such record, holds (decision 0018).
+    pub(super) fn was_under_way(&self, version: u64) -> bool {
+        let under_way = UNDER_WAY.as_millis() as u64;
+        self.records_lost.is_some_and(|lost| {
+            let lost = lost.as_millis();
+            self.wall().as_millis() < lost + under_way && (lost - under_way..lost).contains(&version)
+        })
+    }
 }
