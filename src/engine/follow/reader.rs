@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::stream::StreamExt;
 
 use super::super::guard::{Guard, is_on};
-use super::super::{EngineError, FeedBatch, FeedShard, Position, ShardId, retry_delay};
+use super::super::{EngineError, FeedBatch, FeedShard, Position, ShardId, limits, retry_delay};
 use super::checkpoints::Reached;
 use super::progress::FeedPart;
 use super::{Apply, FollowEnd, Follower};
@@ -53,6 +53,8 @@ impl ShardReader {
                 }
                 if !is_on(Guard::CheckpointAfterApply) {
                     self.reached.note(&self.shard, next.clone());
+                    // Until it has been written down: that takes place once a second.
+                    tokio::time::sleep(limits::CHECKPOINT_EVERY).await;
                 }
                 if !changes.is_empty() {
                     // Until it succeeds: nothing behind it counts before.
