@@ -137,7 +137,7 @@ pub enum Refusal {
     Forwarded,
     /// A browser asks for a page of another site.
     #[error(
-        "a browser made this request for a page of another site (Sec-Fetch-Site); set listen.allow_cross_site to serve it"
+        "a browser made this request for a page of another site (Sec-Fetch-Site); a sidecar serves it with listen.allow_cross_site"
     )]
     CrossSite,
     #[error("the header x-nearside-token is missing or wrong; send the content of listen.token_file")]

@@ -157,6 +157,9 @@ fn state_replayed(headers: &mut HeaderMap, replayed: bool) {
 
 async fn write_batch(Shared(api): Shared<Api>, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
+    if [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| parts.headers.contains_key(name)) {
+        return Err(RequestRefused::BatchCondition);
+    }
     let once = request::idempotency_key(&parts.headers, ANONYMOUS)?;
     let sent = request::json_body(&parts.headers, body, BATCH_BYTES, &api.held).await?;
     let answer = api.catalogue.batch(&request::batch(&sent)?, once.as_ref()).await?;

@@ -26,6 +26,8 @@ pub(super) enum RequestRefused {
     Query,
     #[error("{0} is malformed, or there twice")]
     Header(&'static str),
+    #[error("a batch has its conditions in its parts (`ifVersion`, `ifAbsent`), not in If-Match or If-None-Match")]
+    BatchCondition,
     #[error("the body must be application/json, without a Content-Encoding")]
     NotJson,
     #[error("the body is larger than {0} bytes")]
@@ -90,7 +92,7 @@ impl RequestRefused {
             Self::Method => ProblemKind::Method,
             Self::Path => ProblemKind::BadKey,
             Self::Query => ProblemKind::BadQuery,
-            Self::Header(_) => ProblemKind::BadHeader,
+            Self::Header(_) | Self::BatchCondition => ProblemKind::BadHeader,
             Self::NotJson => ProblemKind::NotJson,
             Self::LargeBody(_) => ProblemKind::LargeBody,
             Self::SlowBody => ProblemKind::SlowBody,

@@ -15,6 +15,8 @@ use crate::http::service::{self, Listener};
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
+const JSON: &str = "Content-Type: application/json\r\n";
+
 struct Port {
     address: SocketAddr,
     stage: Stage,
@@ -93,7 +95,8 @@ impl Port {
         let length = body.len();
         let head =
             format!("{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n");
-        self.say(&format!("{head}{lines}\r\n{body}")).await
+        let json = if body.is_empty() || lines.contains("Content-Type") { "" } else { JSON };
+        self.say(&format!("{head}{json}{lines}\r\n{body}")).await
     }
 
     async fn get(&self, path: &str) -> Reply {
@@ -362,13 +365,13 @@ async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
     assert_eq!(port.send(target, "", &fits).await.status, 201);
     // Refused for what it promises, before a byte of it came.
     let promise = format!(
-        "{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        "{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{JSON}Content-Length: {}\r\n\r\n",
         RECORD_BYTES + 1
     );
     assert_eq!(port.say(&promise).await.problem(), (413, "large-body".to_owned()));
     let chunk = format!("{:x}\r\n{fits} \r\n0\r\n\r\n", RECORD_BYTES + 1);
     let chunked = format!(
-        "{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}"
+        "{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n{chunk}"
     );
     assert_eq!(port.say(&chunked).await.problem(), (413, "large-body".to_owned()));
     for lines in ["Content-Type: text/plain\r\n", "Content-Type: \r\n", "Content-Encoding: gzip\r\n"] {
@@ -393,9 +396,9 @@ async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
     let port = port().await;
-    let half =
-        "PUT /v1/records/shard/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{";
-    assert_eq!(port.say(half).await.problem(), (408, "slow-body".to_owned()));
+    let head = "PUT /v1/records/shard/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    let half = format!("{head}{JSON}Content-Length: 10\r\n\r\n{{");
+    assert_eq!(port.say(&half).await.problem(), (408, "slow-body".to_owned()));
 }
 
 /// A page counts with the most that it can be before it is read, then with what it is.
@@ -456,5 +459,22 @@ fn entity_tags_are_read_as_rfc_9110_writes_them() {
     }
     for lines in [&["5"][..], &[""], &["\"5"], &["*, \"5\""], &["*", "\"5\""], &["\"5\","]] {
         assert_eq!(read(lines), Err(RequestRefused::Header("If-Match")), "{lines:?}");
+    }
+}
+
+/// A page of another site may send what has no `Content-Type` without asking first.
+#[tokio::test]
+async fn a_body_without_its_type_and_a_batch_with_a_condition_in_its_head_are_refused() {
+    let port = port().await;
+    let batch = r#"{"writes":[{"method":"PUT","type":"shard","key":"a","body":{}}]}"#;
+    let head = format!("Host: localhost\r\nConnection: close\r\nContent-Length: {}\r\n", batch.len());
+    for (lines, status) in [
+        (String::new(), 415),
+        (format!("{JSON}If-Match: \"1\"\r\n"), 400),
+        (format!("{JSON}If-None-Match: *\r\n"), 400),
+        (JSON.to_owned(), 200),
+    ] {
+        let said = port.say(&format!("POST /v1/batch HTTP/1.1\r\n{head}{lines}\r\n{batch}")).await;
+        assert_eq!(said.status, status, "{lines:?}: {}", said.body);
     }
 }

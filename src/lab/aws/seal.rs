@@ -1,5 +1,5 @@
 //! What SNS wraps a message in, signed with the emulator's own key. A
-//! subscriber verifies them with the certificate that [`super::aws`] serves. Everything that a
+//! subscriber verifies them with the certificate that [`super::Aws`] serves. Everything that a
 //! subscriber verifies is signed; only the UnsubscribeURL differs between the copies of a message.
 
 use std::fmt;

@@ -7,7 +7,7 @@
 //!                            +-> topic -> queue -------------------------------------+
 //! ```
 //!
-//! Of the lab are the fronts, what makes a region late, and SNS and SQS ([`super::world::aws`]).
+//! Of the lab are the fronts, what makes a region late, and SNS and SQS ([`super::aws`]).
 
 mod announced;
 mod behind;
