@@ -32,7 +32,7 @@ use crate::tasks::Tasks;
 use crate::telemetry::log;
 
 /// The only view that it has, with bodies of 1 KiB.
-pub(crate) const VIEW: &str = "1k";
+pub(crate) const VIEW: &str = "kib";
 pub(crate) const NODE: &str = "nearside, a node";
 pub(crate) const TABLE: &str = "the table, without a node";
 const REGION: &str = "eu-west-1";
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_path_leads_to_the_item_that_a_node_reads() {
-        let key = item_of("/v1/contexts/k7/1k").unwrap();
-        assert_eq!(key, ItemKey::new(bucket::partition("1k", "k7"), "k7"));
+        let key = item_of("/v1/contexts/k7/kib").unwrap();
+        assert_eq!(key, ItemKey::new(bucket::partition("kib", "k7"), "k7"));
         assert_eq!(item_of("/v1/contexts/k7"), None);
     }
 }
