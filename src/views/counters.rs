@@ -46,6 +46,8 @@ impl ViewsCounters {
         AGAIN.iter().for_each(|word| drop(self.attempts_again.get_or_create(&[("cause", *word)])));
         let differing = |how: &Disagreement| drop(self.swept_differing.get_or_create(&[("how", how.word())]));
         Disagreement::ALL.iter().for_each(differing);
+        let unreadable = |table: Table| drop(self.unreadable.get_or_create(&[("table", table.word())]));
+        [Table::Records, Table::Mapping].into_iter().for_each(unreadable);
         let registry = registry.sub_registry_with_prefix("views");
         registry.register("mapped", "Views that were looked at, by what came of it", self.mapped.clone());
         registry.register("unmappable", "Views that could not be made, by reason", self.unmappable.clone());
