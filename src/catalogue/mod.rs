@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables, bucket};
 use crate::model::names::key_problem;
 use crate::model::time::Clock;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 pub mod api;
 mod counts;
@@ -39,11 +40,14 @@ pub struct Catalogue {
     clock: Clock,
     types: RecordTypes,
     counts: CatalogueCounts,
+    /// A store that is down, or full, fails each write.
+    failure_lines: RateLimiter,
 }
 
 impl Catalogue {
     pub fn new(store: Arc<dyn Tables>, clock: Clock, types: RecordTypes) -> Self {
-        Self { store, clock, types, counts: CatalogueCounts::default() }
+        let (counts, failure_lines) = (CatalogueCounts::default(), RateLimiter::new());
+        Self { store, clock, types, counts, failure_lines }
     }
 
     pub const fn types(&self) -> &RecordTypes {

@@ -108,7 +108,10 @@ impl Catalogue {
                     return Ok(WriteAnswer { applied, replayed: false });
                 }
                 Err(WriteError::Conflict(_)) => self.counts.conflict(),
-                Err(WriteError::Engine(EngineError::Unavailable { .. })) => {
+                Err(WriteError::Engine(error @ EngineError::Unavailable { .. })) => {
+                    if let Some(left_out) = self.failure_lines.take(self.clock.now()) {
+                        tracing::warn!(%error, left_out, "the outcome of a write is not known");
+                    }
                     return Err(CatalogueError::OutcomeUnknown);
                 }
                 Err(WriteError::Engine(error)) => return Err(error.into()),

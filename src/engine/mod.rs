@@ -377,6 +377,11 @@ pub trait Topic: Send + Sync + 'static {
     /// Publishes up to [`limits::PUBLISH_BATCH`] messages in one call. Returns the places of those
     /// that were refused, which may be none: the others are on their way.
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>>;
+
+    /// Whether it is there, asked without publishing anything.
+    fn look(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// How long to wait before the next attempt at something that failed transiently `failures` times

@@ -1,5 +1,6 @@
-//! When a slow read of the table is sent a second time: after the p95 of the latest reads, and at
-//! most one read in twenty. Pure: what a read took is passed in.
+//! When a slow read of the table is sent a second time: after the p95 of the latest reads. One that
+//! failed is sent again at once. Both together at most one read in twenty. Pure: what a read took
+//! is passed in.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A region's table as what a node asks: one path, one item, one consistent read. A slow read is
-//! sent a second time ([`super::hedge`]); a table that fails is a 503 at once.
+//! A region's table as what a node asks: one path, one item, one consistent read. A read that is
+//! slow or fails is sent a second time ([`super::hedge`]); a table that fails again is a 503 at
+//! once.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,6 +121,9 @@ impl TableOrigin {
         let answered = match worth_while {
             None => first.await,
             Some(wait) => match tokio::time::timeout(wait, &mut first).await {
+                Ok(Err(error)) if error.is_transient() && self.hedge().spend() => {
+                    self.tables.get(Table::Contexts, key).await
+                }
                 Ok(answered) => answered,
                 Err(_) if self.hedge().spend() => {
                     let second = self.tables.get(Table::Contexts, key);

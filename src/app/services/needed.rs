@@ -1,6 +1,6 @@
-//! Looks whether the tables and the stream are there that a process needs: at the start, until all
-//! of them are (somebody may be creating them), then now and then, and at once when a part is told
-//! that something is missing.
+//! Looks whether the tables, the stream and the topic are there that a process needs: at the start,
+//! until all of them are (somebody may be creating them), then now and then, and at once when a
+//! part is told that something is missing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{Engine, ServiceProcess, Shell};
 use crate::app::limits::{CHECK_AGAIN, CHECK_WAIT, LOOK_AGAIN, LOOK_FOR_TABLES};
 use crate::aws::clients::Sdk;
 use crate::config::services::ServicesConfig;
-use crate::engine::{EngineError, Feed, ItemKey, Stream, Table, Tables};
+use crate::engine::{EngineError, Feed, ItemKey, Stream, Table, Tables, Topic};
 use crate::model::time::Clock;
 
 /// What of a place a process needs, and what the place is called.
@@ -21,6 +21,7 @@ struct Needed {
     tables: Arc<dyn Tables>,
     names: &'static [Table],
     feed: Option<Arc<dyn Feed>>,
+    topic: Option<Arc<dyn Topic>>,
 }
 
 /// Looks once, and goes on looking for as long as the process runs.
@@ -104,7 +105,7 @@ async fn within<T>(wait: Duration, looked: impl Future<Output = Result<T, String
 }
 
 async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> Vec<Needed> {
-    let home = |names, feed| Needed { place: "home".to_owned(), tables: engine.home(), names, feed };
+    let home = |names, feed| Needed { place: "home".to_owned(), tables: engine.home(), names, feed, topic: None };
     let feed = |stream, reader: &str| Some(engine.feed(stream, reader));
     match process {
         ServiceProcess::Catalogue => vec![home(&[Table::Records, Table::History, Table::Requests], None)],
@@ -113,8 +114,9 @@ async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> Vec<Needed>
         }
         ServiceProcess::Region(region, duties) => {
             let (place, tables) = (region.name.clone(), engine.regional(region).await);
-            let own = Needed { place, tables, names: &[Table::Contexts, Table::Region], feed: None };
+            let own = Needed { place, tables, names: &[Table::Contexts, Table::Region], feed: None, topic: None };
             if duties.ingest {
+                let own = Needed { topic: Some(engine.topic(region).await), ..own };
                 vec![home(&[Table::Views, Table::Mapping], feed(Stream::Views, &region.name)), own]
             } else {
                 vec![own]
@@ -134,7 +136,16 @@ async fn look(places: &[Needed]) -> Vec<(String, EngineError)> {
     let streams = places.iter().filter_map(|place| Some((place, place.feed.as_ref()?)));
     let lists = streams
         .map(|(place, feed)| async { feed.shards().await.err().map(|error| (place.place.clone(), error)) }.boxed());
-    join_all(gets.chain(lists)).await.into_iter().flatten().collect()
+    let topics = places.iter().filter_map(|place| Some((place, place.topic.as_ref()?)));
+    let topics = topics.map(|(place, topic)| {
+        async { topic.look().await.err().filter(is_missing).map(|error| (place.place.clone(), error)) }.boxed()
+    });
+    join_all(gets.chain(lists).chain(topics)).await.into_iter().flatten().collect()
+}
+
+/// Of a topic this is all that a look can say: who may publish may not always ask.
+const fn is_missing(error: &EngineError) -> bool {
+    matches!(error, EngineError::Missing { .. })
 }
 
 #[cfg(test)]

@@ -124,19 +124,12 @@ impl Lacking {
         self.0.look.notified().await;
     }
 
-    /// A part was told this of a table or a stream. Which one is missing, a look finds out.
+    /// A part was told this. What is missing, a look finds out.
     fn note(&self, place: &str, error: &EngineError) {
         match error {
             EngineError::Missing { .. } => self.0.look.notify_one(),
             EngineError::Denied { .. } => self.tell(format!("{place}: {error}")),
             _ => {}
-        }
-    }
-
-    /// A part was told this of a topic, which no look can ask.
-    fn note_of_topic(&self, place: &str, error: &EngineError) {
-        if matches!(error, EngineError::Missing { .. } | EngineError::Denied { .. }) {
-            self.tell(format!("{place}: {error}"));
         }
     }
 
@@ -218,8 +211,11 @@ impl Feed for Watched<Arc<dyn Feed>> {
 
 impl Topic for Watched<Arc<dyn Topic>> {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
-        let note = |error: &EngineError| self.lacking.note_of_topic(&self.place, error);
-        self.inner.publish(messages).inspect_err(note).boxed()
+        self.inner.publish(messages).inspect_err(|error| self.note(error)).boxed()
+    }
+
+    fn look(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.look()
     }
 }
 
@@ -255,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn something_missing_makes_it_look_at_once_and_a_topic_is_told() {
+    async fn something_missing_makes_it_look_at_once() {
         let lacking = Lacking::new(Clock::System);
         let missing = |what: &str| EngineError::Missing { what: what.to_owned(), advice: "create it".to_owned() };
         // A transaction names all of its tables.
@@ -263,8 +259,6 @@ mod tests {
         lacking.wants_look().await;
         assert!(lacking.lines().is_empty());
         lacking.keep(vec![format!("home: {}", missing("p-history"))]);
-        lacking.note_of_topic("eu-west-1", &missing("t"));
-        let wanted = ["home: p-history does not exist: create it", "eu-west-1: t does not exist: create it"];
-        assert_eq!(lacking.lines(), wanted);
+        assert_eq!(lacking.lines(), ["home: p-history does not exist: create it"]);
     }
 }

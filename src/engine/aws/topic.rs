@@ -68,6 +68,12 @@ impl Topic for SnsTopic {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
         self.publish_all(messages).boxed()
     }
+
+    fn look(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        let asked = Asked { action: "sns:GetTopicAttributes", resource: &self.arn };
+        let call = self.sns.get_topic_attributes().topic_arn(&self.arn).send();
+        async move { call.await.map(drop).map_err(|error| asked.failed(&error)) }.boxed()
+    }
 }
 
 #[cfg(test)]

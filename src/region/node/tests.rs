@@ -39,6 +39,8 @@ struct Watched {
     inner: MemoryStore,
     reads: AtomicUsize,
     is_down: AtomicBool,
+    /// So many of the next reads fail.
+    failing: AtomicUsize,
     /// Of the next reads, the last first; then none.
     delays: Mutex<Vec<Duration>>,
 }
@@ -47,11 +49,13 @@ impl Tables for Watched {
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let delay = self.delays.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let failing = |left: usize| left.checked_sub(1);
+        let fails = self.failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, failing).is_ok();
         async move {
             // What a consistent read sees is what there was when it came.
             let item = self.inner.get(table, key).await;
             tokio::time::sleep(delay).await;
-            match self.is_down.load(Ordering::Relaxed) {
+            match self.is_down.load(Ordering::Relaxed) || fails {
                 true => Err(EngineError::Throttled { what: "GetItem".to_owned() }),
                 false => item,
             }
@@ -130,6 +134,7 @@ impl Node {
             inner: MemoryStore::new(clock.clone()),
             reads: AtomicUsize::new(0),
             is_down: AtomicBool::new(false),
+            failing: AtomicUsize::new(0),
             delays: Mutex::default(),
         });
         let config = config(&settings()).unwrap();

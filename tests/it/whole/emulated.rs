@@ -92,12 +92,13 @@ async fn processes_carry_a_record_to_a_sidecars_caller_and_each_change_of_it() {
 #[tokio::test]
 async fn a_process_whose_tables_are_missing_says_what_to_do_and_serves_once_they_are_there() {
     let directory = tempfile::tempdir().unwrap();
-    let (file, _) = configure(&directory, "lacking");
+    let (file, topics) = configure(&directory, "lacking");
+    let topic = format!("us-east-1: {} does not exist", topics[1]);
     let catalogue = Service::start(&["catalogue"], &file).await;
     let region = Service::start(&["region", "--name", REGIONS[1]], &file).await;
     for (service, lacking) in [
-        (&catalogue, ["home: lacking-records does not exist", "home: lacking-requests does not exist"]),
-        (&region, ["home: lacking-views does not exist", "us-east-1: lacking-contexts does not exist"]),
+        (&catalogue, vec!["home: lacking-records does not exist", "home: lacking-requests does not exist"]),
+        (&region, vec!["home: lacking-views does not exist", "us-east-1: lacking-contexts does not exist", &topic]),
     ] {
         let (status, said) = service.page("/readyz").await;
         assert_eq!(status, 503, "{said}");

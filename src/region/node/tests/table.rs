@@ -180,3 +180,18 @@ async fn a_slow_read_is_sent_again_after_the_p95_and_the_first_answer_wins() {
     assert_eq!(read(42).await, Duration::from_millis(500), "one read in twenty, and both are spent");
     node.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_fails_is_sent_again_at_once_and_no_second_time() {
+    let node = Node::heard().await;
+    for key in 0..40 {
+        assert_eq!(node.get(&format!("/v1/contexts/k{key}/limits"), &[]).await.status, 404);
+    }
+    assert_eq!(node.reads(), 40);
+    for (failing, status) in [(1, 404), (2, 503)] {
+        node.table.failing.store(failing, Ordering::Relaxed);
+        assert_eq!(node.get(&format!("/v1/contexts/f{failing}/limits"), &[]).await.status, status);
+        assert_eq!(node.reads(), 2);
+    }
+    node.stop().await;
+}
