@@ -22,6 +22,7 @@ use crate::cache::limits;
 pub(crate) mod request_lines;
 
 /// A reply's headers and body, and its request's headers.
+#[derive(Clone)]
 pub struct Content {
     /// In this order: the reply's header lines in HTTP/1.1 form (`name: value`, CR, LF) without its
     /// length; the length line; the body, unless it is stored apart; the key's bytes.
@@ -99,6 +100,43 @@ impl Content {
         }
     }
 
+    /// Another body under the same lines, except those that describe the bytes which the region
+    /// sent. Its entity tag is the region's with `suffix`. Without a request or key.
+    #[must_use]
+    pub fn instead(&self, media_type: Option<&str>, suffix: &str, body: Bytes) -> Self {
+        let kept = |name: &str| {
+            !OF_THE_SENT_BYTES.contains(&name) && (media_type.is_none() || name != header::CONTENT_TYPE.as_str())
+        };
+        let mut block = Vec::with_capacity(self.ends.lines as usize + suffix.len() + 64 + body.len());
+        for (name, value) in self.lines().filter(|(name, _)| kept(name)) {
+            put_line(name.as_bytes(), &[value], &mut block);
+        }
+        if let Some(media_type) = media_type {
+            put_line(b"content-type", &[media_type.as_bytes()], &mut block);
+        }
+        if let Some(tag) = self.value(&header::ETAG) {
+            // A server that forgets the quotes means the tag as it stands.
+            let (open, close) = if tag.ends_with(b"\"") { tag.split_at(tag.len() - 1) } else { (tag, &b""[..]) };
+            put_line(b"etag", &[open, suffix.as_bytes(), close], &mut block);
+        }
+        let lines = u32::try_from(block.len()).expect("heads are bounded far below");
+        let apart = if body.len() <= limits::COPIED_BODY_BYTES {
+            block.put_slice(&body);
+            None
+        } else {
+            Some(Box::new(body))
+        };
+        Self {
+            block: block.into(),
+            request: Arc::default(),
+            request_weight: 0,
+            key_len: 0,
+            apart,
+            length_at: lines,
+            ends: Ends { lines, length: lines },
+        }
+    }
+
     /// The bytes of the key. Empty if the reply is not stored under one, or if the key is stored
     /// beside it.
     pub fn key(&self) -> &[u8] {
@@ -130,6 +168,17 @@ impl Content {
         for part in self.reply() {
             append(&block.slice(part), headers, &wanted);
         }
+    }
+
+    /// Like [`super::entry::Entry::share`], for content that no entry is made of.
+    pub fn share(self: &Arc<Self>) -> Bytes {
+        struct Shared(Arc<Content>);
+        impl AsRef<[u8]> for Shared {
+            fn as_ref(&self) -> &[u8] {
+                self.0.block()
+            }
+        }
+        Bytes::from_owner(Shared(Arc::clone(self)))
     }
 
     /// The body as a slice of `block`.
@@ -198,6 +247,19 @@ impl std::fmt::Debug for Content {
     }
 }
 
+/// Lines about the bytes that the region sent, or about parts of them: they hold of nothing that is
+/// made from these.
+const OF_THE_SENT_BYTES: [&str; 8] = [
+    "etag",
+    "content-length",
+    "content-encoding",
+    "content-digest",
+    "repr-digest",
+    "digest",
+    "content-md5",
+    "accept-ranges",
+];
+
 const WAS_A_VALUE: &str = "it was a header's value before";
 const WAS_A_LINE: &str = "it was written as a header's line";
 
@@ -213,6 +275,13 @@ fn write<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>, to:
             to.put_slice(part);
         }
     }
+}
+
+fn put_line(name: &[u8], value: &[&[u8]], to: &mut impl BufMut) {
+    to.put_slice(name);
+    to.put_slice(b": ");
+    value.iter().for_each(|part| to.put_slice(part));
+    to.put_slice(b"\r\n");
 }
 
 /// Copies a body that may share a read buffer with others; a larger one is kept as it is.

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::content::Content;
+use super::derived::Derived;
 use crate::cache::rfc9111::freshness::initial_age;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::RegionId;
@@ -32,6 +33,8 @@ pub struct Entry {
     pub age_at_receipt: Span,
     /// What keeps the entry fresh.
     pub hold: Hold,
+    /// What was made of the body for callers who want it in another form.
+    pub derived: Derived,
 }
 
 /// Shows no header value and nothing of the body: they hold credentials.
@@ -64,7 +67,14 @@ impl Entry {
             sent: reply.sent,
             age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received).into(),
             hold,
+            derived: Derived::NONE,
         }
+    }
+
+    /// The same entry with what was made of its body.
+    #[must_use]
+    pub fn with(&self, derived: Derived) -> Self {
+        Self { content: self.content.clone(), hold: self.hold.clone(), derived, ..*self }
     }
 
     /// A copy of the region's headers.
@@ -116,7 +126,7 @@ impl Entry {
             Hold::Unrouted(stored) => size_of_val(&*stored.vary),
             Hold::Uncacheable => 0,
         };
-        size_of::<Self>() + self.content.weight() + hold
+        size_of::<Self>() + self.content.weight() + hold + self.derived.weight()
     }
 
     /// The records that the entry shows; empty if it is unrouted.
@@ -149,7 +159,7 @@ impl Entry {
 }
 
 /// What an entry's freshness depends on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Hold {
     /// Announcements.
     Routed(Routed),

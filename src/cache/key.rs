@@ -131,6 +131,10 @@ pub struct Representation<'a> {
     /// The caller's headers. Only `Accept`, `Accept-Encoding` and the forwarded ones count.
     pub headers: &'a HeaderMap,
     pub forward: &'a [HeaderName],
+    /// The route knows the form that is asked for: `Accept` does not count.
+    pub is_form_known: bool,
+    /// Without a content coding, whatever the caller accepts: something is made of the bytes.
+    pub is_identity: bool,
     /// Whose reply it is; any constant for a route of mode `sidecar`.
     pub identity: u128,
 }
@@ -196,8 +200,13 @@ impl KeyBuffer {
     fn put_tail(&mut self, parts: Representation<'_>) {
         self.bytes.extend_from_slice(&u64::from(parts.route).to_le_bytes());
         self.bytes.extend_from_slice(&parts.identity.to_le_bytes());
-        self.bytes.push(AcceptEncoding::of(parts.headers).0);
-        self.values(parts.headers, &header::ACCEPT);
+        let codings = if parts.is_identity { AcceptEncoding::default() } else { AcceptEncoding::of(parts.headers) };
+        self.bytes.push(codings.0);
+        match parts.is_form_known {
+            // No request has so many lines.
+            true => self.count(u32::MAX as usize),
+            false => self.values(parts.headers, &header::ACCEPT),
+        }
         for name in parts.forward {
             self.values(parts.headers, name);
         }

@@ -2,6 +2,7 @@
 
 pub mod capacity;
 pub mod content;
+pub mod derived;
 pub mod entry;
 pub mod key;
 pub mod limits;

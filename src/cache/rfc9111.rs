@@ -39,7 +39,7 @@ pub use invalidation::invalidates;
 pub use renewal::{HeadEffect, Renewal, after_head, refreshed};
 pub use reuse::{Decision, OriginTrouble, decide, may_serve_on_error};
 pub use storing::storable;
-pub use validators::not_modified;
+pub use validators::{not_modified, not_modified_instead};
 
 /// RFC 9111 facts about an unrouted entry, computed once when it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +81,11 @@ pub fn way(method: &Method, headers: &HeaderMap) -> Handling {
         _ if is_safe(method) => Handling::Passed,
         _ => Handling::Unsafe,
     }
+}
+
+/// Whether a range alone keeps a GET or HEAD with these lines from the store.
+pub fn is_only_ranged(headers: &HeaderMap) -> bool {
+    !headers.contains_key(header::IF_MATCH) && !headers.contains_key(header::IF_UNMODIFIED_SINCE)
 }
 
 /// RFC 9110, 9.2.1. An unknown method counts as unsafe (4.4).

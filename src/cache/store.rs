@@ -237,6 +237,26 @@ impl Store {
         put
     }
 
+    /// Puts `entry` in the place of `stored`, if that is still what the key holds: the same reply,
+    /// with more made of it.
+    pub fn replace(&self, key: KeyRef<'_>, stored: &Arc<Entry>, entry: &Arc<Entry>) {
+        if !self.index.add(key.hash(), entry.shows()) {
+            return;
+        }
+        let mut replaced = false;
+        self.kept.change(key, |current| match current.and_then(Held::entry) {
+            Some(current) if Arc::ptr_eq(current, stored) => {
+                replaced = true;
+                Change::Put(Held::entry_under(key, entry))
+            }
+            _ => Change::Keep,
+        });
+        if !replaced {
+            self.index.remove(key.hash(), entry.shows());
+        }
+        self.settle();
+    }
+
     /// Puts an unrouted entry, the reply to a request with `headers`, where its `Vary` says.
     /// Refused if the URI was invalidated since the request was sent, or if a newer entry is
     /// stored.

@@ -242,6 +242,16 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
     }
 }
 
+/// Settings that mean something only on a route with a `schema`.
+pub(super) fn without_schema(ledger: &mut Collector, item: Option<usize>, settings: [&'static Setting; 4]) {
+    for setting in settings {
+        if ledger.origins.is_changed(setting, item) {
+            let what = "it belongs to a route with a `schema`".to_owned();
+            refuse(ledger, setting, item, what, "write the route's `schema`, or remove this");
+        }
+    }
+}
+
 fn listeners(ledger: &mut Collector, config: &Config) {
     let listen = &config.listen;
     let nowhere = listen.tcp.is_none() && listen.unix.is_none();

@@ -21,6 +21,9 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
         if let IdentityMode::Sidecar(credentials) = &route.identity {
             secret(ledger, &schema::CREDENTIALS_FILE, Some(at), &credentials.file);
         }
+        if let Some(message) = &route.payload.message {
+            descriptors(ledger, at, &message.schema.file);
+        }
     }
     for (at, region) in config.service.regions.iter().enumerate() {
         pem_files(ledger, at, region);
@@ -40,6 +43,21 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
     if let Some(file) = &config.freshness.state_file {
         directory(ledger, &schema::FRESHNESS_STATE_FILE, file);
     }
+}
+
+/// Checks a file with descriptors. What it describes is seen when the route is made.
+fn descriptors(ledger: &mut Collector, at: usize, file: &Path) {
+    let length = open(file).and_then(|file| file.metadata()).map(|about| about.len());
+    let (what, instead) = match length {
+        Ok(length) if length <= limits::DESCRIPTOR_BYTES => return,
+        Ok(length) => (format!("{} is {length} bytes", file.display()), "name a file with a FileDescriptorSet alone"),
+        Err(error) => {
+            let what = format!("the schema {} cannot be read: {error}", file.display());
+            (what, "create it, or correct the path and its permissions")
+        }
+    };
+    let place = ledger.origins.place(&schema::ROUTE_SCHEMA, Some(at));
+    ledger.mistake(&schema::ROUTE_SCHEMA, Some(at), place, ConfigProblem::new(what, instead));
 }
 
 /// Checks a file that holds a token.

@@ -29,6 +29,10 @@ pub(crate) const QUEUE_TAGS: usize = 40;
 pub(crate) const SOCKET_PATH_BYTES: usize = 107;
 /// The size of a credentials or token file, bytes.
 pub(crate) const TOKEN_BYTES: u64 = 16 * KIB as u64;
+/// The size of a FileDescriptorSet, bytes.
+pub(crate) const DESCRIPTOR_BYTES: u64 = 16 * 1024 * KIB as u64;
+/// The name of a query parameter, bytes.
+pub(crate) const PARAMETER_BYTES: usize = 64;
 /// Connections open at once over all listeners.
 pub(crate) const CONNECTIONS: usize = 4096;
 /// The most that `listen.max_connections` may ask for.

@@ -126,6 +126,8 @@ pub struct Route {
     pub ttl: Duration,
     /// Store replies even if they are marked `no-store`.
     pub store_no_store: bool,
+    /// What its callers may ask for besides the regions' own bytes.
+    pub payload: RoutePayload,
 }
 
 impl Route {
@@ -137,7 +139,52 @@ impl Route {
             && self.identity == other.identity
             && self.forward == other.forward
             && self.store_no_store == other.store_no_store
+            && self.payload == other.payload
     }
+}
+
+/// What a route's callers may ask for besides the regions' own bytes; nothing by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoutePayload {
+    /// The message that its replies are, so that it has two forms.
+    pub message: Option<MessageSettings>,
+    /// The query parameter that names the fields to answer with.
+    pub fields: Option<String>,
+}
+
+impl RoutePayload {
+    pub const fn is_declared(&self) -> bool {
+        self.message.is_some() || self.fields.is_some()
+    }
+}
+
+/// `schema` of a route, and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageSettings {
+    pub schema: MessageRef,
+    /// What regions are asked for.
+    pub form: Form,
+    /// Derived JSON names fields as the schema does, not in camel case.
+    pub proto_names: bool,
+    /// Derived JSON has the fields without presence that have their default.
+    pub print_defaults: bool,
+    /// 406 to an `Accept` that names neither form.
+    pub strict_accept: bool,
+}
+
+/// A message, and the file with a FileDescriptorSet that describes it: `FILE#MESSAGE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageRef {
+    pub file: PathBuf,
+    /// With its package: `acme.v1.Context`.
+    pub message: String,
+}
+
+/// One of the two ways to write a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    Json,
+    Protobuf,
 }
 
 /// A path with named segments; parsed by [`PathTemplate::parse`].

@@ -21,6 +21,7 @@ use crate::config::error::{ConfigError, ConfigProblem, Place};
 use crate::config::limits;
 
 mod admin;
+mod payload;
 mod tls;
 
 pub use admin::admin_alone;
@@ -211,6 +212,7 @@ fn route(ledger: &mut Collector, scope: &SettingScope, at: usize) -> Route {
         forward: scope.given(ledger, &schema::ROUTE_FORWARD, value::headers),
         ttl: scope.given(ledger, &schema::ROUTE_TTL, value::duration),
         store_no_store: scope.given(ledger, &schema::ROUTE_STORE_NO_STORE, value::flag),
+        payload: payload::read(ledger, scope),
     }
 }
 

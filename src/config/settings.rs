@@ -86,6 +86,10 @@ pub enum SettingKind {
     Records,
     /// What `tracing` logs: `info`, `nearside=debug`.
     Filter,
+    /// A file with descriptors and a message in it: `contexts.binpb#acme.v1.Context`.
+    Message,
+    /// What a query parameter is called.
+    Parameter,
 }
 
 /// The value of a setting that is not written.
@@ -151,8 +155,8 @@ pub(crate) mod services;
 
 use PresetValue::{Is, Like, Required};
 use SettingKind::{
-    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
-    RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
+    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Parameter,
+    Path, Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
 
 const fn millis(from: u64, to: u64) -> SettingKind {
@@ -203,6 +207,18 @@ settings! {
         "How long a confirmed reply is kept, whatever max-age it states.";
     ROUTE_STORE_NO_STORE = Route "store_no_store" Flag, Is("false"),
         "Keep replies marked `no-store` all the same.";
+    ROUTE_SCHEMA = Route "schema" Message, Is(""),
+        "The Protobuf message that a reply is: a file with a FileDescriptorSet, `#`, and the message's full name.";
+    ROUTE_FORM = Route "form" Word(&["json", "protobuf"]), Is("json"),
+        "With `schema`: the form that regions are asked for; callers of the other get it derived.";
+    ROUTE_NAMES = Route "names" Word(&["camel", "proto"]), Is("camel"),
+        "With `schema`: how derived JSON names fields, as Protobuf's JSON does (`camel`) or as the schema does (`proto`).";
+    ROUTE_PRINT_DEFAULTS = Route "print_defaults" Flag, Is("false"),
+        "With `schema`: derived JSON has fields without presence that have their default.";
+    ROUTE_STRICT_ACCEPT = Route "strict_accept" Flag, Is("false"),
+        "With `schema`: answer 406 to an `Accept` that names neither JSON nor Protobuf, instead of passing it on.";
+    ROUTE_FIELDS = Route "fields" Parameter, Is(""),
+        "The query parameter in which callers name the fields that they want; none leaves every parameter to the regions.";
 
     CREDENTIALS_FILE = Credentials "file" File, Required,
         "With `sidecar`: the file that holds what is sent, read again when it changes.";

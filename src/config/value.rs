@@ -13,7 +13,7 @@ use url::Url;
 
 use super::settings::SettingKind;
 use super::tree::{Raw, Value};
-use super::{PathTemplate, RecordTemplate, TopicArn};
+use super::{MessageRef, PathTemplate, RecordTemplate, TopicArn};
 use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
 use crate::model::names;
@@ -364,6 +364,34 @@ pub(super) fn records(raw: &Raw, _: SettingKind) -> Read<Vec<RecordTemplate>> {
     match records.iter().enumerate().find(|(at, record)| records[..*at].contains(record)) {
         Some((_, record)) => Err(ConfigProblem::new(format!("`{record}` is listed twice"), "keep one of the two")),
         None => Ok(records),
+    }
+}
+
+pub(super) fn message(raw: &Raw, _: SettingKind) -> Read<MessageRef> {
+    const INSTEAD: &str = "write a file with a FileDescriptorSet (`buf build -o contexts.binpb`, or `protoc \
+                           --include_imports --descriptor_set_out=...`), `#`, and a message: \
+                           \"contexts.binpb#acme.v1.Context\"";
+    let text = text_of(raw, INSTEAD)?;
+    let is_plain = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    match text.rsplit_once('#') {
+        Some((file, message)) if !file.is_empty() && message.split('.').all(is_plain) => {
+            Ok(MessageRef { file: file.into(), message: message.to_owned() })
+        }
+        _ => Err(ConfigProblem::new(format!("{} names no file and message", quoted(text)), INSTEAD)),
+    }
+}
+
+/// Letters that no client encodes in one way and a proxy in another.
+pub(super) fn parameter(raw: &Raw, _: SettingKind) -> Read<String> {
+    const INSTEAD: &str = "write the name of a query parameter, of letters, digits, `-`, `_`, `.`, `$`: \"fields\"";
+    let text = text_of(raw, INSTEAD)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
+    match !text.is_empty() && text.len() <= limits::PARAMETER_BYTES && text.bytes().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err(ConfigProblem::new(format!("{} is not a parameter", quoted(text)), INSTEAD)),
     }
 }
 

@@ -12,11 +12,14 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
+use crate::cache::content::Content;
 use crate::cache::entry::Entry;
+use crate::core::shape::ShapeRefused;
 use crate::http::admission::Refusal;
 use crate::http::body::{Body, BodyUnread};
 use crate::http::exchange::Failure;
 use crate::http::fields::belongs_in_not_modified;
+use crate::payload::rpc_status;
 use crate::protocol::label::Label;
 
 mod cookies;
@@ -43,6 +46,8 @@ pub enum Outcome {
         line: CacheLine,
     },
     Refused(Refusal),
+    /// The caller asked for a form or for fields that cannot be had.
+    Unshaped(ShapeRefused),
     /// `only-if-cached`, and nothing usable is stored (RFC 9111, 5.2.1.7).
     NotStored,
     /// Strict mode: all that regions gave is below the floor.
@@ -51,10 +56,15 @@ pub enum Outcome {
     NoneAnswered(Vec<Attempted>),
     /// The bound on fills is reached.
     Busy,
+    /// One of these for a caller of Protobuf, with the media type's name: what the sidecar itself
+    /// says is a `google.rpc.Status`.
+    ForProtobuf(Box<Outcome>, &'static str),
 }
 
 pub struct Shown {
     pub entry: Arc<Entry>,
+    /// What this caller gets instead of the entry's own lines and body: another form, some fields.
+    pub instead: Option<Arc<Content>>,
     /// Seconds since it was produced, by RFC 9111, 4.2.3; not stated for what was just fetched.
     pub age: Option<u64>,
     /// The caller's validators match: 304.
@@ -64,6 +74,12 @@ pub struct Shown {
     /// What a region set for this caller alone.
     pub cookies: Cookies,
     pub line: CacheLine,
+}
+
+impl Shown {
+    pub fn content(&self) -> &Content {
+        self.instead.as_deref().unwrap_or(&self.entry.content)
+    }
 }
 
 /// One region that was asked, and its outcome in stable words.
@@ -118,6 +134,14 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             }
             response
         }
+        Outcome::Unshaped(refused) => {
+            let (status, word) = match refused {
+                ShapeRefused::Mask(_) => (StatusCode::BAD_REQUEST, "bad-fields"),
+                ShapeRefused::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
+                ShapeRefused::Mismatch => (StatusCode::BAD_GATEWAY, "schema-mismatch"),
+            };
+            Problem::new(status, word, &refused.to_string()).respond()
+        }
         Outcome::NotStored => {
             let detail = "only-if-cached was asked and no stored reply may be used; ask without it";
             Problem::new(StatusCode::GATEWAY_TIMEOUT, "not-stored", detail).respond()
@@ -130,6 +154,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
                 .respond()
         }
         Outcome::NoneAnswered(asked) => none_answered(asked),
+        Outcome::ForProtobuf(outcome, media_type) => in_protobuf(respond(*outcome, names), media_type),
         Outcome::Busy => {
             let detail = "too many lookups are under way in the sidecar; retry shortly";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1).respond()
@@ -169,19 +194,36 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     Problem::new(status, "no-region-answered", detail).asked(asked).respond()
 }
 
+/// What a problem document says, for whoever has to say it in another form.
+#[derive(Clone)]
+struct Said {
+    word: String,
+    detail: String,
+}
+
+/// A problem of the sidecar's own as a `google.rpc.Status`; what regions say stays as it is.
+fn in_protobuf(mut response: Response<Body>, media_type: &'static str) -> Response<Body> {
+    let Some(Said { word, detail }) = response.extensions_mut().remove() else { return response };
+    let body = rpc_status::encode(response.status(), &word, &detail);
+    *response.body_mut() = Body::Whole(Some(body.into()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
 /// Turns a representation into HTTP. `headers` are the request's, or empty ones: their memory is
 /// reused, so that a hit allocates none.
 pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<Body> {
-    let Shown { entry, age, not_modified, head, cookies, line } = shown;
+    let Shown { entry, instead, age, not_modified, head, cookies, line } = shown;
+    let content = instead.as_deref().unwrap_or(&entry.content);
     headers.clear();
     // Four more: `Age`, `Cache-Status`, and `Content-Length` or `Connection`, so that the table
     // does not grow while it is filled.
-    headers.reserve(entry.content.lines().count() + 4);
-    let block = entry.share();
-    entry.content.put(&block, &mut headers, |name| !not_modified || belongs_in_not_modified(name));
+    headers.reserve(content.lines().count() + 4);
+    let block = instead.as_ref().map_or_else(|| entry.share(), Content::share);
+    content.put(&block, &mut headers, |name| !not_modified || belongs_in_not_modified(name));
     let empty = not_modified || head;
     if head && !not_modified && states_length(entry.status) && !headers.contains_key(header::CONTENT_LENGTH) {
-        headers.insert(header::CONTENT_LENGTH, entry.content.body_len().into());
+        headers.insert(header::CONTENT_LENGTH, content.body_len().into());
     }
     for cookie in cookies.values() {
         headers.append(header::SET_COOKIE, cookie.clone());
@@ -191,7 +233,7 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
     }
     headers.append(CACHE_STATUS, line.value(names));
     let mut response =
-        Response::new(if empty { Body::empty() } else { Body::Whole(Some(entry.content.cut(&block))) });
+        Response::new(if empty { Body::empty() } else { Body::Whole(Some(content.cut(&block))) });
     *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
     *response.headers_mut() = headers;
     response
@@ -239,6 +281,7 @@ impl<'a> Problem<'a> {
         }
         let mut response = Response::new(Body::Whole(Some(document.to_string().into())));
         *response.status_mut() = self.status;
+        response.extensions_mut().insert(Said { word: self.word.to_owned(), detail: self.detail.to_owned() });
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -14,7 +14,9 @@ use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::Route;
 use crate::core::answer::{CacheLine, Cookies, Shown};
 use crate::core::router::Matched;
+use crate::core::shape::Shapes;
 use crate::http::admission::Head;
+use crate::payload::accept::Choice;
 
 #[derive(Clone)]
 pub struct Caller {
@@ -24,18 +26,41 @@ pub struct Caller {
     pub(crate) wish: RequestDirectives,
     /// The caller already has a copy and names it.
     pub(crate) is_conditional: bool,
-    /// The last route's id, and what these lines add to the keys of its representations.
-    tail: Option<(u16, Box<[u8]>)>,
+    /// Only a range keeps a GET or HEAD with these lines from the store.
+    pub(crate) is_ranged: bool,
+    /// What these lines add to the keys of the last route's representations.
+    tail: Option<Tail>,
+}
+
+/// What a caller's lines mean on one route.
+#[derive(Clone)]
+struct Tail {
+    /// The route's id.
+    route: u16,
+    /// On a route with a message: which form they ask for.
+    choice: Option<Choice>,
+    is_identity: bool,
+    bytes: Box<[u8]>,
 }
 
 impl Caller {
     pub fn of(headers: &HeaderMap) -> Self {
+        let is_cached = rfc9111::way(&Method::GET, headers) == Handling::Cached;
         Self {
-            is_cached: rfc9111::way(&Method::GET, headers) == Handling::Cached,
+            is_cached,
+            is_ranged: !is_cached && rfc9111::is_only_ranged(headers),
             wish: RequestDirectives::of(headers),
             is_conditional: headers.contains_key(header::IF_NONE_MATCH)
                 || headers.contains_key(header::IF_MODIFIED_SINCE),
             tail: None,
+        }
+    }
+
+    /// Which form these lines ask for on this route, whose callers may ask for `shapes`.
+    pub(crate) fn choice(&self, headers: &HeaderMap, route: u16, shapes: &Shapes) -> Option<Choice> {
+        match &self.tail {
+            Some(tail) if tail.route == route => tail.choice,
+            _ => shapes.choice(headers),
         }
     }
 
@@ -46,24 +71,29 @@ impl Caller {
         buffer: &'b mut KeyBuffer,
         head: Head<'_>,
         matched: &Matched<'_>,
+        (choice, is_identity): (Option<Choice>, bool),
     ) -> KeyRef<'b> {
         #[cfg(test)]
         CALLED.set(CALLED.get() + 1);
         let Head { path_and_query, headers, .. } = head;
-        if self.tail.as_ref().is_none_or(|(route, _)| *route != matched.id) {
+        let is_this = |tail: &Tail| tail.route == matched.id && tail.is_identity == is_identity;
+        if !self.tail.as_ref().is_some_and(is_this) {
             let Route { forward, identity, .. } = matched.route;
             let identity = core.keyring.identity(identity, headers).0;
-            let parts = Representation { route: matched.id, path_and_query, headers, forward, identity };
-            self.tail = Some((matched.id, buffer.tail(parts).into()));
+            let is_form_known = !matches!(choice, None | Some(Choice::AsNamed));
+            let route = matched.id;
+            let parts =
+                Representation { route, path_and_query, headers, forward, is_form_known, is_identity, identity };
+            self.tail = Some(Tail { route, choice, is_identity, bytes: buffer.tail(parts).into() });
         }
-        buffer.routed_with(path_and_query, self.tail.as_ref().map_or(&[], |(_, tail)| tail))
+        buffer.routed_with(path_and_query, self.tail.as_ref().map_or(&[], |tail| &tail.bytes))
     }
 
     /// `entry` as this caller gets it, asked for with `head`.
     pub(crate) fn shown(&self, head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
         let not_modified = self.is_conditional && rfc9111::not_modified(head.headers, entry);
         let head = *head.method == Method::HEAD;
-        Shown { entry: entry.clone(), age, not_modified, head, cookies: Cookies::NONE, line }
+        Shown { entry: entry.clone(), instead: None, age, not_modified, head, cookies: Cookies::NONE, line }
     }
 }
 

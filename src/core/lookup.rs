@@ -17,16 +17,18 @@ use super::fill::background::Refresh;
 use super::fill::{self, Ask, Of, Routing};
 use super::race::region::Purpose;
 use super::router::Matched;
+use super::shape::{self, Shape, ShapeRefused, Shaped, Shaping, Unshaped};
 use super::{Core, floors, limits};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
-use crate::config::Unrouted;
+use crate::config::{Form, Unrouted};
 use crate::engine::guard::{Guard, is_on};
 use crate::http::admission::Head;
 use crate::http::exchange::Outgoing;
 use crate::model::ids::{RecordId, Version};
 use crate::model::time::Moment;
+use crate::payload::accept::Choice;
 use crate::protocol::holding;
 use crate::protocol::horizon::Horizon;
 use crate::protocol::label::Label;
@@ -39,6 +41,11 @@ pub enum Found {
     Ask(Box<Plan>),
     /// One region must be asked, for this caller alone; with the route that the path is on, if any.
     Pass(Option<OnRoute>),
+    /// An answer that is not yet in the shape its caller asked for, and the refresh that it
+    /// triggers.
+    Shape(Box<Unshaped>, Option<Box<Refresh>>),
+    /// The caller asked for a shape that cannot be had.
+    Refused(ShapeRefused),
     /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
     NotStored,
 }
@@ -49,6 +56,7 @@ pub struct Plan {
     /// Says whether it is routed or unrouted ([`Ask::of`]).
     pub(super) ask: Ask,
     pub(super) fwd: Fwd,
+    pub(super) shape: Option<Shape>,
 }
 
 /// The route that a path is on, and the records that the path shows.
@@ -63,7 +71,8 @@ pub struct OnRoute {
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
     let now = core.clock.now();
     let matched = core.router.find(head.path());
-    if !caller.is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
+    let is_cached = caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
+    if !is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
         matched.iter().for_each(|matched| matched.counts.miss());
         return Found::Pass(matched.map(|matched| core.on_route(&matched)));
     }
@@ -75,8 +84,41 @@ pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: b
 
 /// A routed path: announcements keep it fresh.
 fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Matched<'_>, now: Moment) -> Found {
+    let Some(shapes) = &core.shapes[matched.place] else {
+        return routed_to(core, caller, head, matched, Wanted::default(), now);
+    };
+    let choice = caller.choice(head.headers, matched.id, shapes);
+    match shapes.shaping(head, choice) {
+        Ok(Shaping { path_and_query, shape }) => {
+            let head = Head { path_and_query: path_and_query.as_deref().unwrap_or(head.path_and_query), ..head };
+            routed_to(core, caller, head, matched, Wanted { choice, form: shapes.asked_form(choice), shape }, now)
+        }
+        Err(refused) => Found::Refused(refused),
+    }
+}
+
+/// What is wanted of a routed path beyond its bytes; nothing where the route declares nothing.
+#[derive(Default)]
+struct Wanted {
+    choice: Option<Choice>,
+    /// What regions are asked for; `None` passes the caller's `Accept` on.
+    form: Option<Form>,
+    shape: Option<Shape>,
+}
+
+fn routed_to(
+    core: &Arc<Core>,
+    caller: &mut Caller,
+    head: Head<'_>,
+    matched: &Matched<'_>,
+    wanted: Wanted,
+    now: Moment,
+) -> Found {
+    let Wanted { choice, form, shape } = wanted;
+    let is_identity = shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
     let mut buffer = KeyBuffer::new(core.seed);
-    let key = caller.key(core, &mut buffer, head, matched);
+    let key = caller.key(core, &mut buffer, head, matched, (choice, is_identity));
+    let plain = (form, is_identity);
     let stored = core.store.get(key);
     let floor = core.config.service.authoritative.then(|| floors::asked(head.headers, matched.route)).flatten();
     let suits = stored.as_ref().is_some_and(|entry| core.suits(caller, floor.as_deref(), entry, now));
@@ -84,14 +126,14 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
         match core.hit(head, caller, key, entry, now) {
             Ok((shown, refresh)) => {
                 matched.counts.hit();
-                return Found::Answer(shown, refresh);
+                return core.in_shape(shape, head, key, shown, refresh);
             }
             Err(Some(Use::Below)) if core.is_in_grace(entry, now) => {
                 matched.counts.stale();
                 core.metrics.stale(Label::Grace);
                 let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some(Label::Grace));
-                let ask = core.routed_ask(head, caller, key, stored.clone(), matched, None);
-                return Found::Answer(shown, Some(Box::new(Refresh::Fill(ask))));
+                let ask = core.routed_ask(head, caller, key, stored.clone(), matched, plain, None);
+                return core.in_shape(shape, head, key, shown, Some(Box::new(Refresh::Fill(ask))));
             }
             Err(_) => {}
         }
@@ -105,8 +147,8 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
         Some(_) => Fwd::Stale,
         None => Fwd::UriMiss,
     };
-    let ask = core.routed_ask(head, caller, key, stored, matched, floor);
-    Found::Ask(Box::new(Plan { ask, fwd }))
+    let ask = core.routed_ask(head, caller, key, stored, matched, plain, floor);
+    Found::Ask(Box::new(Plan { ask, fwd, shape }))
 }
 
 /// A path that no route names: a plain shared HTTP cache by RFC 9111.
@@ -144,7 +186,7 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
                 alone: caller.wish.no_store,
                 dropped: Arc::default(),
             };
-            return Found::Ask(Box::new(Plan { ask, fwd }));
+            return Found::Ask(Box::new(Plan { ask, fwd, shape: None }));
         }
     }
     if caller.wish.only_if_cached {
@@ -158,6 +200,33 @@ impl Core {
     fn on_route(&self, matched: &Matched<'_>) -> OnRoute {
         let records = matched.records().filter_map(|(record_type, key)| self.keyring.record(record_type, &key));
         OnRoute { place: matched.place, records: records.collect() }
+    }
+
+    /// Whether something is made of the region's bytes for this request: a range of those would mean
+    /// nothing.
+    fn is_shaped(&self, caller: &Caller, head: Head<'_>, matched: &Matched<'_>) -> bool {
+        let Some(shapes) = &self.shapes[matched.place] else { return false };
+        let choice = caller.choice(head.headers, matched.id, shapes);
+        let form = shapes.asked_form(choice);
+        let of = |shaping: Shaping| shaping.shape.is_some_and(|shape| shape.wants_identity(form));
+        shapes.shaping(head, choice).map_or(true, of)
+    }
+
+    /// A stored answer in the shape that its caller asked for, if that takes no long work.
+    fn in_shape(
+        &self,
+        shape: Option<Shape>,
+        head: Head<'_>,
+        key: KeyRef<'_>,
+        shown: Shown,
+        refresh: Option<Box<Refresh>>,
+    ) -> Found {
+        let Some(shape) = shape else { return Found::Answer(shown, refresh) };
+        match (Unshaped { shown, shape, key: key.to_key() }).at_once(self, head.headers) {
+            Ok(Shaped::Shown(shown)) => Found::Answer(shown, refresh),
+            Ok(Shaped::Mismatch) => Found::Refused(ShapeRefused::Mismatch),
+            Err(unshaped) => Found::Shape(unshaped, refresh),
+        }
     }
 
     /// The live cells of these records, which a path of this route shows.
@@ -222,9 +291,11 @@ impl Core {
         key: KeyRef<'_>,
         previous: Option<Arc<Entry>>,
         matched: &Matched<'_>,
+        (form, is_identity): (Option<Form>, bool),
         floor: Option<Box<[Version]>>,
     ) -> Ask {
-        let request = fill::ask::routed_request(head, matched.route);
+        let mut request = fill::ask::routed_request(head, matched.route);
+        shape::dress(&mut request.headers, form, is_identity);
         let stored_is_below =
             floor.as_ref().is_some_and(|floor| previous.as_ref().is_none_or(|entry| !floors::are_met(floor, entry)));
         Ask {

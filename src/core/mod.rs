@@ -25,6 +25,7 @@ use crate::core::fill::audit::Auditor;
 use crate::core::keyed_hashes::{KeyedHashes, TooManyTypes};
 use crate::core::race::region::Regions;
 use crate::core::router::Router;
+use crate::core::shape::{Derivations, ShapeError, Shapes};
 use crate::http::admission::Admission;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::Origin;
@@ -54,6 +55,7 @@ pub mod router;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod serve;
+pub mod shape;
 mod telling;
 mod write;
 
@@ -106,6 +108,11 @@ pub struct Core {
     pub seed: HashKey,
     /// The sidecar's own credentials, one per route.
     pub credentials: Vec<Option<HeldCredentials>>,
+    /// What the callers of each route may ask for besides the regions' bytes.
+    pub(crate) shapes: Vec<Option<Arc<Shapes>>>,
+    /// Some route's replies are a message.
+    has_messages: bool,
+    derivations: Arc<Derivations>,
     pub store: Arc<Store>,
     pub memory: Memory,
     /// Set while memory is short: background work is put off.
@@ -140,6 +147,8 @@ pub enum CoreError {
     Credentials(#[from] CredentialsError),
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
     /// A reload brought more record types than a process can tell apart.
     #[error("service.route: {0}; restart to use these routes")]
     Types(#[from] TooManyTypes),
@@ -148,9 +157,10 @@ pub enum CoreError {
     Routes,
 }
 
-/// What is read from files that hold secrets.
+/// What is read from files that the configuration names.
 struct Guarded {
     credentials: Vec<Option<HeldCredentials>>,
+    shapes: Vec<Option<Arc<Shapes>>>,
     door: Arc<Admission>,
 }
 
@@ -162,8 +172,13 @@ impl Guarded {
         };
         let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
         let token = token::read("listen.token_file", config.listen.token_file.as_deref())?;
-        Ok(Self { credentials, door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone())) })
+        let shapes = config.service.routes.iter().map(Shapes::of).collect::<Result<_, _>>()?;
+        Ok(Self { credentials, shapes, door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone())) })
     }
+}
+
+fn has_messages(config: &Config) -> bool {
+    config.service.routes.iter().any(|route| route.payload.message.is_some())
 }
 
 /// What a core is given of the outside world.
@@ -219,7 +234,7 @@ impl Core {
         let freshness = Arc::new(Freshness::new(&config.freshness.protocol(), names.len(), room, clock.now()));
         let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
-        let Guarded { credentials, door } = Guarded::read(&config, &bodies)?;
+        let Guarded { credentials, shapes, door } = Guarded::read(&config, &bodies)?;
         let core = Arc::new(Self {
             reading: 0,
             admission: door,
@@ -227,6 +242,9 @@ impl Core {
             keyring: Arc::new(KeyedHashes::new(&config.service)),
             seed,
             credentials,
+            shapes,
+            has_messages: has_messages(&config),
+            derivations: Arc::default(),
             store,
             memory,
             bodies,
@@ -258,11 +276,12 @@ impl Core {
     /// When the credentials of a route, or the port's token, cannot be read, or when only a restart
     /// helps. Then nothing has changed.
     pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, CoreError> {
-        let Guarded { credentials, door } = Guarded::read(&config, &self.bodies)?;
+        let Guarded { credentials, shapes, door } = Guarded::read(&config, &self.bodies)?;
         let router = self.router.renewed(&config.service).ok_or(CoreError::Routes)?;
         self.keyring.learn(&config.service, self.clock.now())?;
         let regions = self.regions.renewed(&config.race, origin);
         Ok(Arc::new(Self {
+            has_messages: has_messages(&config),
             config,
             reading: self.reading + 1,
             admission: door,
@@ -270,6 +289,8 @@ impl Core {
             keyring: self.keyring.clone(),
             seed: self.seed,
             credentials,
+            shapes,
+            derivations: self.derivations.clone(),
             store: self.store.clone(),
             memory: self.memory,
             bodies: self.bodies.clone(),

@@ -17,6 +17,7 @@ use crate::core::fill::ask;
 use crate::core::floors;
 use crate::core::lookup::OnRoute;
 use crate::core::race::verdict;
+use crate::core::shape;
 use crate::http::admission::Admitted;
 use crate::http::exchange::{Failure, Outgoing, Streamed};
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
@@ -34,7 +35,10 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
     let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
     let passed = match read {
         Some(on_route) => read_through(core, admitted, on_route, started).await,
-        None => core.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, None)),
+        None => {
+            let route = on_route.map(|it| &core.config.service.routes[it.place]);
+            core.regions.pass(ask::passed_request(admitted, route), RegionSet::EMPTY).await.map(|head| (head, None))
+        }
     };
     let outcome = match passed {
         Ok((Streamed { region, .. }, Some(Label::BelowFloor))) if core.config.freshness.strict => {
@@ -53,6 +57,9 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
                 core.metrics.stale(label);
             }
             let routes = &core.config.service.routes;
+            if on_route.is_some_and(|it| routes[it.place].payload.message.is_some()) && read.is_some() {
+                headers = shape::varied(headers);
+            }
             if on_route.is_some_and(|it| matches!(routes[it.place].identity, IdentityMode::Sidecar(_))) {
                 // It may be the session of the sidecar's own credentials.
                 headers.remove(header::SET_COOKIE);

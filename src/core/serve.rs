@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{self, CacheLine, Detail, Fwd, Outcome, Shown};
 use super::caller::Caller;
+use super::fill::background::Refresh;
 use super::fill::{Ask, Failed, Filled, Got, Of, Role, Routing};
 use super::lookup::{Found, OnRoute, Plan, left, lookup};
 use super::telling::{self, passed_on, shown};
@@ -22,6 +23,7 @@ use crate::http::body::Body;
 use crate::http::connection::Via;
 use crate::model::ids::Version;
 use crate::model::time::Moment;
+use crate::payload::accept::Choice;
 use crate::protocol::label::Label;
 use crate::protocol::standing::Use;
 use crate::protocol::switch::{Rule, is_on};
@@ -32,9 +34,10 @@ pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Respons
 
 /// Handles one request that hyper read, from admission to the answer.
 pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerFuture {
+    let protobuf = core.protobuf_wanted(request.headers());
     let entered = match core.admission.enter(request, via) {
         Ok(entered) => entered,
-        Err(refusal) => return Either::Left(ready(refused(core, refusal))),
+        Err(refusal) => return Either::Left(ready(refused(core, refusal, protobuf))),
     };
     let found = entered.head().map(|head| lookup(core, &mut Caller::of(head.headers), head, false));
     let found = match found.map(|found| at_once(core, found)) {
@@ -46,7 +49,7 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
     let asked = async move {
         let admitted = match entered.whole().await {
             Ok(admitted) => admitted,
-            Err(refusal) => return refused(&core, refusal),
+            Err(refusal) => return refused(&core, refusal, protobuf),
         };
         let outcome = match found {
             Some(found) => carry_out(&core, found, admitted).await,
@@ -57,21 +60,37 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
     Either::Right(asked.boxed())
 }
 
-fn refused(core: &Core, refusal: Refusal) -> Response<Body> {
+fn refused(core: &Core, refusal: Refusal, protobuf: Option<&'static str>) -> Response<Body> {
     core.metrics.refused(refusal.word());
     if refusal == Refusal::NoRoom {
         core.metrics.over_budget("request-bodies");
     }
-    answer::respond(Outcome::Refused(refusal), &core.names)
+    let refused = Outcome::Refused(refusal);
+    let outcome = match protobuf {
+        Some(media_type) => Outcome::ForProtobuf(Box::new(refused), media_type),
+        None => refused,
+    };
+    answer::respond(outcome, &core.names)
 }
 
 /// The answer, if there is one already; begins the refresh that it triggers.
 pub(super) fn at_once(core: &Arc<Core>, found: Found) -> Result<Shown, Found> {
-    let Found::Answer(shown, refresh) = found else { return Err(found) };
-    if let Some(refresh) = refresh {
-        refresh.begin(core);
+    let begin = |refresh: Option<Box<Refresh>>| {
+        if let Some(refresh) = refresh {
+            refresh.begin(core);
+        }
+    };
+    match found {
+        Found::Answer(shown, refresh) => {
+            begin(refresh);
+            Ok(shown)
+        }
+        Found::Shape(unshaped, refresh) => {
+            begin(refresh);
+            Err(Found::Shape(unshaped, None))
+        }
+        found => Err(found),
     }
-    Ok(shown)
 }
 
 pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
@@ -83,15 +102,37 @@ pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
 /// Answers what was found, or asks for it. The future that passes a request on is boxed, because
 /// most requests do not need it.
 pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
+    let outcome = carried_out(core, found, &admitted).await;
+    match outcome {
+        Outcome::Shown(_) | Outcome::Streamed { .. } => outcome,
+        own => match core.protobuf_wanted(&admitted.headers) {
+            Some(media_type) => Outcome::ForProtobuf(Box::new(own), media_type),
+            None => own,
+        },
+    }
+}
+
+async fn carried_out(core: &Arc<Core>, found: Found, admitted: &Admitted) -> Outcome {
     match at_once(core, found) {
         Ok(shown) => Outcome::Shown(shown),
-        Err(Found::Ask(plan)) => ask(core, *plan, &admitted).await,
-        Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref()).boxed().await,
+        Err(Found::Ask(plan)) => ask(core, *plan, admitted).await,
+        Err(Found::Pass(route)) => pass::pass(core, admitted, route.as_ref()).boxed().await,
+        Err(Found::Shape(unshaped, _)) => unshaped.away(core, &admitted.headers).boxed().await.outcome(),
+        Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
         Err(_) => Outcome::NotStored,
     }
 }
 
-async fn ask(core: &Arc<Core>, Plan { ask, fwd }: Plan, admitted: &Admitted) -> Outcome {
+async fn ask(core: &Arc<Core>, Plan { ask, fwd, shape }: Plan, admitted: &Admitted) -> Outcome {
+    let key = ask.key.clone();
+    let outcome = asked(core, ask, fwd, admitted).await;
+    match shape {
+        Some(shape) => shape.of(core, &key, &admitted.headers, outcome).boxed().await,
+        None => outcome,
+    }
+}
+
+async fn asked(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outcome {
     let started = core.clock.now();
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
     // What a node has stored is no answer for somebody who asked for what is in its table.
@@ -144,6 +185,18 @@ async fn ask(core: &Arc<Core>, Plan { ask, fwd }: Plan, admitted: &Admitted) -> 
 }
 
 impl Core {
+    /// How a caller of Protobuf names it, where some route has a message: such callers get what the
+    /// sidecar itself says in that form too.
+    fn protobuf_wanted(&self, headers: &HeaderMap) -> Option<&'static str> {
+        if !self.has_messages {
+            return None;
+        }
+        match Choice::of(headers) {
+            Choice::Protobuf { media_type, .. } => Some(media_type),
+            Choice::Json | Choice::AsNamed => None,
+        }
+    }
+
     /// Fills. A reply that an announcement overtook on its way to the reader is asked for again, a
     /// few times. After that it is served labelled, or not at all in strict mode (R1).
     async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {

@@ -69,7 +69,7 @@ pub(crate) fn count_asked(counts: &RouteCounts, outcome: &Outcome) {
 pub(crate) fn shown(head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
     let not_modified = rfc9111::not_modified(head.headers, entry);
     let head = *head.method == Method::HEAD;
-    Shown { entry: entry.clone(), age, not_modified, head, cookies: Cookies::NONE, line }
+    Shown { entry: entry.clone(), instead: None, age, not_modified, head, cookies: Cookies::NONE, line }
 }
 
 /// The best real error, if there is one; else what became of each region.

@@ -7,7 +7,7 @@ use crate::model::ids::{Epoch, Generation, RecordId, RegionSet, Version};
 use crate::model::time::{Moment, Span};
 
 /// What is kept of a routed entry (docs/freshness.md, State).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Routed {
     /// The route's id in [`crate::core::router`].
     pub route: u16,
@@ -38,7 +38,7 @@ impl Routed {
 
 /// The records an entry shows, in the route's order. Nearly all entries show one, which then takes
 /// no memory of its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ShownRecords {
     One([ShownRecord; 1]),
     /// None or several.
@@ -75,7 +75,7 @@ impl FromIterator<ShownRecord> for ShownRecords {
 }
 
 /// One record as an entry shows it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ShownRecord {
     /// The record's live state, shared.
     pub record: Arc<Record>,

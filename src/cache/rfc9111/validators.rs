@@ -4,6 +4,7 @@
 use http::{HeaderMap, header};
 
 use super::freshness::{date, date_of};
+use crate::cache::content::Content;
 use crate::cache::entry::Entry;
 use crate::cache::limits;
 
@@ -96,11 +97,16 @@ pub(crate) fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
 /// `Date`. On a route `Date` is not used: a record may change, and the change be known, within the
 /// second that `Date` names, or between two regions' clocks.
 pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
+    not_modified_instead(request, entry, &entry.content)
+}
+
+/// The same of what is made of the entry and shown instead.
+pub fn not_modified_instead(request: &HeaderMap, entry: &Entry, content: &Content) -> bool {
     if !entry.status.is_success() {
         return false;
     }
     if request.contains_key(header::IF_NONE_MATCH) {
-        let stored = entry.content.value(&header::ETAG).and_then(EntityTag::first);
+        let stored = content.value(&header::ETAG).and_then(EntityTag::first);
         let lines = request.get_all(header::IF_NONE_MATCH).into_iter().map(|line| line.as_bytes().trim_ascii());
         return lines.take(limits::ENTITY_TAGS).any(|line| {
             let mut tags = EntityTags { rest: line }.take(limits::ENTITY_TAGS);
@@ -108,8 +114,8 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
         });
     }
     let Some(since) = date(request, &header::IF_MODIFIED_SINCE) else { return false };
-    let made = || entry.content.value(&header::DATE).filter(|_| entry.hold.routed().is_none());
-    let modified = entry.content.value(&header::LAST_MODIFIED).or_else(made);
+    let made = || content.value(&header::DATE).filter(|_| entry.hold.routed().is_none());
+    let modified = content.value(&header::LAST_MODIFIED).or_else(made);
     modified.and_then(date_of).is_some_and(|modified| modified <= since)
 }
 

@@ -1,8 +1,8 @@
 //! How a setting is named and described to people.
 
 use super::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Name, Names, Path,
-    Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Name, Names,
+    Parameter, Path, Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
 use super::{Setting, every};
 use crate::config::limits;
@@ -55,6 +55,8 @@ impl Setting {
             Path => "a path template".to_owned(),
             Records => format!("a list of 1 to {} record templates", limits::RECORDS_PER_ROUTE),
             Filter => "a filter".to_owned(),
+            Message => "`FILE#MESSAGE`".to_owned(),
+            Parameter => "the name of a query parameter".to_owned(),
         }
     }
 }

@@ -34,6 +34,9 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
         "client_cert" => also("SERVICE__REGION__EU_WEST_1__TLS__CLIENT_KEY", &beside(token, "client_key")),
         "client_key" => also("SERVICE__REGION__EU_WEST_1__TLS__CLIENT_CERT", &beside(token, "client_cert")),
         "identity" => also("SERVICE__ROUTE__0__CREDENTIALS__FILE", token),
+        "form" | "names" | "print_defaults" | "strict_accept" => {
+            also("SERVICE__ROUTE__0__SCHEMA", &format!("{token}#acme.v1.Context"));
+        }
         "transport" => {
             also("ANNOUNCEMENTS__HTTP_LISTEN", "0.0.0.0:9000");
             also("ANNOUNCEMENTS__HTTP_PUBLIC_URL", "https://posts.example.com");
@@ -113,6 +116,8 @@ fn another(setting: &Setting, token: &str) -> String {
         SettingKind::Name => "tenants".to_owned(),
         SettingKind::Names => "limits,profile".to_owned(),
         Filter => "warn,nearside=debug".to_owned(),
+        SettingKind::Message => format!("{token}#acme.v1.Context"),
+        SettingKind::Parameter => "fields".to_owned(),
     }
 }
 

@@ -12,9 +12,9 @@ use crate::http::fields::belongs_in_not_modified;
 /// `out`.
 #[must_use]
 pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> {
-    let Shown { entry, age, not_modified, head, cookies, line } = shown;
+    let Shown { entry, age, not_modified, head, cookies, line, .. } = shown;
     put_status(if *not_modified { StatusCode::NOT_MODIFIED } else { entry.status }, out);
-    let content = &entry.content;
+    let content = shown.content();
     if *not_modified {
         for (name, value) in content.lines().filter(|(name, _)| belongs_in_not_modified(name)) {
             put_line(name, value, out);

@@ -16,6 +16,7 @@ use crate::config::{IdentityMode, Route};
 use crate::core::answer::Cookies;
 use crate::core::floors::{self, Stated};
 use crate::core::race::region::Purpose;
+use crate::core::shape;
 use crate::core::{Core, limits};
 use crate::http::admission::{Admitted, Head};
 use crate::http::exchange::{Outgoing, Reply};
@@ -316,6 +317,9 @@ pub(crate) fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
             request.headers.append(&name, value.clone());
         }
     }
+    if route.payload.is_declared() {
+        shape::name_region_tags(&mut request.headers);
+    }
     request
 }
 
@@ -330,8 +334,12 @@ pub(crate) fn unrouted_request(head: Head<'_>) -> Outgoing {
 
 /// The request that one region gets when only it can answer: all end-to-end headers, including the
 /// caller's conditions.
-pub(crate) fn passed_request(admitted: &Admitted) -> Outgoing {
-    let headers = passed_headers(&admitted.headers);
+/// `route` is the one that its path is on, if any.
+pub(crate) fn passed_request(admitted: &Admitted, route: Option<&Route>) -> Outgoing {
+    let mut headers = passed_headers(&admitted.headers);
+    if route.is_some_and(|route| route.payload.is_declared()) {
+        shape::name_region_tags(&mut headers);
+    }
     let path_and_query = admitted.path_and_query.clone();
     Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }
 }

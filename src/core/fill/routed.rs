@@ -8,12 +8,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 
 use super::ask::{cookies, dressed, is_for_all, kept};
 use super::{Ask, Failed, Filled, Got, Leader, Routing};
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
+use crate::cache::derived::Derived;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::rfc9111::directives::ResponseDirectives;
 use crate::cache::rfc9111::fields;
@@ -23,6 +24,7 @@ use crate::config::Route;
 use crate::core::Core;
 use crate::core::answer::{Attempted, Blame};
 use crate::core::floors;
+use crate::core::shape;
 use crate::core::race::region::Leg;
 use crate::core::race::verdict::{self, Known, Verdict, Winner};
 use crate::core::race::{First, Question, Race, Tally, Terms};
@@ -187,10 +189,16 @@ impl RoutedFill<'_> {
         let versions = self.believed(versions);
         let made = self.made(reply, tally);
         let earned = self.earned(winner, made, &versions, tally.is_some_and(|tally| tally.votes.unanimous));
-        let entry = Arc::new(match (&self.ask.previous, confirmed) {
+        let mut entry = match (&self.ask.previous, confirmed) {
             (Some(previous), true) => self.refreshed(previous, reply, &versions, (earned, made)),
             _ => self.entry(reply, &versions, (earned, made), tally),
-        });
+        };
+        if self.route.payload.is_declared()
+            && let Some(stored) = self.core.store.get(self.ask.key.as_ref())
+        {
+            entry.derived = shape::moved_on(&stored, &entry.content);
+        }
+        let entry = Arc::new(entry);
         let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
         let stored = self.storable(winner)
@@ -285,7 +293,7 @@ impl RoutedFill<'_> {
         Entry {
             status: reply.status,
             content: Content::answering(
-                &fields::whole(&reply.headers, received(reply)),
+                &self.vary(fields::whole(&reply.headers, received(reply))),
                 &reply.body,
                 self.request_lines(),
                 self.ask.key.as_ref().bytes(),
@@ -294,6 +302,7 @@ impl RoutedFill<'_> {
             sent: self.sent.at,
             age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
             hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
+            derived: Derived::NONE,
         }
     }
 
@@ -304,14 +313,20 @@ impl RoutedFill<'_> {
         Entry {
             status: previous.status,
             content: previous.content.under(
-                &fields::updated_whole(&previous.headers(), &reply.headers, received(reply)),
+                &self.vary(fields::updated_whole(&previous.headers(), &reply.headers, received(reply))),
                 self.request_lines(),
             ),
             region: reply.region,
             sent: self.sent.at,
             age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
             hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
+            derived: Derived::NONE,
         }
+    }
+
+    /// What answers of the route vary by, since the sidecar chooses among forms.
+    fn vary(&self, headers: HeaderMap) -> HeaderMap {
+        if self.route.payload.message.is_some() { shape::varied(headers) } else { headers }
     }
 
     /// The request headers to ask with again.

@@ -21,6 +21,7 @@ fn keyring() -> KeyedHashes {
         forward: Vec::new(),
         ttl: std::time::Duration::from_secs(3600),
         store_no_store: false,
+        payload: Default::default(),
     };
     KeyedHashes::new(&Service {
         name: "test".into(),

@@ -1,0 +1,92 @@
+//! What was made of an entry's body: the record in its other form, and an index of its fields. Made
+//! once for each version and kept with the entry, in whose weight it counts.
+
+use std::sync::Arc;
+
+use super::content::Content;
+use crate::payload::projection::Index;
+
+/// Takes one word of an entry of which nothing was made, as of most.
+#[derive(Clone, Debug, Default)]
+pub struct Derived(Option<Arc<Made>>);
+
+#[derive(Clone, Debug, Default)]
+struct Made {
+    forms: Vec<DerivedForm>,
+    /// Of the JSON, be it stored or made; within, `None` if it cannot be had.
+    index: Option<Option<Arc<Index>>>,
+}
+
+/// The body in another form.
+#[derive(Clone, Debug)]
+pub struct DerivedForm {
+    /// Tells apart what is made of one body: by the schema, how it is printed, the media type's name.
+    pub id: u64,
+    /// What its entity tag ends with.
+    pub suffix: Box<str>,
+    pub media_type: &'static str,
+    /// `None` if the body does not fit the schema.
+    pub content: Option<Arc<Content>>,
+}
+
+/// One for each name of Protobuf's media type. What an older schema made goes.
+const FORMS: usize = 2;
+
+impl Derived {
+    pub const NONE: Self = Self(None);
+
+    pub const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub fn form(&self, id: u64) -> Option<&DerivedForm> {
+        self.0.as_deref()?.forms.iter().find(|form| form.id == id)
+    }
+
+    /// `None` if it has not been made yet; within, if it cannot be.
+    pub fn index(&self) -> Option<Option<&Index>> {
+        self.0.as_deref()?.index.as_ref().map(Option::as_deref)
+    }
+
+    #[must_use]
+    pub fn with_form(&self, form: DerivedForm) -> Self {
+        let mut made = self.0.as_deref().cloned().unwrap_or_default();
+        made.forms.retain(|known| known.id != form.id);
+        if made.forms.len() == FORMS {
+            made.forms.remove(0);
+        }
+        made.forms.push(form);
+        Self(Some(Arc::new(made)))
+    }
+
+    #[must_use]
+    pub fn with_index(&self, index: Option<Arc<Index>>) -> Self {
+        let mut made = self.0.as_deref().cloned().unwrap_or_default();
+        made.index = Some(index);
+        Self(Some(Arc::new(made)))
+    }
+
+    /// The same under the header lines of `content`, whose body is the one that this was made of.
+    #[must_use]
+    pub fn under(&self, content: &Content) -> Self {
+        let Some(made) = self.0.as_deref() else { return Self::NONE };
+        let again = |form: &DerivedForm| {
+            let instead = |body| Arc::new(content.instead(Some(form.media_type), &form.suffix, body));
+            DerivedForm { content: form.content.as_ref().map(|known| instead(known.body())), ..form.clone() }
+        };
+        Self(Some(Arc::new(Made { forms: made.forms.iter().map(again).collect(), index: made.index.clone() })))
+    }
+
+    /// Memory used beyond the word itself, in bytes.
+    pub fn weight(&self) -> usize {
+        /// The reference counts.
+        const SHARED: usize = 16;
+        let Some(made) = self.0.as_deref() else { return 0 };
+        let content = |content: &Arc<Content>| SHARED + size_of::<Content>() + content.weight();
+        let form = |form: &DerivedForm| {
+            size_of::<DerivedForm>() + form.suffix.len() + form.content.as_ref().map_or(0, content)
+        };
+        let index = made.index.as_ref().and_then(Option::as_ref).map_or(0, |index| SHARED + index.weight());
+        SHARED + size_of::<Made>() + made.forms.iter().map(form).sum::<usize>() + index
+    }
+}

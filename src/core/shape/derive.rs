@@ -1,0 +1,172 @@
+//! Deriving, once for each version: the form in which an entry is not stored, and the index of a
+//! large body's fields. What was derived is kept with the entry by a put that replaces it, so that
+//! the store's reckoning holds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::header;
+use tokio::sync::SetOnce;
+
+use super::FormAsked;
+use crate::cache::content::Content;
+use crate::cache::derived::{Derived, DerivedForm};
+use crate::cache::entry::Entry;
+use crate::cache::key::Key;
+use crate::config::Form;
+use crate::core::Core;
+use crate::core::limits::{INDEXED_BODY_BYTES, INLINE_DERIVE_BYTES};
+use crate::http::limits::REPLY_BODY_BYTES;
+use crate::payload::accept;
+use crate::payload::projection::Index;
+use crate::tasks::on_blocking_pool;
+
+/// What to derive of an entry.
+#[derive(Clone)]
+pub(super) struct ToDerive {
+    /// The form in which it is not stored.
+    pub(super) form: Option<FormAsked>,
+    /// An index of the JSON, be that the stored form or the derived one.
+    pub(super) index: bool,
+}
+
+impl ToDerive {
+    /// What tells it apart from what else may be derived of the same entry.
+    fn id(&self) -> u64 {
+        self.form.as_ref().map_or(0, FormAsked::id) << 1 | u64::from(self.index)
+    }
+}
+
+type ResultCell = Arc<SetOnce<Option<Arc<Entry>>>>;
+
+/// Large bodies that are being derived: whoever wants the same of the same entry waits for it.
+#[derive(Default)]
+pub(in crate::core) struct Derivations(Mutex<HashMap<(usize, u64), ResultCell>>);
+
+/// Which form a reply's media type names; `None` for any other.
+pub(super) fn form_of(content: &Content) -> Option<Form> {
+    form_named(content.value(&header::CONTENT_TYPE)?)
+}
+
+pub(super) fn form_named(media_type: &[u8]) -> Option<Form> {
+    if accept::is_json(media_type) {
+        return Some(Form::Json);
+    }
+    accept::is_protobuf(media_type).then_some(Form::Protobuf)
+}
+
+/// Whether it is derived on the spot: sharing the work would cost more than doing it.
+pub(super) fn is_small(entry: &Entry) -> bool {
+    entry.content.body_len() <= INLINE_DERIVE_BYTES
+}
+
+/// Below that, fields are found by reading from the start.
+pub(super) fn deserves_index(content: &Content) -> bool {
+    content.body_len() >= INDEXED_BODY_BYTES
+}
+
+/// The entry with what was to be derived. What does not fit the schema is noted too, so that the
+/// next reader need not find it out.
+fn derived(entry: &Entry, wanted: &ToDerive) -> Entry {
+    let mut derived = entry.derived.clone();
+    if let Some(asked) = wanted.form.as_ref().filter(|asked| derived.form(asked.id()).is_none()) {
+        let (suffix, media_type) = (asked.suffix(), asked.media_type);
+        let instead = |body| Arc::new(entry.content.instead(Some(media_type), &suffix, body));
+        let content = converted(&entry.content, asked).map(instead);
+        derived = derived.with_form(DerivedForm { id: asked.id(), suffix: suffix.into(), media_type, content });
+    }
+    if wanted.index && derived.index().is_none() {
+        let form = wanted.form.as_ref().map(|asked| derived.form(asked.id()).and_then(|form| form.content.clone()));
+        let content = form.as_ref().map_or(Some(&entry.content), Option::as_deref);
+        let index = content.and_then(|content| Index::of(&content.body()).ok()).map(Arc::new);
+        derived = derived.with_index(index);
+    }
+    entry.with(derived)
+}
+
+/// The body in the other form; `None` if it does not fit the schema.
+fn converted(content: &Content, asked: &FormAsked) -> Option<Bytes> {
+    let body = content.body();
+    let converted = match asked.form {
+        Form::Json => asked.schema.to_json(&body),
+        Form::Protobuf => asked.schema.to_protobuf(&body),
+    };
+    converted.ok().map(|converted| Bytes::from(converted.body)).filter(|body| body.len() <= REPLY_BODY_BYTES)
+}
+
+impl Core {
+    /// Derives on the spot, and keeps it.
+    pub(super) fn derive_now(&self, key: &Key, entry: &Arc<Entry>, wanted: &ToDerive) -> Arc<Entry> {
+        let made = Arc::new(derived(entry, wanted));
+        self.store.replace(key.as_ref(), entry, &made);
+        made
+    }
+
+    /// Derives away from where requests are served, in a task of its own: a caller who hangs up
+    /// cancels nothing. `None` if that panicked.
+    pub(super) async fn derive(
+        self: &Arc<Self>,
+        key: &Key,
+        entry: &Arc<Entry>,
+        wanted: ToDerive,
+    ) -> Option<Arc<Entry>> {
+        let place = (Arc::as_ptr(entry).addr(), wanted.id());
+        let (cell, leads) = self.derivations.join(place);
+        if leads {
+            let (core, key, entry, cell) = (self.clone(), key.clone(), entry.clone(), cell.clone());
+            let work = async move {
+                let leader = Leader { derivations: core.derivations.clone(), place, cell };
+                let held = entry.clone();
+                let made = on_blocking_pool(move || Arc::new(derived(&held, &wanted))).await;
+                if let Some(made) = &made {
+                    core.store.replace(key.as_ref(), &entry, made);
+                }
+                // Nobody else sets it.
+                let _ = leader.cell.set(made);
+            };
+            self.tasks.spawn("derive", work.boxed());
+        }
+        cell.wait().await.clone()
+    }
+}
+
+impl Derivations {
+    fn join(&self, place: (usize, u64)) -> (ResultCell, bool) {
+        let mut under_way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match under_way.get(&place) {
+            Some(cell) => (cell.clone(), false),
+            None => (under_way.entry(place).or_default().clone(), true),
+        }
+    }
+}
+
+/// Makes way for the next one, whatever became of this one.
+struct Leader {
+    derivations: Arc<Derivations>,
+    place: (usize, u64),
+    cell: ResultCell,
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.derivations.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
+        if !self.cell.initialized() {
+            let _ = self.cell.set(None);
+        }
+    }
+}
+
+/// What was derived of `previous`, for what replaces it with the same bytes.
+pub(crate) fn moved_on(previous: &Entry, content: &Content) -> Derived {
+    let is_same = || match (previous.content.to_copy(), content.to_copy()) {
+        (Ok(one), Ok(other)) => one == other,
+        (Err(one), Err(other)) => one == other,
+        _ => false,
+    };
+    if previous.derived.is_none() || form_of(&previous.content) != form_of(content) || !is_same() {
+        return Derived::NONE;
+    }
+    previous.derived.under(content)
+}

@@ -1,0 +1,227 @@
+//! Puts an answer into the shape that its caller asked for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+
+use super::derive::{ToDerive, deserves_index, form_named, form_of, is_small};
+use super::{FormAsked, Shape, ShapeRefused};
+use crate::cache::content::Content;
+use crate::cache::entry::Entry;
+use crate::cache::key::Key;
+use crate::cache::rfc9111;
+use crate::config::Form;
+use crate::core::Core;
+use crate::core::answer::{Outcome, Shown};
+use crate::payload::projection;
+
+/// An answer that is not in its caller's shape yet.
+pub struct Unshaped {
+    pub(in crate::core) shown: Shown,
+    pub(in crate::core) shape: Shape,
+    /// What the entry is stored under.
+    pub(in crate::core) key: Key,
+}
+
+/// What becomes of an entry in some shape.
+enum Step {
+    /// It is shown as the region sent it.
+    Own,
+    Instead(Arc<Content>),
+    Derive(ToDerive),
+    /// It cannot be had in the caller's form, and the caller takes no other.
+    Mismatch,
+}
+
+impl Shape {
+    fn step(&self, entry: &Entry) -> Step {
+        if entry.status != StatusCode::OK {
+            return Step::Own;
+        }
+        let stored = form_of(&entry.content);
+        let other = self.form.as_ref().filter(|asked| stored.is_some_and(|stored| stored != asked.form));
+        if !may_transform(&entry.content) {
+            return other.map_or(Step::Own, FormAsked::instead_of_it);
+        }
+        let (content, form) = match other {
+            None => (&entry.content, stored),
+            Some(asked) => match entry.derived.form(asked.id()).map(|form| form.content.as_deref()) {
+                None => return Step::Derive(ToDerive { form: Some(asked.clone()), index: false }),
+                Some(None) => return asked.instead_of_it(),
+                Some(Some(content)) => (content, Some(asked.form)),
+            },
+        };
+        let whole = || match other.and_then(|asked| entry.derived.form(asked.id())?.content.clone()) {
+            Some(content) => Step::Instead(content),
+            None => Step::Own,
+        };
+        let Some(mask) = self.mask.as_ref().filter(|_| form == Some(Form::Json)) else { return whole() };
+        let index = match entry.derived.index() {
+            None if deserves_index(content) => {
+                return Step::Derive(ToDerive { form: other.cloned(), index: true });
+            }
+            index => index.flatten(),
+        };
+        let body = content.to_copy().unwrap_or_else(|apart| apart);
+        match projection::project(body, index, mask) {
+            Ok(projected) => {
+                let part = content.instead(None, &tag_suffix('m', mask.id()), Bytes::from(projected));
+                Step::Instead(Arc::new(part))
+            }
+            Err(_) => whole(),
+        }
+    }
+}
+
+impl FormAsked {
+    fn instead_of_it(&self) -> Step {
+        if self.or_the_other { Step::Own } else { Step::Mismatch }
+    }
+
+    /// What the entity tag of this form ends with.
+    pub(super) fn suffix(&self) -> String {
+        let letter = match self.form {
+            Form::Json => 'j',
+            Form::Protobuf => 'p',
+        };
+        tag_suffix(letter, self.id())
+    }
+}
+
+/// RFC 9110, 5.2.2.6 of RFC 9111: `no-transform` forbids it, and a signature would not hold. A coded
+/// body is not what its media type says.
+fn may_transform(content: &Content) -> bool {
+    let says = |value: &[u8]| {
+        let mut directives = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        directives.any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
+    };
+    content.lines().all(|(name, value)| match name {
+        "cache-control" => !says(value),
+        "signature" | "content-range" => false,
+        "content-encoding" => value.trim_ascii().eq_ignore_ascii_case(b"identity"),
+        _ => true,
+    })
+}
+
+/// What is appended to a region's entity tag for what was made of its bytes, and taken off again by
+/// [`region_tags`].
+pub(super) fn tag_suffix(letter: char, id: u64) -> String {
+    format!("~{letter}{id:016x}")
+}
+
+const SUFFIX_BYTES: usize = "~p0123456789abcdef".len();
+
+/// The entity tags of a condition as the region knows them.
+pub(in crate::core) fn region_tags(line: &str) -> String {
+    let mut tags = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(close) = rest.find('"') {
+        let (before, after) = rest.split_at(close);
+        let mut tag = before;
+        while let Some(shorter) = without_suffix(tag) {
+            tag = shorter;
+        }
+        tags.push_str(tag);
+        tags.push('"');
+        rest = &after[1..];
+    }
+    tags.push_str(rest);
+    tags
+}
+
+fn without_suffix(tag: &str) -> Option<&str> {
+    let at = tag.len().checked_sub(SUFFIX_BYTES)?;
+    let suffix = tag.get(at..)?.strip_prefix('~')?;
+    let is_id = |id: &str| id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    (suffix.starts_with(['p', 'j', 'm']) && suffix.get(1..).is_some_and(is_id)).then_some(&tag[..at])
+}
+
+impl Unshaped {
+    /// The answer, if that takes no long work.
+    pub(in crate::core) fn at_once(mut self, core: &Core, headers: &HeaderMap) -> Result<Shaped, Box<Self>> {
+        loop {
+            match self.shape.step(&self.shown.entry) {
+                Step::Derive(wanted) if is_small(&self.shown.entry) => {
+                    self.shown.entry = core.derive_now(&self.key, &self.shown.entry, &wanted);
+                }
+                Step::Derive(_) => return Err(Box::new(self)),
+                step => return Ok(self.finish(step, headers)),
+            }
+        }
+    }
+
+    /// The answer. A body whose work panicked is shown as it is.
+    pub(in crate::core) async fn away(mut self, core: &Arc<Core>, headers: &HeaderMap) -> Shaped {
+        loop {
+            let step = match self.shape.step(&self.shown.entry) {
+                Step::Derive(wanted) => match core.derive(&self.key, &self.shown.entry, wanted).await {
+                    Some(made) => {
+                        self.shown.entry = made;
+                        continue;
+                    }
+                    None => self.shape.form.as_ref().map_or(Step::Own, FormAsked::instead_of_it),
+                },
+                step => step,
+            };
+            return self.finish(step, headers);
+        }
+    }
+
+    fn finish(self, step: Step, headers: &HeaderMap) -> Shaped {
+        let Self { mut shown, .. } = self;
+        match step {
+            Step::Instead(content) => {
+                shown.not_modified = rfc9111::not_modified_instead(headers, &shown.entry, &content);
+                shown.instead = Some(content);
+                Shaped::Shown(shown)
+            }
+            Step::Own | Step::Derive(_) => Shaped::Shown(shown),
+            Step::Mismatch => Shaped::Mismatch,
+        }
+    }
+}
+
+/// An answer in its shape.
+pub(in crate::core) enum Shaped {
+    Shown(Shown),
+    /// 502 `schema-mismatch`
+    Mismatch,
+}
+
+impl Shaped {
+    pub(in crate::core) fn outcome(self) -> Outcome {
+        match self {
+            Self::Shown(shown) => Outcome::Shown(shown),
+            Self::Mismatch => Outcome::Unshaped(ShapeRefused::Mismatch),
+        }
+    }
+}
+
+impl Shape {
+    /// An outcome in this shape, where the store did not answer.
+    pub(in crate::core) async fn of(
+        self,
+        core: &Arc<Core>,
+        key: &Key,
+        headers: &HeaderMap,
+        outcome: Outcome,
+    ) -> Outcome {
+        match outcome {
+            Outcome::Shown(shown) => {
+                Unshaped { shown, shape: self, key: key.clone() }.away(core, headers).await.outcome()
+            }
+            Outcome::Streamed { status: StatusCode::OK, headers: sent, .. } if self.refuses(&sent) => {
+                Outcome::Unshaped(ShapeRefused::Mismatch)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a reply that is passed on as it comes is in a form that this caller does not take.
+    fn refuses(&self, sent: &HeaderMap) -> bool {
+        let sent = sent.get(header::CONTENT_TYPE).and_then(|value| form_named(value.as_bytes()));
+        let asked = self.form.as_ref().filter(|asked| !asked.or_the_other);
+        asked.zip(sent).is_some_and(|(asked, sent)| asked.form != sent)
+    }
+}
