@@ -232,8 +232,7 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
         headers.insert(header::AGE, text::decimal(age));
     }
     headers.append(CACHE_STATUS, line.value(names));
-    let mut response =
-        Response::new(if empty { Body::empty() } else { Body::Whole(Some(content.cut(&block))) });
+    let mut response = Response::new(if empty { Body::empty() } else { Body::Whole(Some(content.cut(&block))) });
     *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
     *response.headers_mut() = headers;
     response

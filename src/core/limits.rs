@@ -87,5 +87,3 @@ const _: () = assert!(BACKGROUND_LEGS_PER_SECOND as u64 * AUDIT_WINDOWS[2].as_se
 /// Largest body that is derived where requests are served, bytes; larger ones go to a thread of
 /// their own.
 pub const INLINE_DERIVE_BYTES: usize = 32 * KIB;
-/// Bodies from this size on get an index of their fields before any are cut out, bytes.
-pub const INDEXED_BODY_BYTES: usize = 16 * KIB;

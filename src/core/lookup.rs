@@ -71,7 +71,8 @@ pub struct OnRoute {
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
     let now = core.clock.now();
     let matched = core.router.find(head.path());
-    let is_cached = caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
+    let is_cached =
+        caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
     if !is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
         matched.iter().for_each(|matched| matched.counts.miss());
         return Found::Pass(matched.map(|matched| core.on_route(&matched)));
@@ -88,6 +89,9 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
         return routed_to(core, caller, head, matched, Wanted::default(), now);
     };
     let choice = caller.choice(head.headers, matched.id, shapes);
+    if let Some(choice) = choice {
+        core.metrics.form_asked(choice.word());
+    }
     match shapes.shaping(head, choice) {
         Ok(Shaping { path_and_query, shape }) => {
             let head = Head { path_and_query: path_and_query.as_deref().unwrap_or(head.path_and_query), ..head };

@@ -130,6 +130,8 @@ pub struct Core {
     pub observed: Arc<Observed>,
     /// Limits how many alarms are logged: any publisher can raise them.
     pub alarm_lines: Arc<RateLimiter>,
+    /// Limits how many replies that do not fit their schema are logged.
+    mismatch_lines: Arc<RateLimiter>,
     pub tasks: Tasks,
     /// The regions' names, by [`RegionId`](crate::model::ids::RegionId).
     pub names: Vec<String>,
@@ -173,7 +175,11 @@ impl Guarded {
         let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
         let token = token::read("listen.token_file", config.listen.token_file.as_deref())?;
         let shapes = config.service.routes.iter().map(Shapes::of).collect::<Result<_, _>>()?;
-        Ok(Self { credentials, shapes, door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone())) })
+        Ok(Self {
+            credentials,
+            shapes,
+            door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone())),
+        })
     }
 }
 
@@ -258,6 +264,7 @@ impl Core {
             metrics,
             observed: Arc::new(Observed::new(names.len())),
             alarm_lines: Arc::new(RateLimiter::new()),
+            mismatch_lines: Arc::new(RateLimiter::new()),
             tasks,
             names,
             beyond: Arc::default(),
@@ -304,6 +311,7 @@ impl Core {
             metrics: self.metrics.clone(),
             observed: self.observed.clone(),
             alarm_lines: self.alarm_lines.clone(),
+            mismatch_lines: self.mismatch_lines.clone(),
             tasks: self.tasks.clone(),
             names: self.names.clone(),
             beyond: self.beyond.clone(),

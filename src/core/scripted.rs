@@ -155,6 +155,9 @@ impl Origin for Script {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
+    /// The body as it came.
+    pub(crate) bytes: Bytes,
+    pub(crate) headers: HeaderMap,
     pub(crate) line: String,
     pub(crate) cookies: Vec<String>,
 }
@@ -164,6 +167,11 @@ impl Answer {
     pub(crate) fn label(&self) -> Option<&str> {
         let detail = self.line.split("; ").find_map(|part| part.strip_prefix("detail="))?;
         (!["a", "b", "c"].contains(&detail)).then_some(detail)
+    }
+
+    /// A header's value; empty if it is not there.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
     pub(crate) fn is_hit(&self) -> bool {
@@ -297,6 +305,10 @@ impl World {
         send_from(self.sidecar.clone(), method, path.to_owned(), HeaderMap::new()).await
     }
 
+    pub(crate) async fn ask(&self, method: Method, path: &str, headers: HeaderMap) -> Answer {
+        send_from(self.sidecar.clone(), method, path.to_owned(), headers).await
+    }
+
     pub(crate) async fn get_with(&self, path: &str, name: &'static str, value: &'static str) -> Answer {
         let headers = HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))]);
         get_from(self.sidecar.clone(), path.to_owned(), headers).await
@@ -335,9 +347,9 @@ async fn send_from(sidecar: Arc<Core>, method: Method, path_and_query: String, h
     let line = response.headers()[CACHE_STATUS].to_str().unwrap().to_owned();
     let cookies = response.headers().get_all(header::SET_COOKIE).iter();
     let cookies = cookies.map(|cookie| cookie.to_str().unwrap().to_owned()).collect();
-    let status = response.status().as_u16();
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    Answer { status, body: String::from_utf8_lossy(&body).into_owned(), line, cookies }
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    Answer { status, body: String::from_utf8_lossy(&bytes).into_owned(), bytes, headers, line, cookies }
 }
 
 /// A caller with its own token.

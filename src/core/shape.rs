@@ -13,11 +13,13 @@ use crate::cache::rfc9111;
 use crate::config::{Form, MessageRef, MessageSettings, Route};
 use crate::http::admission::Head;
 use crate::payload::accept::Choice;
-use crate::payload::mask::{self, Mask, MaskError};
+use crate::payload::mask::{self, Mask, MaskError, Masks};
 use crate::payload::schema::{Names, Printing, Schema, SchemaError};
 
 mod derive;
 mod show;
+#[cfg(test)]
+mod tests;
 
 pub(super) use derive::Derivations;
 pub(crate) use derive::moved_on;
@@ -29,6 +31,8 @@ pub(crate) struct Shapes {
     message: Option<Message>,
     /// The query parameter that names fields.
     fields: Option<String>,
+    /// The masks that callers named lately.
+    masks: Masks,
 }
 
 struct Message {
@@ -64,7 +68,7 @@ pub enum ShapeRefused {
 #[derive(Clone)]
 pub(super) struct Shape {
     form: Option<FormAsked>,
-    mask: Option<Arc<Mask>>,
+    mask: Option<Mask>,
 }
 
 /// Which form, on a route with a message.
@@ -92,7 +96,7 @@ impl Shapes {
             return Ok(None);
         }
         let message = payload.message.as_ref().map(Message::read).transpose()?;
-        Ok(Some(Arc::new(Self { message, fields: payload.fields.clone() })))
+        Ok(Some(Arc::new(Self { message, fields: payload.fields.clone(), masks: Masks::default() })))
     }
 
     /// Which form the header lines of a request ask for; `None` without a schema.
@@ -119,19 +123,18 @@ impl Shapes {
     }
 
     /// The target without the parameter, and the fields that it names.
-    fn mask(&self, head: Head<'_>) -> Result<(Option<String>, Option<Arc<Mask>>), ShapeRefused> {
+    fn mask(&self, head: Head<'_>) -> Result<(Option<String>, Option<Mask>), ShapeRefused> {
         let Some(parameter) = &self.fields else { return Ok((None, None)) };
         if head.path_and_query.len() == head.path_len {
             return Ok((None, None));
         }
         let taken = mask::take(head.path_and_query, parameter)?;
         let Some(value) = taken.value else { return Ok((None, None)) };
-        let names = |path: &[&str]| match &self.message {
-            Some(message) => message.schema.json_names(path),
-            None => Some(path.iter().map(|&segment| segment.to_owned()).collect()),
-        };
-        let mask = Mask::parse(&value, names)?;
-        Ok((Some(taken.path_and_query.into_owned()), (!mask.is_everything()).then(|| Arc::new(mask))))
+        let mask = self.masks.read(&value, |text| match &self.message {
+            Some(message) => Mask::parse(text, |path| message.schema.json_names(path)),
+            None => Mask::literal(text),
+        })?;
+        Ok((Some(taken.path_and_query.into_owned()), Some(mask).filter(|mask| !mask.is_everything())))
     }
 }
 
@@ -142,8 +145,8 @@ impl Message {
         let bytes = std::fs::read(file).map_err(|error| ShapeError::File { file: shown(), error })?;
         let names = if settings.proto_names { Names::Proto } else { Names::Camel };
         let printing = Printing { names, defaults: settings.print_defaults };
-        let schema = Schema::read(&bytes, message, printing)
-            .map_err(|error| ShapeError::Schema { file: shown(), error })?;
+        let schema =
+            Schema::read(&bytes, message, printing).map_err(|error| ShapeError::Schema { file: shown(), error })?;
         Ok(Self { schema: Arc::new(schema), form: settings.form, strict_accept: settings.strict_accept })
     }
 }

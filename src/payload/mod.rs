@@ -1,4 +1,4 @@
-//! What a body says, whatever its content coding, and how it is written.
+//! What a body says, whatever its content coding; the form in which it is written, and parts of it.
 
 pub mod accept;
 pub mod digest;
@@ -6,5 +6,6 @@ pub mod forms;
 pub(crate) mod limits;
 pub mod mask;
 pub mod projection;
+mod recent;
 pub mod rpc_status;
 pub mod schema;

@@ -1,2 +1,4 @@
 //! stub
-pub fn encode(_: http::StatusCode, _: &str, _: &str) -> Vec<u8> { Vec::new() }
+pub fn encode(_: http::StatusCode, _: &str, _: &str) -> Vec<u8> {
+    Vec::new()
+}

@@ -73,6 +73,13 @@ impl Grid {
         }
     }
 
+    /// Counts `word` so many times in `row`.
+    pub(crate) fn add_many(&self, row: usize, word: &'static str, count: u64) {
+        if let Some(cell) = self.cells.get(row * METRIC_WORDS + self.slot(word)) {
+            cell.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn get(&self, row: usize, word: &str) -> u64 {
         let known = self.words.iter().position(|slot| slot.get().is_some_and(|known| *known == word));
         known.map_or(0, |slot| self.cell(row, slot))

@@ -115,3 +115,7 @@ pub(super) const AUDITED: &[&str] =
 pub(super) const BUDGETS: &[&str] = &["request-bodies", "reply-bodies", "announcement-bodies", "races"];
 /// Whether an audited entry was fresh within a window.
 pub(super) const WITHIN: &[&str] = &["fresh", "stale"];
+/// Kinds of work on a body ([`crate::telemetry::metrics::payload::PayloadWork`]).
+pub(super) const WORKS: &[&str] = &["to-json", "to-protobuf", "index", "project"];
+/// Which form a caller may ask for.
+pub(super) const FORMS: &[&str] = &["json", "protobuf", "as-named"];

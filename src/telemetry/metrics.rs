@@ -5,6 +5,7 @@
 //! additions.
 
 pub mod exposition;
+pub mod payload;
 pub mod process;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::telemetry::labels::{
     WITHIN,
 };
 use exposition::Gauges;
+use payload::PayloadCells;
 
 /// Upper bounds of the hit histogram, in nanoseconds: 2 us to 10 ms.
 const HIT_BOUNDS: &[u64] =
@@ -76,6 +78,7 @@ pub(super) struct Cells {
     pub(super) audited: Grid,
     /// One row per [`AUDIT_WINDOWS`].
     pub(super) audit_windows: Grid,
+    pub(super) payload: PayloadCells,
 }
 
 impl Default for Metrics {
@@ -113,6 +116,7 @@ impl Metrics {
             reloads: Grid::new(1, RELOADS),
             audited: Grid::new(1, AUDITED),
             audit_windows: Grid::new(AUDIT_WINDOWS.len(), WITHIN),
+            payload: PayloadCells::new(),
         };
         Self { cells: Arc::new(cells) }
     }

@@ -17,7 +17,15 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
 fn routed(path_and_query: &str, pairs: &[(&str, &str)], forward: &[&str], identity: u128) -> Key {
     let forward: Vec<_> = forward.iter().map(|name| HeaderName::from_bytes(name.as_bytes()).unwrap()).collect();
     let headers = headers(pairs);
-    let parts = Representation { route: 1, path_and_query, headers: &headers, forward: &forward, identity };
+    let parts = Representation {
+        route: 1,
+        path_and_query,
+        headers: &headers,
+        forward: &forward,
+        is_form_known: false,
+        is_identity: false,
+        identity,
+    };
     let (mut buffer, tail) = (KeyBuffer::new(SEED), KeyBuffer::new(SEED).tail(parts).to_vec());
     let key = buffer.routed(parts).to_key();
     assert_eq!(buffer.routed_with(path_and_query, &tail).to_key(), key, "put together as a connection does");
@@ -42,7 +50,15 @@ fn every_part_of_a_routed_representation_tells_it_apart() {
         assert_ne!(other, plain);
     }
     let empty = HeaderMap::new();
-    let parts = Representation { route: 2, path_and_query: "/a", headers: &empty, forward: &[], identity: 0 };
+    let parts = Representation {
+        route: 2,
+        path_and_query: "/a",
+        headers: &empty,
+        forward: &[],
+        is_form_known: false,
+        is_identity: false,
+        identity: 0,
+    };
     assert_ne!(KeyBuffer::new(SEED).routed(parts).to_key(), routed("/a", &[], &[], 0));
 }
 

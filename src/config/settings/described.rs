@@ -1,8 +1,8 @@
 //! How a setting is named and described to people.
 
 use super::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Name, Names,
-    Parameter, Path, Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Name,
+    Names, Parameter, Path, Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
 use super::{Setting, every};
 use crate::config::limits;

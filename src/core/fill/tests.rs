@@ -293,6 +293,8 @@ fn ask(world: &World, path: &str) -> Ask {
         path_and_query: path,
         headers: &headers,
         forward: &[],
+        is_form_known: false,
+        is_identity: false,
         identity: world.sidecar.keyring.identity(&matched.route.identity, &headers).0,
     });
     let records = matched.records().map(|(record_type, key)| {

@@ -17,11 +17,12 @@ use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::config::Form;
 use crate::core::Core;
-use crate::core::limits::{INDEXED_BODY_BYTES, INLINE_DERIVE_BYTES};
+use crate::core::limits::INLINE_DERIVE_BYTES;
 use crate::http::limits::REPLY_BODY_BYTES;
 use crate::payload::accept;
 use crate::payload::projection::Index;
 use crate::tasks::on_blocking_pool;
+use crate::telemetry::metrics::payload::PayloadWork;
 
 /// What to derive of an entry.
 #[derive(Clone)]
@@ -62,44 +63,69 @@ pub(super) fn is_small(entry: &Entry) -> bool {
     entry.content.body_len() <= INLINE_DERIVE_BYTES
 }
 
+pub(super) fn body_of(content: &Content) -> &[u8] {
+    content.to_copy().unwrap_or_else(|apart| apart)
+}
+
 /// Below that, fields are found by reading from the start.
 pub(super) fn deserves_index(content: &Content) -> bool {
-    content.body_len() >= INDEXED_BODY_BYTES
+    Index::pays_for(body_of(content))
 }
 
 /// The entry with what was to be derived. What does not fit the schema is noted too, so that the
 /// next reader need not find it out.
-fn derived(entry: &Entry, wanted: &ToDerive) -> Entry {
+fn derived(core: &Core, entry: &Entry, wanted: &ToDerive) -> Entry {
     let mut derived = entry.derived.clone();
     if let Some(asked) = wanted.form.as_ref().filter(|asked| derived.form(asked.id()).is_none()) {
         let (suffix, media_type) = (asked.suffix(), asked.media_type);
         let instead = |body| Arc::new(entry.content.instead(Some(media_type), &suffix, body));
-        let content = converted(&entry.content, asked).map(instead);
+        let content = converted(core, &entry.content, asked).map(instead);
         derived = derived.with_form(DerivedForm { id: asked.id(), suffix: suffix.into(), media_type, content });
     }
     if wanted.index && derived.index().is_none() {
         let form = wanted.form.as_ref().map(|asked| derived.form(asked.id()).and_then(|form| form.content.clone()));
         let content = form.as_ref().map_or(Some(&entry.content), Option::as_deref);
-        let index = content.and_then(|content| Index::of(&content.body()).ok()).map(Arc::new);
+        let index = content.and_then(|content| indexed(core, content)).map(Arc::new);
         derived = derived.with_index(index);
     }
     entry.with(derived)
 }
 
 /// The body in the other form; `None` if it does not fit the schema.
-fn converted(content: &Content, asked: &FormAsked) -> Option<Bytes> {
-    let body = content.body();
-    let converted = match asked.form {
-        Form::Json => asked.schema.to_json(&body),
-        Form::Protobuf => asked.schema.to_protobuf(&body),
+fn converted(core: &Core, content: &Content, asked: &FormAsked) -> Option<Bytes> {
+    let (body, began) = (body_of(content), core.clock.now());
+    let (converted, work) = match asked.form {
+        Form::Json => (asked.schema.to_json(body), PayloadWork::ToJson),
+        Form::Protobuf => (asked.schema.to_protobuf(body), PayloadWork::ToProtobuf),
     };
-    converted.ok().map(|converted| Bytes::from(converted.body)).filter(|body| body.len() <= REPLY_BODY_BYTES)
+    core.metrics.payload_work(work, core.clock.now() - began, body.len());
+    match converted {
+        Ok(converted) if converted.body.len() <= REPLY_BODY_BYTES => {
+            core.metrics.unknown_fields(converted.unknown_fields);
+            Some(converted.body.into())
+        }
+        Ok(_) => None,
+        Err(error) => {
+            core.metrics.mismatch();
+            if let Some(left_out) = core.mismatch_lines.take(core.clock.now()) {
+                tracing::warn!(%error, left_out, "a reply does not fit the schema of its route");
+            }
+            None
+        }
+    }
+}
+
+fn indexed(core: &Core, content: &Content) -> Option<Index> {
+    let (body, began) = (body_of(content), core.clock.now());
+    let index = Index::of(body);
+    core.metrics.payload_work(PayloadWork::Index, core.clock.now() - began, body.len());
+    index.ok()
 }
 
 impl Core {
     /// Derives on the spot, and keeps it.
     pub(super) fn derive_now(&self, key: &Key, entry: &Arc<Entry>, wanted: &ToDerive) -> Arc<Entry> {
-        let made = Arc::new(derived(entry, wanted));
+        let made = Arc::new(derived(self, entry, wanted));
         self.store.replace(key.as_ref(), entry, &made);
         made
     }
@@ -118,8 +144,8 @@ impl Core {
             let (core, key, entry, cell) = (self.clone(), key.clone(), entry.clone(), cell.clone());
             let work = async move {
                 let leader = Leader { derivations: core.derivations.clone(), place, cell };
-                let held = entry.clone();
-                let made = on_blocking_pool(move || Arc::new(derived(&held, &wanted))).await;
+                let held = (core.clone(), entry.clone());
+                let made = on_blocking_pool(move || Arc::new(derived(&held.0, &held.1, &wanted))).await;
                 if let Some(made) = &made {
                     core.store.replace(key.as_ref(), &entry, made);
                 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 
-use super::derive::{ToDerive, deserves_index, form_named, form_of, is_small};
+use super::derive::{ToDerive, body_of, deserves_index, form_named, form_of, is_small};
 use super::{FormAsked, Shape, ShapeRefused};
 use crate::cache::content::Content;
 use crate::cache::entry::Entry;
@@ -15,6 +14,7 @@ use crate::config::Form;
 use crate::core::Core;
 use crate::core::answer::{Outcome, Shown};
 use crate::payload::projection;
+use crate::telemetry::metrics::payload::PayloadWork;
 
 /// An answer that is not in its caller's shape yet.
 pub struct Unshaped {
@@ -35,7 +35,7 @@ enum Step {
 }
 
 impl Shape {
-    fn step(&self, entry: &Entry) -> Step {
+    fn step(&self, core: &Core, entry: &Entry) -> Step {
         if entry.status != StatusCode::OK {
             return Step::Own;
         }
@@ -63,10 +63,12 @@ impl Shape {
             }
             index => index.flatten(),
         };
-        let body = content.to_copy().unwrap_or_else(|apart| apart);
-        match projection::project(body, index, mask) {
+        let (body, began) = (body_of(content), core.clock.now());
+        let projected = projection::project(body, index, mask);
+        core.metrics.payload_work(PayloadWork::Project, core.clock.now() - began, body.len());
+        match projected {
             Ok(projected) => {
-                let part = content.instead(None, &tag_suffix('m', mask.id()), Bytes::from(projected));
+                let part = content.instead(None, &tag_suffix('m', mask.id()), projected.into_bytes());
                 Step::Instead(Arc::new(part))
             }
             Err(_) => whole(),
@@ -141,7 +143,7 @@ impl Unshaped {
     /// The answer, if that takes no long work.
     pub(in crate::core) fn at_once(mut self, core: &Core, headers: &HeaderMap) -> Result<Shaped, Box<Self>> {
         loop {
-            match self.shape.step(&self.shown.entry) {
+            match self.shape.step(core, &self.shown.entry) {
                 Step::Derive(wanted) if is_small(&self.shown.entry) => {
                     self.shown.entry = core.derive_now(&self.key, &self.shown.entry, &wanted);
                 }
@@ -154,7 +156,7 @@ impl Unshaped {
     /// The answer. A body whose work panicked is shown as it is.
     pub(in crate::core) async fn away(mut self, core: &Arc<Core>, headers: &HeaderMap) -> Shaped {
         loop {
-            let step = match self.shape.step(&self.shown.entry) {
+            let step = match self.shape.step(core, &self.shown.entry) {
                 Step::Derive(wanted) => match core.derive(&self.key, &self.shown.entry, wanted).await {
                     Some(made) => {
                         self.shown.entry = made;

@@ -110,6 +110,7 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let mut page = Page { encoder, regions: &self.cells.regions };
         requests(&mut page, &self.cells)?;
+        super::payload::write(&mut page, &self.cells.payload)?;
         routes(&mut page, &self.gauges)?;
         acts(&mut page, &self.cells)?;
         races(&mut page, &self.cells)?;
@@ -290,13 +291,13 @@ fn load(cell: &AtomicU64) -> u64 {
 }
 
 /// A page being written. Each method writes one metric with all its labels.
-struct Page<'a, 'r> {
+pub(super) struct Page<'a, 'r> {
     encoder: DescriptorEncoder<'a>,
     regions: &'r [String],
 }
 
 impl<'r> Page<'_, 'r> {
-    fn describe<'s>(
+    pub(super) fn describe<'s>(
         &'s mut self,
         name: &'s str,
         help: &str,
@@ -306,7 +307,7 @@ impl<'r> Page<'_, 'r> {
         self.encoder.encode_descriptor(name, help, unit, metric_type)
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         count(&mut self.describe(name, help, None, MetricType::Counter)?, value)
     }
 
@@ -395,11 +396,11 @@ impl<'r> Page<'_, 'r> {
     }
 }
 
-fn count(metric: &mut MetricEncoder, value: u64) -> fmt::Result {
+pub(super) fn count(metric: &mut MetricEncoder, value: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 
-fn histogram(metric: &mut MetricEncoder, latency: &LatencyHistogram) -> fmt::Result {
+pub(super) fn histogram(metric: &mut MetricEncoder, latency: &LatencyHistogram) -> fmt::Result {
     let reading = latency.read();
     metric.encode_histogram::<NoLabelSet>(reading.sum, reading.count, &reading.buckets, None)
 }

@@ -96,7 +96,7 @@ async fn a_stored_reply_is_what_hyper_would_have_written() {
             let cookies = Cookies::of(&HeaderMap::from_iter([(http::header::SET_COOKIE, cookie)]));
             let shown = move || {
                 let (entry, cookies) = (stored.clone(), cookies.clone());
-                Shown { entry, age: Some(7), not_modified, head, cookies, line }
+                Shown { entry, instead: None, age: Some(7), not_modified, head, cookies, line }
             };
             let mut ours = Vec::new();
             let body = put(&shown(), &names(), &mut ours);

@@ -1,0 +1,29 @@
+//! Forms and fields over a whole core in virtual time.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use crate::core::scripted::{A, Act, Answer, REGIONS, Say, World, body};
+
+mod fields;
+
+fn lines(lines: &[(&'static str, &str)]) -> HeaderMap {
+    let line =
+        |(name, value): &(&'static str, &str)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+    lines.iter().map(line).collect()
+}
+
+async fn get(world: &World, path: &str, sent: &[(&'static str, &str)]) -> Answer {
+    world.ask(Method::GET, path, lines(sent)).await
+}
+
+fn json(text: &str) -> Say {
+    tagged(text, "\"v1\"")
+}
+
+fn tagged(text: &str, tag: &str) -> Say {
+    body(text.to_owned()).with("content-type", "application/json").with("etag", tag)
+}
+
+fn all(say: Say) -> [(u64, Act); REGIONS] {
+    [(10, say.clone().into()), (20, say.clone().into()), (30, say.into())]
+}
