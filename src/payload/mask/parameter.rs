@@ -49,11 +49,12 @@ pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Result<Taken<'t>, M
 /// The value of a pair if its name is `parameter`.
 fn value_of<'p>(pair: &'p str, parameter: &str) -> Option<&'p str> {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-    let is_it = name == parameter || name.contains(['%', '+']) && {
-        let mut decoded = Vec::with_capacity(name.len());
-        decode(name, &mut decoded);
-        decoded == parameter.as_bytes()
-    };
+    let is_it = name == parameter
+        || name.contains(['%', '+']) && {
+            let mut decoded = Vec::with_capacity(name.len());
+            decode(name, &mut decoded);
+            decoded == parameter.as_bytes()
+        };
     is_it.then_some(value)
 }
 

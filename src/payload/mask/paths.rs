@@ -93,10 +93,7 @@ impl<'t> Paths<'t> {
     }
 
     /// The paths that `names` makes of these.
-    pub(super) fn meant(
-        &self,
-        names: impl Fn(&[&str]) -> Option<Vec<String>>,
-    ) -> Result<Paths<'static>, MaskError> {
+    pub(super) fn meant(&self, names: impl Fn(&[&str]) -> Option<Vec<String>>) -> Result<Paths<'static>, MaskError> {
         let mut meant = Paths { everything: self.everything, ..Paths::default() };
         let mut written = Vec::new();
         for path in self.iter() {
@@ -126,7 +123,8 @@ impl<'t> Paths<'t> {
         let mut paths: Vec<_> = self.iter().collect();
         // By names, not by text: so what a path covers comes right behind it.
         paths.sort_unstable();
-        let mut canonical = String::with_capacity(paths.iter().flat_map(|path| path.iter()).map(|it| it.len() + 1).sum());
+        let mut canonical =
+            String::with_capacity(paths.iter().flat_map(|path| path.iter()).map(|it| it.len() + 1).sum());
         let mut last: Option<&[Cow<'_, str>]> = None;
         for path in paths {
             if last.is_some_and(|last| path.starts_with(last)) {

@@ -17,11 +17,7 @@ impl Default for Masks {
 impl Masks {
     /// The mask that `read` makes of `text`, or made of it lately. Only the first of a text pays
     /// for reading it; a mistake is read every time.
-    pub fn read(
-        &self,
-        text: &str,
-        read: impl FnOnce(&str) -> Result<Mask, MaskError>,
-    ) -> Result<Mask, MaskError> {
+    pub fn read(&self, text: &str, read: impl FnOnce(&str) -> Result<Mask, MaskError>) -> Result<Mask, MaskError> {
         let hash = hash(text);
         if let Some(mask) = self.0.get(hash, text) {
             return Ok(mask);

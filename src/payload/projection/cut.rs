@@ -2,10 +2,10 @@
 //! their end, as a later member of the same name counts more.
 
 use crate::payload::limits::NESTING;
+use crate::payload::projection::ProjectionError;
 use crate::payload::projection::containers::Containers;
 use crate::payload::projection::json::{after_space, byte, container_end, meant, scalar_end, string_end};
 use crate::payload::projection::tree::{Node, Tree};
-use crate::payload::projection::ProjectionError;
 
 /// A member that the mask names.
 #[derive(Clone, Copy)]
