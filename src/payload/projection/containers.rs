@@ -1,6 +1,6 @@
 //! Where the larger objects and lists of a body begin and end, so that a cut can step over them.
 
-use crate::payload::limits::{CONTAINER_BYTES, NESTING};
+use crate::payload::limits::NESTING;
 use crate::payload::projection::ProjectionError;
 use crate::payload::projection::json::{Sign, next_sign, string_end};
 
@@ -8,6 +8,13 @@ use crate::payload::projection::json::{Sign, next_sign, string_end};
 pub(super) struct Place {
     start: u32,
     end: u32,
+}
+
+#[cfg(test)]
+impl Place {
+    pub(super) fn span(&self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
 }
 
 /// The containers from some place of the body on, in the order in which they begin.
@@ -37,10 +44,11 @@ impl<'i> Containers<'i> {
     }
 }
 
-/// The places of the largest containers of `body`, `most` of them at most. One pass over the body.
-pub(super) fn places(body: &[u8], most: usize) -> Result<Box<[Place]>, ProjectionError> {
+/// The places of the largest containers of `body`, `most` of them at most and none of less than
+/// `least` bytes. One pass over the body.
+pub(super) fn places(body: &[u8], most: usize, mut least: usize) -> Result<Box<[Place]>, ProjectionError> {
     let mut places = Vec::with_capacity(most);
-    let (mut at, mut depth, mut least) = (0, 0_usize, CONTAINER_BYTES);
+    let (mut at, mut depth) = (0, 0_usize);
     let mut starts = [0; NESTING];
     while let Some((sign, place)) = next_sign(body, at) {
         at = place + 1;

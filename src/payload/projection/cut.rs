@@ -70,8 +70,11 @@ impl Cut<'_> {
         self.out.push(b'[');
         let first = self.out.len();
         let mut at = after_space(self.body, at + 1);
-        let is_empty = byte(self.body, at) == b']';
-        while !is_empty {
+        if byte(self.body, at) == b']' {
+            self.out.push(b']');
+            return Ok(at + 1);
+        }
+        loop {
             let end = if matches!(byte(self.body, at), b'{' | b'[') {
                 if self.out.len() > first {
                     self.out.push(b',');

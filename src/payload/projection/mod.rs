@@ -17,7 +17,7 @@
 
 use bytes::Bytes;
 
-use crate::payload::limits::{CONTAINERS_SHARE, INDEX_SHARE, INDEXED_BODY_BYTES};
+use crate::payload::limits::{CONTAINER_BYTES, CONTAINERS_SHARE, INDEX_SHARE, INDEXED_BODY_BYTES};
 use crate::payload::mask::Mask;
 use crate::payload::recent::Recent;
 
@@ -87,7 +87,7 @@ impl Index {
             return Err(ProjectionError::TooLarge);
         }
         let budget = (body.len() / INDEX_SHARE).saturating_sub(size_of::<Self>());
-        let places = containers::places(body, budget / CONTAINERS_SHARE / size_of::<Place>())?;
+        let places = containers::places(body, budget / CONTAINERS_SHARE / size_of::<Place>(), CONTAINER_BYTES)?;
         let room = budget - size_of_val(&*places);
         let weight = size_of::<Self>() + budget;
         Ok(Self { places, answers: Recent::new(room), len: body.len(), weight })
