@@ -50,16 +50,15 @@ pub(super) fn costs(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let part = bench.settings.round.max(Duration::from_millis(1)) / PIECES;
     let budget = CpuBudget { parts: rounds, part };
     let bar = bench.progress.scenario(&scenario.name, SIZES.len() * WireForm::ALL.len());
-    let told = |what: &str| bar.doing(what);
     let wrong =
         |error: CodingError| BenchError::Wrong { subject: "a content coding".to_owned(), why: error.to_string() };
-    let measured = measure(&set, budget, |what| {
-        told(what);
+    let told = |what: &str| {
+        bar.doing(what);
         bar.done_one();
-    })
-    .map_err(wrong)?;
+    };
+    let measured = measure(&set, budget, told).map_err(wrong)?;
     scenario.goals.extend(goal(&measured));
-    scenario.notes.extend(single(&set).map_err(wrong)?);
+    scenario.notes.push(single(&set).map_err(wrong)?);
     scenario.notes.extend(beside_the_sources(&measured));
     scenario.plots = plots(&measured);
     scenario.tables = vec![figures(&measured), fields(&set, budget)];
@@ -151,17 +150,16 @@ fn plots(measured: &[Measured]) -> Vec<PlotData> {
 }
 
 /// What the header of `dcz` is to a record that is smaller than the goal's.
-fn single(set: &AirportSet) -> Result<Option<String>, CodingError> {
+fn single(set: &AirportSet) -> Result<String, CodingError> {
     let (zstd, plain) = single_records(set, LEVELS[2], SINGLE_RECORDS)?;
     let (dictionary, _) = single_records(set, SMALL, SINGLE_RECORDS)?;
-    let text = format!(
+    Ok(format!(
         "single records, {plain:.0} bytes as JSON: zstd 3 {:.2} x, with a dictionary {:.2} x, of which dcz's header \
          is {:.2} x",
         zstd / plain,
         dictionary / plain,
         40.0 / plain
-    );
-    Ok(Some(text))
+    ))
 }
 
 /// The sources' own figures, and what compares with them here.
