@@ -14,7 +14,7 @@ aws:
 # Everything, against the real protocols: the AWS emulator (Python 3.13) and the drop-in clients (Python, Node, curl).
 test:
 	@# Mostly a matter of waiting for other languages' registries.
-	set -e; { tests/emulator/setup.sh && tests/clients/setup.sh && examples/publishers/setup.sh; } & made=$$!; \
+	set -e; { tests/emulator/setup.sh && tests/clients/setup.sh && tests/payloads/setup.sh && examples/publishers/setup.sh; } & made=$$!; \
 	    cargo test --locked --no-run; wait $$made
 	@# One more at a time than there are cores: they wait more than they work.
 	RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked -- --skip faults:: --skip propagation::
@@ -56,6 +56,7 @@ endif
 # as root), then measures for about half an hour. `nearside bench --only hit-1k` is a minute.
 bench:
 	benches/peers.sh
+	tests/payloads/setup.sh >/dev/null
 	cargo run --release --locked -- bench --json target/bench.json --page target/bench.html \
 	    --picture target/bench.svg
 

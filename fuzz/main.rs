@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 mod announcements;
 mod caching;
 mod certificates;
+mod coding;
 mod projection;
 mod requests;
 mod settings;
@@ -20,7 +21,7 @@ mod settings;
 /// A target takes any bytes; whatever it does not like about them is a finding.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 13] = [
+const TARGETS: [(&str, Target); 14] = [
     ("envelope", announcements::envelope),
     ("announcement", announcements::announcement),
     ("planted", announcements::planted),
@@ -32,6 +33,7 @@ const TARGETS: [(&str, Target); 13] = [
     ("policy", caching::policy),
     ("digest", caching::digest),
     ("projection", projection::projection),
+    ("coding", coding::coding),
     ("template", settings::template),
     ("config", settings::config),
 ];

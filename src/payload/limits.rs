@@ -11,7 +11,21 @@ pub(crate) const CONTENT_CODINGS: usize = 4;
 /// coding.
 pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
+/// Most bytes that one zstd block of at least [`ZSTD_BLOCK_HEADER_BYTES`] decodes to (RFC 8878, 3.1.1.2).
+pub(crate) const ZSTD_BLOCK_BYTES: u64 = 128 * KIB as u64;
+pub(crate) const ZSTD_BLOCK_HEADER_BYTES: u64 = 3;
+/// Highest level that bodies are compressed at: above it the window grows beyond 8 MiB.
+pub(crate) const ZSTD_LEVEL: i32 = 19;
+/// Most bytes that deflate makes of one.
+pub(crate) const DEFLATE_RATIO: usize = 1032;
+/// First buffer of a body whose coding does not state how long it becomes, bytes.
+pub(crate) const DECODED_AT_FIRST: usize = 16 * KIB;
+/// Largest compression dictionary, bytes; `zstd --train` makes 110 KiB unless told otherwise.
+pub(crate) const DICTIONARY_BYTES: usize = MIB;
+
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
+// RFC 9842, 5: who takes `dcz` takes windows of 1.25 x the dictionary if that is more than 8 MiB.
+const _: () = assert!(DICTIONARY_BYTES / 4 * 5 <= 1 << ZSTD_WINDOW_LOG);
 /// Largest body whose digest is worked out where requests are served, bytes; larger ones go to a
 /// thread of their own.
 pub(crate) const INLINE_DIGEST_BYTES: usize = 32 * KIB;

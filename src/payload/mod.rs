@@ -1,6 +1,7 @@
 //! What a body says, whatever its content coding; the form in which it is written, and parts of it.
 
 pub mod accept;
+pub mod coding;
 pub mod digest;
 pub mod forms;
 pub(crate) mod limits;

@@ -122,3 +122,10 @@ fn each_hop_of_a_change_has_its_time_and_without_the_emulator_it_is_said_how_to_
     }
     assert!(report["missing"][0]["why"].as_str().unwrap().contains("run tests/emulator/setup.sh"), "{report:#}");
 }
+
+#[test]
+fn without_the_public_data_set_it_is_said_how_to_get_it() {
+    let report = measured(&["payload"]);
+    assert!(report["missing"][0]["why"].as_str().unwrap().contains("run tests/payloads/setup.sh"), "{report:#}");
+    assert_eq!(report["scenarios"][0]["goals"].as_array().unwrap().len(), 0, "{report:#}");
+}

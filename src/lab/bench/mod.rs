@@ -19,6 +19,7 @@ pub(crate) mod progress;
 pub(crate) mod announcer;
 mod fetch;
 mod ground;
+mod payloads;
 mod peers;
 mod process;
 pub(crate) mod regions;

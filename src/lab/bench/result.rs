@@ -71,6 +71,9 @@ pub(crate) struct Scenario {
     pub rows: Vec<Row>,
     /// Figures that are not about requests: memory by entries, announcements applied per second.
     pub plots: Vec<PlotData>,
+    /// Figures of several kinds about the same things: bytes and times by form and size.
+    #[serde(default)]
+    pub tables: Vec<FigureTable>,
     /// What it was meant to show, and whether it did.
     pub goals: Vec<Goal>,
     /// What a reader should know: a feature that was off, a limit that was reached.
@@ -129,6 +132,15 @@ pub(crate) struct PlotData {
     pub x_is_log: bool,
     /// (name, points).
     pub series: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FigureTable {
+    pub title: String,
+    /// What each figure of a row is, with its unit.
+    pub columns: Vec<String>,
+    /// (name, one figure per column); `None` where there is nothing to say.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

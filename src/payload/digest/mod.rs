@@ -12,6 +12,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
+use crate::payload::coding::layers::{Layer, layers, take_off};
 use crate::payload::limits;
 use crate::tasks::on_blocking_pool;
 
@@ -21,15 +22,6 @@ mod tests;
 /// The first hashed byte, so that undecodable bytes never pass for decoded ones.
 const DECODED: u8 = 0;
 const RAW: u8 = 1;
-
-/// A content coding that can be removed (RFC 9110, 8.4.1; RFC 7932; RFC 8878).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Coding {
-    Gzip,
-    Deflate,
-    Brotli,
-    Zstd,
-}
 
 /// The first 128 bits of SHA-256 over the decoded content of `body`.
 ///
@@ -47,40 +39,18 @@ pub async fn of_body(len: usize, work: impl FnOnce() -> u128 + Send + 'static) -
 }
 
 fn digest_within(body: &Bytes, headers: &HeaderMap, limit: u64) -> u128 {
-    match codings(headers) {
-        Some(codings) if codings.is_empty() => finish(hash_of(DECODED, body)),
-        Some(codings) => decoded(body, &codings, limit).map_or_else(|_| raw(body, headers), finish),
-        None => raw(body, headers),
+    match layers(headers) {
+        Ok(layers) if layers.is_empty() => finish(hash_of(DECODED, body)),
+        Ok(layers) => decoded(body, &layers, limit).map_or_else(|_| raw(body, headers), finish),
+        Err(_) => raw(body, headers),
     }
 }
 
-/// The codings in the order in which they were applied, without `identity`; `None` if one is
-/// unknown or there are too many.
-fn codings(headers: &HeaderMap) -> Option<Vec<Coding>> {
-    let mut codings = Vec::new();
-    for line in headers.get_all(header::CONTENT_ENCODING) {
-        for word in line.to_str().ok()?.split(',').map(str::trim) {
-            let coding = match word {
-                word if word.eq_ignore_ascii_case("gzip") || word.eq_ignore_ascii_case("x-gzip") => Coding::Gzip,
-                word if word.eq_ignore_ascii_case("deflate") => Coding::Deflate,
-                word if word.eq_ignore_ascii_case("br") => Coding::Brotli,
-                word if word.eq_ignore_ascii_case("zstd") => Coding::Zstd,
-                word if word.is_empty() || word.eq_ignore_ascii_case("identity") => continue,
-                _ => return None,
-            };
-            if codings.len() == limits::CONTENT_CODINGS {
-                return None;
-            }
-            codings.push(coding);
-        }
-    }
-    Some(codings)
-}
-
-fn decoded(body: &Bytes, codings: &[Coding], limit: u64) -> io::Result<Context> {
+fn decoded(body: &Bytes, layers: &[Layer], limit: u64) -> io::Result<Context> {
     let mut reader: Box<dyn BufRead + '_> = Box::new(&body[..]);
-    for coding in codings.iter().rev() {
-        reader = Box::new(BufReader::new(Bounded { inner: take_off(*coding, reader)?, left: limit }));
+    for layer in layers.iter().rev() {
+        // Nothing is compressed with a dictionary here: that coding is removed before.
+        reader = Box::new(BufReader::new(Bounded { inner: take_off(*layer, reader, None)?, left: limit }));
     }
     let mut context = hash_of(DECODED, &[]);
     loop {
@@ -92,27 +62,6 @@ fn decoded(body: &Bytes, codings: &[Coding], limit: u64) -> io::Result<Context> 
         let read = chunk.len();
         reader.consume(read);
     }
-}
-
-fn take_off<'a>(coding: Coding, mut from: Box<dyn BufRead + 'a>) -> io::Result<Box<dyn Read + 'a>> {
-    Ok(match coding {
-        Coding::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
-        // RFC 9110, 8.4.1.2 means the zlib format. Some servers send bare deflate instead; two
-        // bytes tell them apart.
-        Coding::Deflate if is_zlib(from.fill_buf()?) => Box::new(flate2::bufread::ZlibDecoder::new(from)),
-        Coding::Deflate => Box::new(flate2::bufread::DeflateDecoder::new(from)),
-        Coding::Brotli => Box::new(brotli_decompressor::Decompressor::new(from, 4096)),
-        Coding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(from)?;
-            decoder.window_log_max(limits::ZSTD_WINDOW_LOG)?;
-            Box::new(decoder)
-        }
-    })
-}
-
-/// RFC 1950, 2.2: method 8, and a header that is a multiple of 31.
-fn is_zlib(head: &[u8]) -> bool {
-    matches!(head, [cmf, flags, ..] if cmf & 0x0f == 8 && u16::from_be_bytes([*cmf, *flags]) % 31 == 0)
 }
 
 /// Fails rather than pass on more than `left` bytes, so that a decompression bomb counts as

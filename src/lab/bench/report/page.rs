@@ -13,6 +13,7 @@ use crate::lab::bench::result::{BenchReport, Goal, Scenario};
 
 mod charts;
 mod promises;
+mod tables;
 
 const STYLE: &str = include_str!("page/style.css");
 
@@ -164,6 +165,7 @@ fn section(scenario: &Scenario, inks: &Inks) -> String {
     if !scenario.rows.is_empty() {
         html += &rows(scenario, inks);
     }
+    scenario.tables.iter().for_each(|table| html += &tables::table(table));
     let charts: String = [costs(scenario, inks), latencies(scenario, inks)]
         .into_iter()
         .flatten()
@@ -284,6 +286,9 @@ mod tests {
             }
             for plot in &scenario.plots {
                 assert!(html.contains(&escaped(&plot.title)), "{}", plot.title);
+            }
+            for (name, _) in scenario.tables.iter().flat_map(|table| &table.rows) {
+                assert!(html.contains(&format!("<th scope=\"row\">{}</th>", escaped(name))), "{name}");
             }
         }
         assert!(html.contains("color-scheme: light dark") && html.contains("<b>envoy</b>"));

@@ -2,7 +2,7 @@
 //! was ever measured.
 
 use crate::lab::bench::result::{
-    BenchReport, Goal, LatencyFigures, Machine, Missing, PlotData, Round, Row, Scenario,
+    BenchReport, FigureTable, Goal, LatencyFigures, Machine, Missing, PlotData, Round, Row, Scenario,
 };
 
 /// A report with everything that one can have.
@@ -151,7 +151,13 @@ fn memory() -> Scenario {
             .map(|entries| (entries, base + entries * each / f64::from(1 << 20)))
             .to_vec()
     };
+    let row = |name: &str, figures: [Option<f64>; 2]| (name.into(), figures.to_vec());
     Scenario {
+        tables: vec![FigureTable {
+            title: "Bytes by entries".into(),
+            columns: vec!["stored".into(), "index".into()],
+            rows: vec![row("a thousand & one", [Some(1481.0), None]), row("a million", [Some(1480.0), Some(37.3)])],
+        }],
         name: "million".into(),
         title: "A million entries".into(),
         how: "1 KiB bodies, keys of 24 bytes; resident memory after each step, and what is left of it when key, stored \

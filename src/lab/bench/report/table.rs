@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::figures::{NONE, figure, grouped, margin, mebibytes, ratio, span};
 use super::summary::{LATENCIES, Summary, summaries, verdict_in_words};
-use crate::lab::bench::result::{BenchReport, Goal, PlotData, Promise, Scenario};
+use crate::lab::bench::result::{BenchReport, FigureTable, Goal, PlotData, Promise, Scenario};
 
 /// How many columns of a terminal a report needs.
 pub(crate) const WIDTH: usize = 110;
@@ -56,6 +56,7 @@ pub(crate) fn one(scenario: &Scenario) -> String {
     if let Some(reference) = reference.filter(|_| lines.len() > 1 && lines.iter().any(|line| line.ratio.is_some())) {
         text += &wrapped(&format!("ratio: {} to that of {}", reference.of, reference.subject), "  ", "  ");
     }
+    scenario.tables.iter().for_each(|table| text += &figures(table));
     scenario.plots.iter().for_each(|plot| text += &points(plot));
     scenario.goals.iter().for_each(|goal| text += &verdict(goal));
     scenario.notes.iter().for_each(|note| text += &wrapped(note, "  note: ", "        "));
@@ -97,6 +98,17 @@ fn columns(lines: &[Summary]) -> Vec<Column> {
     columns.push(column("failed", &|line| grouped(line.failures)));
     columns.retain(|(_, cells)| cells.iter().any(|cell| cell != NONE));
     columns
+}
+
+/// Figures of several kinds, a row for each name.
+fn figures(table: &FigureTable) -> String {
+    let names = (String::new(), table.rows.iter().map(|(name, _)| name.clone()).collect());
+    let cell = |row: &Vec<Option<f64>>, place: usize| row.get(place).copied().flatten().map_or(NONE.into(), figure);
+    let column = |(place, name): (usize, &String)| {
+        (name.clone(), table.rows.iter().map(|(_, row)| cell(row, place)).collect())
+    };
+    let columns: Vec<Column> = std::iter::once(names).chain(table.columns.iter().enumerate().map(column)).collect();
+    format!("\n{}{}", wrapped(&table.title, "  ", "  "), laid_out(&columns))
 }
 
 /// Aligns names to the left and numbers to the right; a name that does not fit is cut.
@@ -217,6 +229,16 @@ mod tests {
         scenario.rows.iter_mut().flat_map(|row| &mut row.rounds).for_each(|round| round.cpu_us = None);
         let text = one(scenario);
         assert!(!text.contains("CPU µs") && text.contains("ratio: p50 to that of nearside"), "{text}");
+    }
+
+    #[test]
+    fn figures_of_several_kinds_have_a_table_of_their_own() {
+        let text = table(&sample());
+        let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        let cells = |name: &str| line(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert!(text.contains("\n\n  Bytes by entries\n"), "{text}");
+        assert!(cells("a thousand").ends_with(&["1,481".into(), NONE.into()]), "{text}");
+        assert!(cells("a million").ends_with(&["1,480".into(), "37.3".into()]), "{text}");
     }
 
     #[test]

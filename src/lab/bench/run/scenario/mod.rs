@@ -12,6 +12,7 @@ mod live;
 mod million;
 mod miss;
 mod node;
+mod payload;
 mod put_to_caller;
 mod redb;
 mod start;
@@ -20,7 +21,7 @@ mod trouble;
 pub(crate) type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
 
 /// All scenarios, in the order of the report.
-pub(crate) const ALL: [(&str, Measure); 20] = [
+pub(crate) const ALL: [(&str, Measure); 21] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),
@@ -41,6 +42,7 @@ pub(crate) const ALL: [(&str, Measure); 20] = [
     ("ingest", ingest::rates),
     ("put-to-caller", put_to_caller::hops),
     ("redb-million", redb::million),
+    ("payload", payload::costs),
 ];
 
 /// How nearside compares with `other`; `None` unless both were measured.

@@ -1,0 +1,155 @@
+//! Replies in one form under one content coding: how long they become, and what that costs whom.
+
+use std::hint::black_box;
+
+use bytes::Bytes;
+
+use super::airports::{AirportSet, Airports, WireForm};
+use super::cpu::CpuBudget;
+use crate::payload::coding::{Coding, CodingError, Dictionary, decode, encode};
+
+/// A content coding at one level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodingLevel {
+    pub words: &'static str,
+    pub coding: Coding,
+    pub level: i32,
+    /// Longer bodies take too long to compress to be measured.
+    pub at_most: usize,
+}
+
+const fn way(words: &'static str, coding: Coding, level: i32, at_most: usize) -> CodingLevel {
+    CodingLevel { words, coding, level, at_most }
+}
+
+pub(crate) const SMALL: CodingLevel = way("zstd 3, dictionary", Coding::Dcz, 3, usize::MAX);
+pub(crate) const LEVELS: [CodingLevel; 5] = [
+    way("identity", Coding::Identity, 0, usize::MAX),
+    way("gzip 6", Coding::Gzip, 6, usize::MAX),
+    way("zstd 3", Coding::Zstd, 3, usize::MAX),
+    SMALL,
+    way("zstd 19, dictionary", Coding::Dcz, 19, 32 << 10),
+];
+
+/// What one reply takes, on average.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CodedCost {
+    /// On the wire: the body alone.
+    pub bytes: f64,
+    /// The same as JSON without a coding.
+    pub json_bytes: f64,
+    /// CPU time of who answers: to write it and to compress it.
+    pub encode_us: f64,
+    pub decompress_us: f64,
+    /// CPU time of who asks: to decompress it and to read all of it.
+    pub decode_us: f64,
+}
+
+/// Replies in one form, and what it takes to write and to read one.
+pub(crate) struct Written<'a> {
+    set: &'a AirportSet,
+    form: WireForm,
+    bodies: Vec<Bytes>,
+    json_bytes: f64,
+    write_us: f64,
+    pub read_us: f64,
+}
+
+impl<'a> Written<'a> {
+    pub(crate) fn new(set: &'a AirportSet, form: WireForm, replies: &[Airports], budget: CpuBudget) -> Self {
+        let written = |form: WireForm| replies.iter().map(|reply| form.written(reply)).collect::<Vec<_>>();
+        let bodies = written(form);
+        let json_bytes = mean(&written(WireForm::Json));
+        let write_us = budget.spent_us(|| {
+            black_box(written(form));
+        });
+        let read_us = budget.spent_us(|| bodies.iter().for_each(|body| drop(black_box(form.read(body)))));
+        let each = 1.0 / replies.len() as f64;
+        Self { set, form, bodies, json_bytes, write_us: write_us * each, read_us: read_us * each }
+    }
+
+    /// Measures a coding, and that what it makes decodes to what it was made of.
+    pub(crate) fn under(&self, level: CodingLevel, budget: CpuBudget) -> Result<CodedCost, CodingError> {
+        let dictionary = Some(self.set.dictionary(self.form));
+        let CodingLevel { coding, level, .. } = level;
+        let coded = coded(&self.bodies, coding, level, dictionary)?;
+        for (body, plain) in coded.iter().zip(&self.bodies) {
+            if decode(coding, body, plain.len(), dictionary)? != plain {
+                return Err(CodingError::Damaged);
+            }
+        }
+        let each = 1.0 / self.bodies.len() as f64;
+        let measured = coding != Coding::Identity;
+        let spent_us = |work: &dyn Fn()| if measured { budget.spent_us(work) * each } else { 0.0 };
+        let compress_us = spent_us(&|| {
+            // It was done before, without an error.
+            drop(black_box(self::coded(&self.bodies, coding, level, dictionary)));
+        });
+        let decompress_us = spent_us(&|| {
+            for (body, plain) in coded.iter().zip(&self.bodies) {
+                drop(black_box(decode(coding, body, plain.len(), dictionary)));
+            }
+        });
+        Ok(CodedCost {
+            bytes: mean(&coded),
+            json_bytes: self.json_bytes,
+            encode_us: self.write_us + compress_us,
+            decompress_us,
+            decode_us: decompress_us + self.read_us,
+        })
+    }
+}
+
+/// How long single records become as JSON under a coding, and how long they are without.
+pub(crate) fn single_records(set: &AirportSet, level: CodingLevel, count: usize) -> Result<(f64, f64), CodingError> {
+    let line = |record| Bytes::from(serde_json::to_vec(record).expect("strings and finite numbers"));
+    let records: Vec<Bytes> = set.records().iter().take(count).map(line).collect();
+    let coded = coded(&records, level.coding, level.level, Some(set.dictionary(WireForm::Json)))?;
+    Ok((mean(&coded), mean(&records)))
+}
+
+fn coded(
+    bodies: &[Bytes],
+    coding: Coding,
+    level: i32,
+    dictionary: Option<&Dictionary>,
+) -> Result<Vec<Bytes>, CodingError> {
+    bodies.iter().map(|body| encode(coding, body, level, dictionary)).collect()
+}
+
+fn mean(bodies: &[Bytes]) -> f64 {
+    bodies.iter().map(Bytes::len).sum::<usize>() as f64 / bodies.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::airports::tests::made_up;
+    use super::*;
+
+    const BUDGET: CpuBudget = CpuBudget { parts: 1, part: Duration::ZERO };
+
+    #[test]
+    fn every_coding_of_either_form_is_measured_and_identity_costs_nothing() {
+        let set = made_up();
+        let replies = set.replies(1000, 4);
+        for form in WireForm::ALL {
+            let written = Written::new(&set, form, &replies, BUDGET);
+            let identity = written.under(LEVELS[0], BUDGET).unwrap();
+            assert!(identity.decompress_us.abs() < 1e-9 && identity.encode_us > 0.0, "{identity:?}");
+            assert!((identity.bytes < identity.json_bytes) == (form == WireForm::Protobuf), "{identity:?}");
+            for level in &LEVELS[1..] {
+                let cost = written.under(*level, BUDGET).unwrap();
+                assert!(cost.bytes < identity.bytes && cost.decompress_us > 0.0, "{level:?}: {cost:?}");
+                assert!(cost.decode_us > cost.decompress_us, "{level:?}: {cost:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn single_records_carry_the_header_of_dcz_each() {
+        let (coded, plain) = single_records(&made_up(), SMALL, 50).unwrap();
+        assert!(coded > 40.0 && coded < plain, "{coded} of {plain}");
+    }
+}
