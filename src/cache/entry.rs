@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +33,26 @@ pub struct Entry {
     pub age_at_receipt: Span,
     /// What keeps the entry fresh.
     pub hold: Hold,
+    /// Whether the body is JSON, once somebody had to know.
+    pub json: KnownJson,
+}
+
+/// What somebody found out about an entry's body. It takes no memory of its own.
+#[derive(Debug, Default)]
+pub struct KnownJson(AtomicU8);
+
+impl KnownJson {
+    /// `None` while nobody has looked.
+    pub fn get(&self) -> Option<bool> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            known => Some(known == 1),
+        }
+    }
+
+    pub fn set(&self, is_json: bool) {
+        self.0.store(if is_json { 1 } else { 2 }, Ordering::Relaxed);
+    }
 }
 
 /// Shows no header value and nothing of the body: they hold credentials.
@@ -64,6 +85,7 @@ impl Entry {
             sent: reply.sent,
             age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received).into(),
             hold,
+            json: KnownJson::default(),
         }
     }
 

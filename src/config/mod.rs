@@ -126,6 +126,10 @@ pub struct Route {
     pub ttl: Duration,
     /// Store replies even if they are marked `no-store`.
     pub store_no_store: bool,
+    /// Where callers ask for many of its paths at once: it names what `path` names but one.
+    pub batch: Option<PathTemplate>,
+    /// Where every region takes the same request.
+    pub upstream_batch: Option<PathTemplate>,
 }
 
 impl Route {

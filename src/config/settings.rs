@@ -203,6 +203,10 @@ settings! {
         "How long a confirmed reply is kept, whatever max-age it states.";
     ROUTE_STORE_NO_STORE = Route "store_no_store" Flag, Is("false"),
         "Keep replies marked `no-store` all the same.";
+    ROUTE_BATCH = Route "batch" Path, Is(""),
+        "A path of the sidecar's own to which callers POST many keys at once: it names what `path` names but one.";
+    ROUTE_UPSTREAM_BATCH = Route "upstream_batch" Path, Is(""),
+        "The path at which every region takes the same POST; without it regions are asked for one key at a time.";
 
     CREDENTIALS_FILE = Credentials "file" File, Required,
         "With `sidecar`: the file that holds what is sent, read again when it changes.";

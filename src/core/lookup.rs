@@ -39,6 +39,8 @@ pub enum Found {
     Ask(Box<Plan>),
     /// One region must be asked, for this caller alone; with the route that the path is on, if any.
     Pass(Option<OnRoute>),
+    /// It asks for many of the paths of the route at this index.
+    Many(usize),
     /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
     NotStored,
 }
@@ -62,6 +64,11 @@ pub struct OnRoute {
 /// passed on.
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
     let now = core.clock.now();
+    if *head.method == Method::POST
+        && let Some(place) = core.router.batch(head.path())
+    {
+        return Found::Many(place);
+    }
     let matched = core.router.find(head.path());
     if !caller.is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
         matched.iter().for_each(|matched| matched.counts.miss());
@@ -143,6 +150,7 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
                 floor: None,
                 alone: caller.wish.no_store,
                 dropped: Arc::default(),
+                through: None,
             };
             return Found::Ask(Box::new(Plan { ask, fwd }));
         }
@@ -238,6 +246,7 @@ impl Core {
             no_cache: caller.wish.no_cache || caller.wish.max_age.is_some() || stored_is_below,
             floor: floor.map(Arc::from),
             alone: caller.wish.no_store,
+            through: None,
         }
     }
 

@@ -12,7 +12,7 @@ use super::caller::Caller;
 use super::fill::{Ask, Failed, Filled, Got, Of, Role, Routing};
 use super::lookup::{Found, OnRoute, Plan, left, lookup};
 use super::telling::{self, passed_on, shown};
-use super::{Core, limits, pass};
+use super::{Core, batch, limits, pass};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::rfc9111::{self, OriginTrouble, RequestDirectives};
 use crate::core::keyed_hashes::Identity;
@@ -86,9 +86,15 @@ pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Ou
     match at_once(core, found) {
         Ok(shown) => Outcome::Shown(shown),
         Err(Found::Ask(plan)) => ask(core, *plan, &admitted).await,
+        Err(Found::Many(place)) => batch::answer(core, place, admitted, carry_out_one),
         Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref()).boxed().await,
         Err(_) => Outcome::NotStored,
     }
+}
+
+/// One key of a batch.
+fn carry_out_one(core: Arc<Core>, found: Found, admitted: Admitted) -> BoxFuture<'static, Outcome> {
+    async move { carry_out(&core, found, admitted).await }.boxed()
 }
 
 async fn ask(core: &Arc<Core>, Plan { ask, fwd }: Plan, admitted: &Admitted) -> Outcome {

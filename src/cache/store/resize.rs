@@ -51,6 +51,7 @@ mod tests {
                 region: RegionId(0),
                 sent: Moment::from_nanos(1),
                 age_at_receipt: Span::default(),
+                json: Default::default(),
                 hold: Hold::Unrouted(StoredFacts::default()),
             });
             store.put_unrouted(&mut buffer, &format!("/{place}"), &HeaderMap::new(), &entry);

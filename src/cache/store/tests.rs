@@ -34,6 +34,7 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
         region: RegionId(0),
         sent,
         age_at_receipt: Span::default(),
+        json: Default::default(),
         hold,
     })
 }

@@ -147,6 +147,7 @@ mod tests {
             region: RegionId(0),
             sent: at(0),
             age_at_receipt: Span::default(),
+            json: Default::default(),
             hold: Hold::Uncacheable,
         };
         let best_error = Some(BestError { entry: Arc::new(error), cookies: Cookies::NONE });

@@ -35,6 +35,7 @@ fn keyed(body: usize, key: &[u8]) -> Arc<Entry> {
         region: RegionId(0),
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
+        json: Default::default(),
         hold: Hold::Uncacheable,
     })
 }

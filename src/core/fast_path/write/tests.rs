@@ -29,6 +29,7 @@ fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc
         region: RegionId(0),
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
+        json: Default::default(),
         hold: Hold::Uncacheable,
     })
 }

@@ -21,6 +21,8 @@ fn keyring() -> KeyedHashes {
         forward: Vec::new(),
         ttl: std::time::Duration::from_secs(3600),
         store_no_store: false,
+        batch: None,
+        upstream_batch: None,
     };
     KeyedHashes::new(&Service {
         name: "test".into(),
