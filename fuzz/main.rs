@@ -11,6 +11,7 @@
 use std::sync::OnceLock;
 
 mod announcements;
+mod batches;
 mod caching;
 mod certificates;
 mod requests;
@@ -19,7 +20,7 @@ mod settings;
 /// A target takes any bytes; whatever it does not like about them is a finding.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 12] = [
+const TARGETS: [(&str, Target); 13] = [
     ("envelope", announcements::envelope),
     ("announcement", announcements::announcement),
     ("planted", announcements::planted),
@@ -32,6 +33,7 @@ const TARGETS: [(&str, Target); 12] = [
     ("digest", caching::digest),
     ("template", settings::template),
     ("config", settings::config),
+    ("batch", batches::batch),
 ];
 
 static TARGET: OnceLock<Target> = OnceLock::new();

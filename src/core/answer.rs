@@ -43,10 +43,10 @@ pub enum Outcome {
         body: Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>,
         line: CacheLine,
     },
-    /// The answer to a batch, part by part.
+    /// The answer to a batch, whole or part by part.
     Many {
         line: CacheLine,
-        body: Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>,
+        body: Body,
     },
     Refused(Refusal),
     RefusedBatch(Refused),
@@ -130,7 +130,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             response
         }
         Outcome::Many { line, body } => {
-            let mut response = Response::new(Body::Streamed(body, None));
+            let mut response = Response::new(body);
             let headers = response.headers_mut();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -86,7 +86,7 @@ pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Ou
     match at_once(core, found) {
         Ok(shown) => Outcome::Shown(shown),
         Err(Found::Ask(plan)) => ask(core, *plan, &admitted).await,
-        Err(Found::Many(place)) => batch::answer(core, place, admitted, carry_out_one),
+        Err(Found::Many(place)) => batch::answer(core, place, admitted, carry_out_one).boxed().await,
         Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref()).boxed().await,
         Err(_) => Outcome::NotStored,
     }

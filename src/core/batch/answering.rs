@@ -51,7 +51,7 @@ impl Worst {
 }
 
 /// Looks up every key, begins to ask for the first that are missing, and answers.
-pub(super) fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
+pub(super) async fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
     let parts = batch.look();
     let line = line(&parts);
     let mut answering = Answering {
@@ -67,10 +67,17 @@ pub(super) fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
         _reserved: reserved,
     };
     answering.ask_for_more();
-    let chunks = stream::unfold(answering, |mut answering| async {
-        answering.chunk().await.map(|chunk| (Ok(chunk), answering))
+    // What is there at once and not much goes out whole, with its length. This waits for no region:
+    // something is written already.
+    let first = answering.chunk(limits::WHOLE_BYTES).await;
+    if answering.is_over && answering.rest.is_empty() {
+        return Outcome::Many { line, body: Body::Whole(first) };
+    }
+    let rest = stream::unfold(answering, |mut answering| async {
+        answering.chunk(limits::CHUNK_BYTES).await.map(|chunk| (Ok(chunk), answering))
     });
-    Outcome::Many { line, body: chunks.boxed() }
+    let chunks = stream::iter(first.map(Ok)).chain(rest);
+    Outcome::Many { line, body: Body::Streamed(chunks.boxed(), None) }
 }
 
 /// What the whole answer says in its head: the worst of its parts, as far as that is known before
@@ -105,12 +112,12 @@ impl Answering {
         self.arriving = Some(self.batch.ask_for(places));
     }
 
-    /// The next bytes to send; `None` after the last.
-    async fn chunk(&mut self) -> Option<Bytes> {
+    /// The next bytes to send, about so many at most; `None` after the last.
+    async fn chunk(&mut self, most: usize) -> Option<Bytes> {
         if let Some(bytes) = self.rest.pop_front() {
             return Some(bytes);
         }
-        while !self.is_over && self.rest.is_empty() && self.out.len() < limits::CHUNK_BYTES {
+        while !self.is_over && self.rest.is_empty() && self.out.len() < most {
             self.take_what_arrived();
             let Some(part) = self.parts.get_mut(self.next) else {
                 self.put_end();

@@ -17,6 +17,8 @@ pub(crate) const PERMITS_SHARE: usize = 2;
 pub(crate) const SINGLES: usize = 32;
 /// Bytes of an answer that are put together before they are sent.
 pub(crate) const CHUNK_BYTES: usize = 64 * KIB;
+/// An answer of up to about so many bytes that is there at once is sent whole.
+pub(crate) const WHOLE_BYTES: usize = 256 * KIB;
 /// What a batch counts for in the budget of bodies, in bytes: besides its own body two chunks, and
 /// so much per key.
 pub(crate) const HELD_PER_KEY: u64 = 256;

@@ -90,7 +90,7 @@ const OF_THE_BATCH: [HeaderName; 14] = [
 ];
 
 /// Answers a batch for the route at this index.
-pub(super) fn answer(core: &Arc<Core>, place: usize, admitted: Admitted, carry_out: CarryOut) -> Outcome {
+pub(super) async fn answer(core: &Arc<Core>, place: usize, admitted: Admitted, carry_out: CarryOut) -> Outcome {
     let request = match request::read(&admitted.headers, &admitted.body) {
         Ok(request) => request,
         Err(refused) => return refuse(core, refused),
@@ -102,7 +102,7 @@ pub(super) fn answer(core: &Arc<Core>, place: usize, admitted: Admitted, carry_o
         return refuse(core, Refused::NoRoom);
     };
     core.metrics.batch();
-    answering::begin(Arc::new(Batch::of(core, place, admitted, request, carry_out)), reserved)
+    answering::begin(Arc::new(Batch::of(core, place, admitted, request, carry_out)), reserved).await
 }
 
 fn refuse(core: &Core, refused: Refused) -> Outcome {
@@ -212,6 +212,8 @@ impl Batch {
         self.core.tasks.spawn("batch", async move {
             let wave = batch.wave(places, &send);
             tokio::select! {
+                // In order: with the same seed a simulation repeats itself.
+                biased;
                 () = wave => {}
                 () = send.closed() => {}
             }
