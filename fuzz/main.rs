@@ -11,6 +11,7 @@
 use std::sync::OnceLock;
 
 mod announcements;
+mod batches;
 mod caching;
 mod certificates;
 mod coding;
@@ -21,7 +22,7 @@ mod settings;
 /// A target takes any bytes; whatever it does not like about them is a finding.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 14] = [
+const TARGETS: [(&str, Target); 15] = [
     ("envelope", announcements::envelope),
     ("announcement", announcements::announcement),
     ("planted", announcements::planted),
@@ -36,6 +37,7 @@ const TARGETS: [(&str, Target); 14] = [
     ("coding", coding::coding),
     ("template", settings::template),
     ("config", settings::config),
+    ("batch", batches::batch),
 ];
 
 static TARGET: OnceLock<Target> = OnceLock::new();

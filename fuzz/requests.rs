@@ -147,6 +147,7 @@ fn shown(head: Head<'_>, hold: Hold) -> Shown {
         region: RegionId(0),
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
+        json: Default::default(),
         hold,
     };
     let line = CacheLine { hit: true, ..CacheLine::default() };

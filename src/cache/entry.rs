@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,6 +36,26 @@ pub struct Entry {
     pub hold: Hold,
     /// What was made of the body for callers who want it in another form.
     pub derived: Derived,
+    /// Whether the body is JSON, once somebody had to know.
+    pub json: KnownJson,
+}
+
+/// What somebody found out about an entry's body. It takes no memory of its own.
+#[derive(Debug, Default)]
+pub struct KnownJson(AtomicU8);
+
+impl KnownJson {
+    /// `None` while nobody has looked.
+    pub fn get(&self) -> Option<bool> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            known => Some(known == 1),
+        }
+    }
+
+    pub fn set(&self, is_json: bool) {
+        self.0.store(if is_json { 1 } else { 2 }, Ordering::Relaxed);
+    }
 }
 
 /// Shows no header value and nothing of the body: they hold credentials.
@@ -68,13 +89,14 @@ impl Entry {
             age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received).into(),
             hold,
             derived: Derived::NONE,
+            json: KnownJson::default(),
         }
     }
 
     /// The same entry with what was made of its body.
     #[must_use]
     pub fn with(&self, derived: Derived) -> Self {
-        Self { content: self.content.clone(), hold: self.hold.clone(), derived, ..*self }
+        Self { content: self.content.clone(), hold: self.hold.clone(), derived, json: KnownJson::default(), ..*self }
     }
 
     /// A copy of the region's headers.

@@ -17,6 +17,7 @@ use crate::config::limits;
 use crate::protocol::limits::REGIONS;
 
 mod admin;
+mod batch;
 mod signer;
 mod tls;
 
@@ -33,6 +34,7 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
     for (at, route) in config.service.routes.iter().enumerate() {
         route_headers(ledger, route, at);
     }
+    batch::check(ledger, &config.service.routes);
     listeners(ledger, config);
     admin::check(ledger, config);
     signer::check(ledger, config);

@@ -128,6 +128,10 @@ pub struct Route {
     pub store_no_store: bool,
     /// What its callers may ask for besides the regions' own bytes.
     pub payload: RoutePayload,
+    /// Where callers ask for many of its paths at once: it names what `path` names but one.
+    pub batch: Option<PathTemplate>,
+    /// Where every region takes the same request.
+    pub upstream_batch: Option<PathTemplate>,
 }
 
 impl Route {

@@ -213,6 +213,8 @@ fn route(ledger: &mut Collector, scope: &SettingScope, at: usize) -> Route {
         ttl: scope.given(ledger, &schema::ROUTE_TTL, value::duration),
         store_no_store: scope.given(ledger, &schema::ROUTE_STORE_NO_STORE, value::flag),
         payload: payload::read(ledger, scope),
+        batch: scope.optional(ledger, &schema::ROUTE_BATCH, value::path),
+        upstream_batch: scope.optional(ledger, &schema::ROUTE_UPSTREAM_BATCH, value::path),
     }
 }
 

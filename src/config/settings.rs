@@ -219,6 +219,10 @@ settings! {
         "With `schema`: answer 406 to an `Accept` that names neither JSON nor Protobuf, instead of passing it on.";
     ROUTE_FIELDS = Route "fields" Parameter, Is(""),
         "The query parameter in which callers name the fields that they want; none leaves every parameter to the regions.";
+    ROUTE_BATCH = Route "batch" Path, Is(""),
+        "A path of the sidecar's own to which callers POST many keys at once: it names what `path` names but one.";
+    ROUTE_UPSTREAM_BATCH = Route "upstream_batch" Path, Is(""),
+        "The path at which every region takes the same POST; without it regions are asked for one key at a time.";
 
     CREDENTIALS_FILE = Credentials "file" File, Required,
         "With `sidecar`: the file that holds what is sent, read again when it changes.";

@@ -26,6 +26,12 @@ impl<'p> Captures<'p> {
         let at = self.template.names().position(|known| known == name)?;
         self.values.get(at).map(|value| decoded(value))
     }
+
+    /// The value of `name` as it is written in the path.
+    pub fn written(&self, name: &str) -> Option<&'p str> {
+        let at = self.template.names().position(|known| known == name)?;
+        self.values.get(at).copied()
+    }
 }
 
 /// `value` without its percent-encoding; [`is_plain`] made sure that this is UTF-8.
@@ -77,6 +83,23 @@ impl PathTemplate {
             Segment::Named(name) => Some(name.as_str()),
             Segment::Literal(_) => None,
         })
+    }
+
+    /// The one name that `batch` leaves out, all of whose names stand here too.
+    pub fn left_out_by(&self, batch: &Self) -> Option<&str> {
+        let known = |name: &str| self.names().any(|own| own == name);
+        let mut missing = self.names().filter(|name| !batch.names().any(|named| named == *name));
+        missing.next().filter(|_| missing.next().is_none() && batch.names().all(known))
+    }
+
+    /// The path in which each named segment has the value that `value` gives, which is written as
+    /// in a path.
+    pub fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> String {
+        let text = |segment: &Segment| match segment {
+            Segment::Literal(literal) => format!("/{literal}"),
+            Segment::Named(name) => format!("/{}", value(name)),
+        };
+        self.segments.iter().map(text).collect()
     }
 
     /// The values of the named segments in `path` (no query), or `None` if it does not match.

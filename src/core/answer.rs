@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use crate::cache::content::Content;
 use crate::cache::entry::Entry;
+use crate::core::batch::request::Refused;
 use crate::core::shape::ShapeRefused;
 use crate::http::admission::Refusal;
 use crate::http::body::{Body, BodyUnread};
@@ -45,9 +46,19 @@ pub enum Outcome {
         body: Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>,
         line: CacheLine,
     },
+    /// The answer to a batch, whole or part by part.
+    Many {
+        line: CacheLine,
+        body: Body,
+    },
     Refused(Refusal),
     /// The caller asked for a form or for fields that cannot be had.
     Unshaped(ShapeRefused),
+    RefusedBatch(Refused),
+    /// A part whose key makes no path of its batch's route.
+    BadKey,
+    /// A part that is too large to hold.
+    LargePart,
     /// `only-if-cached`, and nothing usable is stored (RFC 9111, 5.2.1.7).
     NotStored,
     /// Strict mode: all that regions gave is below the floor.
@@ -142,6 +153,27 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             };
             Problem::new(status, word, &refused.to_string()).respond()
         }
+        Outcome::Many { line, body } => {
+            let mut response = Response::new(body);
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            headers.append(CACHE_STATUS, line.value(names));
+            response
+        }
+        Outcome::RefusedBatch(refused) => {
+            let (status, retry_after) = refused_batch(refused);
+            let detail = refused.to_string();
+            Problem { retry_after, ..Problem::new(status, refused.word(), &detail) }.respond()
+        }
+        Outcome::BadKey => {
+            let detail = "this key makes no path of the route: it is empty, too long, or has dot segments";
+            Problem::new(StatusCode::BAD_REQUEST, "bad-key", detail).respond()
+        }
+        Outcome::LargePart => {
+            let detail = "the reply is too large for a batch; ask for it by itself";
+            Problem::new(StatusCode::BAD_GATEWAY, "large-part", detail).respond()
+        }
         Outcome::NotStored => {
             let detail = "only-if-cached was asked and no stored reply may be used; ask without it";
             Problem::new(StatusCode::GATEWAY_TIMEOUT, "not-stored", detail).respond()
@@ -174,6 +206,15 @@ fn refused(refusal: Refusal) -> StatusCode {
         Refusal::LargeBody => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::SlowBody => StatusCode::REQUEST_TIMEOUT,
         Refusal::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn refused_batch(refused: Refused) -> (StatusCode, Option<u32>) {
+    match refused {
+        Refused::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, None),
+        Refused::Malformed { .. } => (StatusCode::BAD_REQUEST, None),
+        Refused::ManyKeys | Refused::Large => (StatusCode::PAYLOAD_TOO_LARGE, None),
+        Refused::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, Some(1)),
     }
 }
 

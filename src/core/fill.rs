@@ -158,6 +158,7 @@ impl Fills {
     /// become a storm of races.
     pub async fn fill(&self, core: &Arc<Core>, mut ask: Ask) -> (Filled, Role) {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
+            ask.withdraw();
             return (failed, Role::Remembered);
         }
         let arrived = self.arrivals.fetch_add(1, Ordering::Relaxed);
@@ -165,11 +166,18 @@ impl Fills {
             let (cell, share) = match self.join(core, ask.clone(), arrived) {
                 Join::Follow(cell, share) => (cell, share),
                 Join::Next(before) => {
+                    ask.withdraw();
                     before.wait().await;
                     continue;
                 }
-                Join::Full => return (Filled::Busy, Role::Leader),
+                Join::Full => {
+                    ask.withdraw();
+                    return (Filled::Busy, Role::Leader);
+                }
             };
+            if share == Role::Follower {
+                ask.withdraw();
+            }
             let FillResult { filled, purpose } = cell.wait().await.clone();
             if share == Role::Follower
                 && ask.floor.take().is_some_and(|floor| !filled.meets(&floor))

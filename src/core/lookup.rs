@@ -46,6 +46,8 @@ pub enum Found {
     Shape(Box<Unshaped>, Option<Box<Refresh>>),
     /// The caller asked for a shape that cannot be had.
     Refused(ShapeRefused),
+    /// It asks for many of the paths of the route at this index.
+    Many(usize),
     /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
     NotStored,
 }
@@ -70,6 +72,11 @@ pub struct OnRoute {
 /// passed on.
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
     let now = core.clock.now();
+    if *head.method == Method::POST
+        && let Some(place) = core.router.batch(head.path())
+    {
+        return Found::Many(place);
+    }
     let matched = core.router.find(head.path());
     let is_cached =
         caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
@@ -189,6 +196,7 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
                 floor: None,
                 alone: caller.wish.no_store,
                 dropped: Arc::default(),
+                through: None,
             };
             return Found::Ask(Box::new(Plan { ask, fwd, shape: None }));
         }
@@ -313,6 +321,7 @@ impl Core {
             no_cache: caller.wish.no_cache || caller.wish.max_age.is_some() || stored_is_below,
             floor: floor.map(Arc::from),
             alone: caller.wish.no_store,
+            through: None,
         }
     }
 

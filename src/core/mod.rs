@@ -18,6 +18,7 @@ use crate::cache::capacity::{Memory, Pressure};
 use crate::cache::key::HashKey;
 use crate::cache::store::Store;
 use crate::config::{Config, IdentityMode, Route};
+use crate::core::batch::Batches;
 use crate::core::churn::Churn;
 use crate::core::credentials::{CredentialsError, HeldCredentials};
 use crate::core::fill::Fills;
@@ -40,6 +41,7 @@ use crate::telemetry::rate_limiter::RateLimiter;
 
 mod actions;
 pub mod answer;
+pub mod batch;
 pub mod caller;
 mod churn;
 mod credentials;
@@ -122,6 +124,7 @@ pub struct Core {
     /// Compares what is stored with the regions now and then (R17).
     pub audits: Arc<Auditor>,
     pub regions: Arc<Regions>,
+    pub batches: Arc<Batches>,
     /// Notices callers that mint a token per request.
     pub churn: Arc<Churn>,
     pub clock: Clock,
@@ -241,6 +244,7 @@ impl Core {
         let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
         let Guarded { credentials, shapes, door } = Guarded::read(&config, &bodies)?;
+        let batches = Arc::new(Batches::new(&config, memory.races()));
         let core = Arc::new(Self {
             reading: 0,
             admission: door,
@@ -259,6 +263,7 @@ impl Core {
             freshness,
             audits: Arc::default(),
             regions,
+            batches,
             churn: Arc::default(),
             clock,
             metrics,
@@ -306,6 +311,7 @@ impl Core {
             freshness: self.freshness.clone(),
             audits: self.audits.clone(),
             regions,
+            batches: self.batches.clone(),
             churn: self.churn.clone(),
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::Method;
 
+use crate::core::batch::gather::InBatch;
 use crate::core::race::region::{Leg, Purpose, Regions};
 use crate::core::race::verdict::{Judged, Known, Verdict, Winner};
 use crate::http::exchange::{Outgoing, Reply};
@@ -26,12 +27,14 @@ use self::standard::Standard;
 mod legs;
 mod standard;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Question {
     /// GET or HEAD, as every region gets it.
     pub request: Arc<Outgoing>,
     pub terms: Terms,
     pub purpose: Purpose,
+    /// Sends the legs, if they are part of a batch.
+    pub through: Option<Arc<InBatch>>,
 }
 
 /// What replies are judged against.
@@ -81,6 +84,7 @@ pub(crate) struct Race {
     regions: Arc<Regions>,
     request: Arc<Outgoing>,
     purpose: Purpose,
+    through: Option<Arc<InBatch>>,
     standard: Standard,
     legs: Legs,
     ended: Vec<Leg>,
@@ -111,11 +115,19 @@ enum Step {
 
 impl Race {
     pub(crate) fn start(regions: &Arc<Regions>, question: Question) -> Self {
-        let standard = Standard::of(question.terms, regions.clock.now());
-        Self::over(regions, question.request, question.purpose, standard)
+        let Question { request, terms, purpose, through } = question;
+        let standard = Standard::of(terms, regions.clock.now());
+        let race = Self::over(regions, request, (purpose, through.clone()), standard);
+        through.inspect(|batch| batch.began());
+        race
     }
 
-    fn over(regions: &Arc<Regions>, request: Arc<Outgoing>, purpose: Purpose, standard: Standard) -> Self {
+    fn over(
+        regions: &Arc<Regions>,
+        request: Arc<Outgoing>,
+        (purpose, through): (Purpose, Option<Arc<InBatch>>),
+        standard: Standard,
+    ) -> Self {
         let announcers = standard.announcers();
         let plan = regions.plan(purpose, announcers);
         let now = regions.clock.now();
@@ -123,6 +135,7 @@ impl Race {
             regions: regions.clone(),
             request,
             purpose,
+            through,
             standard,
             legs: Legs::default(),
             ended: Vec::new(),
@@ -290,7 +303,8 @@ impl Race {
 
     fn send(&mut self, region: RegionId) {
         let within = self.deadline - self.regions.clock.now();
-        self.legs.start(self.regions.leg(region, self.request.clone(), within, self.purpose));
+        let through = self.through.as_deref();
+        self.legs.start(self.regions.leg(region, self.request.clone(), within, self.purpose, through));
     }
 
     /// Takes in the end of a leg; `None` when none is under way any more.

@@ -106,6 +106,12 @@ impl Router {
         (announceable && is_plain(path)).then_some(Matched { place, id: *id, route, counts, path })
     }
 
+    /// The index of the route for which many keys are asked for at `path` (no query).
+    pub fn batch(&self, path: &str) -> Option<usize> {
+        let fits = |known: &Known| known.route.batch.as_ref().is_some_and(|batch| batch.fits(path));
+        self.routes.iter().position(fits).filter(|_| is_plain(path))
+    }
+
     /// The index of the route with this id in the configuration; `None` when it is gone.
     pub fn place(&self, id: u16) -> Option<usize> {
         self.routes.iter().position(|known| known.id == id)

@@ -13,7 +13,7 @@ use super::fill::background::Refresh;
 use super::fill::{Ask, Failed, Filled, Got, Of, Role, Routing};
 use super::lookup::{Found, OnRoute, Plan, left, lookup};
 use super::telling::{self, passed_on, shown};
-use super::{Core, limits, pass};
+use super::{Core, batch, limits, pass};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::rfc9111::{self, OriginTrouble, RequestDirectives};
 use crate::core::keyed_hashes::Identity;
@@ -102,25 +102,30 @@ pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
 /// Answers what was found, or asks for it. The future that passes a request on is boxed, because
 /// most requests do not need it.
 pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
-    let outcome = carried_out(core, found, &admitted).await;
-    match outcome {
-        Outcome::Shown(_) | Outcome::Streamed { .. } => outcome,
-        own => match core.protobuf_wanted(&admitted.headers) {
-            Some(media_type) => Outcome::ForProtobuf(Box::new(own), media_type),
-            None => own,
-        },
+    let protobuf = core.protobuf_wanted(&admitted.headers);
+    let outcome = carried_out(core, found, admitted).await;
+    match (outcome, protobuf) {
+        (outcome @ (Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. }), _) => outcome,
+        (own, Some(media_type)) => Outcome::ForProtobuf(Box::new(own), media_type),
+        (own, None) => own,
     }
 }
 
-async fn carried_out(core: &Arc<Core>, found: Found, admitted: &Admitted) -> Outcome {
+async fn carried_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
     match at_once(core, found) {
         Ok(shown) => Outcome::Shown(shown),
-        Err(Found::Ask(plan)) => ask(core, *plan, admitted).await,
-        Err(Found::Pass(route)) => pass::pass(core, admitted, route.as_ref()).boxed().await,
+        Err(Found::Ask(plan)) => ask(core, *plan, &admitted).await,
+        Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref()).boxed().await,
         Err(Found::Shape(unshaped, _)) => unshaped.away(core, &admitted.headers).boxed().await.outcome(),
         Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
+        Err(Found::Many(place)) => batch::answer(core, place, admitted, carry_out_one).boxed().await,
         Err(_) => Outcome::NotStored,
     }
+}
+
+/// One key of a batch.
+fn carry_out_one(core: Arc<Core>, found: Found, admitted: Admitted) -> BoxFuture<'static, Outcome> {
+    async move { carry_out(&core, found, admitted).await }.boxed()
 }
 
 async fn ask(core: &Arc<Core>, Plan { ask, fwd, shape }: Plan, admitted: &Admitted) -> Outcome {

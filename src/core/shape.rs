@@ -122,6 +122,12 @@ impl Shapes {
         Ok(Shaping { path_and_query, shape })
     }
 
+    /// A query, with its `?`, without the parameter that names fields.
+    pub(super) fn without_fields(&self, query: &str) -> String {
+        let taken = self.fields.as_ref().and_then(|parameter| mask::take(query, parameter).ok());
+        taken.map_or_else(|| query.to_owned(), |taken| taken.path_and_query.into_owned())
+    }
+
     /// The target without the parameter, and the fields that it names.
     fn mask(&self, head: Head<'_>) -> Result<(Option<String>, Option<Mask>), ShapeRefused> {
         let Some(parameter) = &self.fields else { return Ok((None, None)) };

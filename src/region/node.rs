@@ -47,11 +47,13 @@ pub fn config(settings: &NodeSettings) -> Result<Config, Vec<ConfigError>> {
     };
     for view in views {
         let (path, record) = (format!("/v1/contexts/{{key}}/{view}"), format!("{view}:{{key}}"));
+        let batch = format!("/v1/batch/{view}");
         let _ = write!(
             text,
-            "[[service.route]]\npath = {}\nrecords = [{}]\nidentity_headers = []\n",
+            "[[service.route]]\npath = {}\nrecords = [{}]\nidentity_headers = []\nbatch = {}\n",
             quoted(&path),
-            quoted(&record)
+            quoted(&record),
+            quoted(&batch)
         );
     }
     let hosts: Vec<String> = hosts.iter().map(|host| quoted(host)).collect();

@@ -55,6 +55,7 @@ pub(super) const LABELS: &[&str] = &{
 };
 /// Why a request may be refused before it is looked up.
 pub(super) const REFUSALS: &[&str] = &[
+    "bad-batch",
     "bad-body",
     "bad-host",
     "bad-target",
@@ -62,10 +63,13 @@ pub(super) const REFUSALS: &[&str] = &[
     "cross-site",
     "foreign-host",
     "forwarded",
+    "large-batch",
     "large-body",
     "large-head",
     "long-target",
+    "many-keys",
     "no-room",
+    "not-json",
     "slow-body",
     "token",
     "tunnel",
@@ -112,7 +116,9 @@ pub(super) const RELOADS: &[&str] = &["applied", "refused"];
 pub(super) const AUDITED: &[&str] =
     &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
 /// The budgets in bytes or number that may refuse.
-pub(super) const BUDGETS: &[&str] = &["request-bodies", "reply-bodies", "announcement-bodies", "races"];
+pub(super) const BUDGETS: &[&str] = &["request-bodies", "reply-bodies", "announcement-bodies", "races", "batches"];
+/// What may become of one key of a batch.
+pub(super) const BATCH_PARTS: &[&str] = &["stored", "asked", "refused"];
 /// Whether an audited entry was fresh within a window.
 pub(super) const WITHIN: &[&str] = &["fresh", "stale"];
 /// Kinds of work on a body ([`crate::telemetry::metrics::payload::PayloadWork`]).

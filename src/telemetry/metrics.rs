@@ -17,8 +17,8 @@ use crate::model::ids::RegionId;
 use crate::protocol::label::Label;
 use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
 use crate::telemetry::labels::{
-    ACT_OUTCOMES, ALARMS, AUDITED, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS,
-    WITHIN,
+    ACT_OUTCOMES, ALARMS, AUDITED, BATCH_PARTS, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS,
+    RELOADS, WITHIN,
 };
 use exposition::Gauges;
 use payload::PayloadCells;
@@ -72,6 +72,9 @@ pub(super) struct Cells {
     pub(super) epochs: Grid,
     pub(super) alarms: Grid,
     pub(super) churn: AtomicU64,
+    pub(super) batches: AtomicU64,
+    pub(super) batch_parts: Grid,
+    pub(super) batches_sent: AtomicU64,
     pub(super) uncounted_pauses_ms: AtomicU64,
     pub(super) over_budget: Grid,
     pub(super) reloads: Grid,
@@ -111,6 +114,9 @@ impl Metrics {
             epochs: Grid::new(regions + 1, EPOCHS),
             alarms: Grid::new(regions + 1, ALARMS),
             churn: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
+            batch_parts: Grid::new(1, BATCH_PARTS),
+            batches_sent: AtomicU64::new(0),
             uncounted_pauses_ms: AtomicU64::new(0),
             over_budget: Grid::new(1, BUDGETS),
             reloads: Grid::new(1, RELOADS),
@@ -200,6 +206,21 @@ impl Metrics {
     /// A record has many identities: callers seem to mint a token per request.
     pub fn churn(&self) {
         self.cells.churn.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A batch is answered.
+    pub fn batch(&self) {
+        self.cells.batches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One part of a batch was `stored`, is `asked` for, or its key was `refused`.
+    pub fn batch_part(&self, what: &'static str) {
+        self.cells.batch_parts.add(0, what);
+    }
+
+    /// Several keys were asked for in one request to a region.
+    pub fn batch_sent(&self) {
+        self.cells.batches_sent.fetch_add(1, Ordering::Relaxed);
     }
 
     /// R9: the clock since boot had not counted this time.

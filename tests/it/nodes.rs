@@ -99,10 +99,15 @@ fn hear(app: &App, region: u8, version: u64) {
 }
 
 async fn sidecar(regions: &[&Region]) -> App {
+    sidecar_with(regions, "").await
+}
+
+async fn sidecar_with(regions: &[&Region], route: &str) -> App {
     let mut text = "[service]\nname = \"contexts\"\n[listen]\ntcp = \"127.0.0.1:0\"\n[admin]\nlisten = \
                     \"127.0.0.1:0\"\n[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\n\
                     [[service.route]]\npath = \"/v1/contexts/{key}/limits\"\nrecords = [\"limits:{key}\"]\n"
         .to_owned();
+    text += route;
     for (place, region) in regions.iter().enumerate() {
         let port = region.node.tcp.unwrap();
         text += &format!("[[service.region]]\nname = \"r{place}\"\nurl = \"http://{port}\"\n");
@@ -152,4 +157,49 @@ async fn a_change_reaches_many_sidecars_through_the_nodes_for_a_read_or_two_of_e
     for app in sidecars.into_iter().chain([one.node, two.node]) {
         app.stop().await;
     }
+}
+
+/// All keys of one batch, and what each node was asked for them.
+#[tokio::test]
+async fn a_batch_through_a_sidecar_is_one_request_to_each_node() {
+    let (one, two) = (Region::start("r0").await, Region::start("r1").await);
+    let regions = [&one, &two];
+    for region in regions {
+        for key in ["acme", "globex", "a/b", "\u{fc}"] {
+            let item = Item::new(ItemKey::new(bucket::partition("limits", key), key), 5)
+                .with_body("{\"seats\": 5.0}".to_owned());
+            region.tables.0.write(vec![ItemWrite::Put(Table::Contexts, item, Condition::Any)]).await.unwrap();
+        }
+    }
+    let app = sidecar_with(&regions, "batch = \"/v1/many\"\nupstream_batch = \"/v1/batch/limits\"\n").await;
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let at = |path: &str| format!("http://{}{path}", app.tcp.unwrap());
+    let post =
+        |body: &'static str| client.post(at("/v1/many")).header("content-type", "application/json").body(body).send();
+    let answer = post("{\"keys\":[\"acme\",\"nobody\",\"a/b\",\"\u{fc}\",\"acme\"]}").await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["content-type"]),
+        (200, &"application/json".parse().unwrap())
+    );
+    let text = answer.text().await.unwrap();
+    assert_eq!(text.matches("\"version\":5,\"etag\":\"\\\"5\\\"\"").count(), 4, "{text}");
+    assert_eq!(text.matches("\"body\":{\"seats\": 5.0}").count(), 4, "{text}");
+    assert!(text.contains("{\"key\":\"nobody\",\"status\":404,"), "{text}");
+    for region in regions {
+        let page = region.node.sidecar.metrics.render(&Default::default());
+        assert!(page.contains("nearside_batches_total 1\n"), "one request to each node");
+        assert_eq!(region.reads(), 4, "each key once");
+    }
+    // What came in a batch is what a GET brings: the node's own lines too.
+    let mut heads = Vec::new();
+    for key in ["acme", "globex"] {
+        let answer = client.get(at(&format!("/v1/contexts/{key}/limits"))).send().await.unwrap();
+        let mut lines: Vec<_> = answer.headers().iter().map(|(name, _)| name.as_str().to_owned()).collect();
+        lines.sort();
+        heads.push((lines, answer.text().await.unwrap()));
+    }
+    heads[0].0.retain(|name| name != "age");
+    heads[1].0.retain(|name| name != "age");
+    assert_eq!(heads[0], heads[1], "filled by a batch, and by a GET");
+    assert!(one.reads() <= 1 && two.reads() <= 1, "the second was not stored");
 }

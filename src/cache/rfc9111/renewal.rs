@@ -45,6 +45,7 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
         sent: reply.sent,
         age_at_receipt: freshness::initial_age(&reply.headers, reply.sent, reply.received, received).into(),
         derived: crate::cache::derived::Derived::NONE,
+        json: Default::default(),
         hold: Hold::Unrouted(stored.unwrap_or_default()),
     });
     if keep { Renewal::Store(entry) } else { Renewal::ServeOnly(entry) }

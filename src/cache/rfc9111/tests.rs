@@ -65,6 +65,7 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
         sent: reply.sent,
         age_at_receipt: freshness::initial_age(&reply.headers, START, START, DATE).into(),
         derived: crate::cache::derived::Derived::NONE,
+        json: Default::default(),
         hold: Hold::Unrouted(storable(&Method::GET, &HeaderMap::new(), &self::reply(200, pairs)).unwrap_or_default()),
     }
 }

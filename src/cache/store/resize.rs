@@ -52,6 +52,7 @@ mod tests {
                 sent: Moment::from_nanos(1),
                 age_at_receipt: Span::default(),
                 derived: crate::cache::derived::Derived::NONE,
+                json: Default::default(),
                 hold: Hold::Unrouted(StoredFacts::default()),
             });
             store.put_unrouted(&mut buffer, &format!("/{place}"), &HeaderMap::new(), &entry);

@@ -35,6 +35,7 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
         sent,
         age_at_receipt: Span::default(),
         derived: crate::cache::derived::Derived::NONE,
+        json: Default::default(),
         hold,
     })
 }

@@ -273,3 +273,36 @@ fn times_that_undo_each_other_are_refused_where_one_was_written() {
     allowed("[race]\ndeadline = \"10s\"\n");
     assert!(warned("[drain]\nlinger = \"25s\"\n").contains("stop timeout"));
 }
+
+#[test]
+fn a_batch_path_leaves_out_the_one_segment_that_the_keys_fill() {
+    let of = |more: &str| route("/v1/contexts/{key}/{view}", more);
+    allowed(&of("batch = \"/v1/batch/{view}\"\n"));
+    allowed(&of("batch = \"/v1/batch/{view}\"\nupstream_batch = \"/v2/{view}/many\"\n"));
+    for wrong in ["/v1/batch", "/v1/batch/{view}/{key}", "/v1/batch/{other}", "/v1/batch/{view}/{other}"] {
+        let mistake = refused(&of(&format!("batch = \"{wrong}\"\n")));
+        assert_eq!(mistake.setting, "service.route.batch", "{wrong}");
+        assert!(mistake.instead.contains("\"/v1/batch/{view}\" for {key}"), "{}", mistake.instead);
+    }
+    assert_eq!(setting(&of("upstream_batch = \"/v1/many/{view}\"\n")), "service.route.upstream_batch");
+    let keyless = "[[service.route]]\npath = \"/v1/all\"\nrecords = [\"list:all\"]\nbatch = \"/v1/batch\"\n";
+    assert_eq!(setting(keyless), "service.route.batch");
+}
+
+#[test]
+fn a_batch_path_takes_nothing_that_a_route_or_another_batch_path_serves() {
+    let one = route("/v1/contexts/{key}/{view}", "batch = \"/v1/contexts/many/{view}\"\n");
+    let mistake = refused(&one);
+    assert_eq!(mistake.setting, "service.route.batch");
+    assert!(
+        mistake.wrong.contains("would take what the route `/v1/contexts/{key}/{view}` serves"),
+        "{}",
+        mistake.wrong
+    );
+    let two = |batch: &str| {
+        let other = route("/v1/tenants/{key}", &format!("batch = \"{batch}\"\n"));
+        route("/v1/contexts/{key}", "batch = \"/v1/batch\"\n") + &other
+    };
+    allowed(&two("/v1/batches"));
+    assert!(refused(&two("/v1/batch")).wrong.contains("of another route share paths"));
+}

@@ -37,6 +37,7 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
         "form" | "names" | "print_defaults" | "strict_accept" => {
             also("SERVICE__ROUTE__0__SCHEMA", &format!("{token}#acme.v1.Context"));
         }
+        "upstream_batch" => also("SERVICE__ROUTE__0__BATCH", "/v1/batch"),
         "transport" => {
             also("ANNOUNCEMENTS__HTTP_LISTEN", "0.0.0.0:9000");
             also("ANNOUNCEMENTS__HTTP_PUBLIC_URL", "https://posts.example.com");
@@ -111,6 +112,7 @@ fn another(setting: &Setting, token: &str) -> String {
         Hosts => "contexts.internal".to_owned(),
         Tags => "team=contexts,cost-center=42".to_owned(),
         KmsKey => "alias/queues".to_owned(),
+        Path if setting.key.ends_with("batch") => "/v1/many".to_owned(),
         Path => "/v2/{key}".to_owned(),
         Records => "context:{key},tenant:{key}".to_owned(),
         SettingKind::Name => "tenants".to_owned(),

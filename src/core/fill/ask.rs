@@ -14,6 +14,7 @@ use crate::cache::key::{AcceptEncoding, Key};
 use crate::cache::rfc9111;
 use crate::config::{IdentityMode, Route};
 use crate::core::answer::Cookies;
+use crate::core::batch::gather::InBatch;
 use crate::core::floors::{self, Stated};
 use crate::core::race::region::Purpose;
 use crate::core::shape;
@@ -48,6 +49,8 @@ pub struct Ask {
     pub alone: bool,
     /// Headers of the caller that do not reach the regions and might matter to them.
     pub dropped: Arc<[HeaderName]>,
+    /// Its batch's: what is asked for together travels in one request per region.
+    pub(crate) through: Option<Arc<InBatch>>,
 }
 
 /// Which rules apply.
@@ -132,6 +135,11 @@ impl Ask {
 }
 
 impl Ask {
+    /// Its batch does not wait for it: another fill answers it.
+    pub(crate) fn withdraw(&self) {
+        self.through.iter().for_each(|batch| batch.began());
+    }
+
     /// Whether its reader wants nothing that was asked for before that reader came.
     pub fn insists(&self) -> bool {
         self.no_cache && self.purpose == Purpose::Foreground

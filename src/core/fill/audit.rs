@@ -161,6 +161,7 @@ async fn audit(core: &Arc<Core>, key: Key) {
         floor: None,
         alone: false,
         dropped: Arc::default(),
+        through: None,
     };
     let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
     let asked = routed::ask_all(core, &ask, &routing).await.filter(|asked| !asked.tally.legs.is_empty());

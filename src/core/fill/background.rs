@@ -106,7 +106,7 @@ pub(crate) fn recheck(core: &Arc<Core>, ask: Ask) {
         return;
     }
     // What was stored before is not held until the next recheck, which looks anew.
-    let ask = Ask { previous: None, ..ask };
+    let ask = Ask { previous: None, through: None, ..ask };
     let generation = ask.generation();
     let Some(replaced) = core.fills.pending.begin(&ask.key, generation) else { return };
     let place = Place { core: core.clone(), key: ask.key.clone(), generation };
@@ -186,6 +186,7 @@ fn recheck_found(core: &Arc<Core>, key: Key, entry: &Entry) {
             floor: None,
             alone: false,
             dropped: Arc::default(),
+            through: None,
         },
     );
 }
@@ -244,6 +245,7 @@ fn asked_again(core: &Core, key: Key) -> Option<Ask> {
         floor: None,
         alone: false,
         dropped: Arc::default(),
+        through: None,
     })
 }
 

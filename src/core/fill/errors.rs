@@ -148,6 +148,7 @@ mod tests {
             sent: at(0),
             age_at_receipt: Span::default(),
             derived: crate::cache::derived::Derived::NONE,
+            json: Default::default(),
             hold: Hold::Uncacheable,
         };
         let best_error = Some(BestError { entry: Arc::new(error), cookies: Cookies::NONE });

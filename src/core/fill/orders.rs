@@ -50,6 +50,7 @@ pub(crate) async fn refresh(core: &Arc<Core>, key: &Key) -> Refreshed {
         floor: None,
         alone: false,
         dropped: Arc::default(),
+        through: None,
     };
     let Some(asked) = routed::ask_all(core, &ask, &routing).await else { return Refreshed::Failed };
     if asked.tally.legs.is_empty() {

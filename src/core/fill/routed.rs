@@ -56,7 +56,8 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
-    let mut race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose });
+    let mut race =
+        Race::start(&core.regions, Question { request, terms, purpose: ask.purpose, through: ask.through.clone() });
     let first = loop {
         tokio::select! {
             biased;
@@ -108,7 +109,7 @@ pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> O
     let request = dressed(core, ask, routing, &sent, false, None)?;
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known: None, worst_lag: core.config.freshness.worst_lag };
-    let race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose });
+    let race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose, through: None });
     Some(AllAsked { sent, tally: race.finish().await })
 }
 
@@ -301,6 +302,7 @@ impl RoutedFill<'_> {
             region: reply.region,
             sent: self.sent.at,
             age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
+            json: Default::default(),
             hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
             derived: Derived::NONE,
         }
@@ -319,6 +321,7 @@ impl RoutedFill<'_> {
             region: reply.region,
             sent: self.sent.at,
             age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
+            json: Default::default(),
             hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
             derived: Derived::NONE,
         }

@@ -312,6 +312,7 @@ fn ask(world: &World, path: &str) -> Ask {
         floor: None,
         alone: false,
         dropped: Arc::default(),
+        through: None,
     }
 }
 

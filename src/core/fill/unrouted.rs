@@ -22,7 +22,7 @@ pub(crate) async fn run(mut leader: Leader, mut ask: Ask) {
     let core = leader.core.clone();
     loop {
         let request = dressed(&ask);
-        let question = Question { request, terms: Terms::Unrouted, purpose: ask.purpose };
+        let question = Question { request, terms: Terms::Unrouted, purpose: ask.purpose, through: None };
         let mut race = Race::start(&core.regions, question);
         let first = race.first().await;
         if let First::Good(winner) = &first

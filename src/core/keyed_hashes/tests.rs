@@ -27,6 +27,8 @@ fn service(types: &[&str]) -> Service {
         ttl: Duration::from_secs(1),
         store_no_store: false,
         payload: Default::default(),
+        batch: None,
+        upstream_batch: None,
     };
     let regions: Vec<RegionConfig> = Vec::new();
     let version_header = HeaderName::from_static("x-record-version");

@@ -14,6 +14,7 @@ use super::health::{Fitness, Health};
 use super::verdict::Verdict;
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{Config, RaceMode};
+use crate::core::batch::gather::InBatch;
 use crate::http::bodies::{ByteBudget, Reserved};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, RegionSet};
@@ -246,14 +247,18 @@ impl Regions {
         request: Arc<Outgoing>,
         within: Duration,
         purpose: Purpose,
+        through: Option<&InBatch>,
     ) -> impl Future<Output = Leg> + Send + use<> {
         let started = self.clock.now();
         let permit = self.admit(region, purpose, started);
+        // At once, so that a batch knows what it has to send when all its races have begun.
+        let handed = through.filter(|_| permit.is_ok()).map(|batch| batch.ask(region, request.clone(), within));
         let regions = self.clone();
         async move {
-            let outcome = match permit {
-                Ok(_held) => regions.origin.ask(region, request, within).await.map(Arc::new),
-                Err(saturated) => Err(saturated),
+            let outcome = match (permit, handed) {
+                (Ok(_held), Some(reply)) => reply.await.map(Arc::new),
+                (Ok(_held), None) => regions.origin.ask(region, request, within).await.map(Arc::new),
+                (Err(saturated), _) => Err(saturated),
             };
             let (outcome, reserved) = regions.hold(outcome);
             let took = regions.clock.now() - started;

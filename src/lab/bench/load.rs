@@ -31,6 +31,8 @@ pub struct BenchRequest {
     pub body_bytes: Option<u64>,
     /// What shows a hit.
     pub proof: Proof,
+    /// The body of a POST; empty for GET.
+    pub body: String,
 }
 
 /// The outcome of a run.
@@ -254,17 +256,18 @@ impl BenchRequest {
     /// For a server on loopback, with nothing in the head that is not needed.
     pub fn new(paths: Paths, body_bytes: u64) -> Self {
         let (headers, host) = (String::new(), "127.0.0.1".to_owned());
-        Self { paths, headers, host, body_bytes: Some(body_bytes), proof: Proof::Always }
+        Self { paths, headers, host, body_bytes: Some(body_bytes), proof: Proof::Always, body: String::new() }
     }
 
     /// Writes the next request into `out`, replacing what it held.
     pub fn write(&mut self, out: &mut Vec<u8>) {
         out.clear();
-        out.extend_from_slice(b"GET ");
+        out.extend_from_slice(if self.body.is_empty() { b"GET " } else { b"POST " });
         self.paths.write(out);
         for part in [" HTTP/1.1\r\nHost: ", &self.host, "\r\n", &self.headers, "\r\n"] {
             out.extend_from_slice(part.as_bytes());
         }
+        out.extend_from_slice(self.body.as_bytes());
     }
 }
 

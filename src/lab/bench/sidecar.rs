@@ -104,7 +104,8 @@ fn configuration(wish: &Wish, extra: &Extra, address: &Address, admin: SocketAdd
             let _ = writeln!(text, "topic = \"{topic}\"");
         }
     }
-    text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n[listen]\n";
+    text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n\
+             batch = \"/v1/batch/{view}\"\n[listen]\n";
     text += &match address {
         Address::Tcp(address) => format!("tcp = \"{address}\"\n"),
         Address::Unix(path) => format!("tcp = false\nunix = \"{}\"\n", path.display()),

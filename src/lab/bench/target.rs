@@ -100,6 +100,7 @@ fn entrant(url: &Url, own: &Own) -> Result<Entrant, BenchError> {
         host: url[Position::BeforeHost..Position::BeforePath].to_owned(),
         body_bytes: None,
         proof: Proof::Always,
+        body: String::new(),
     };
     Entrant::over(subject, &own.speaks(), ask)
 }

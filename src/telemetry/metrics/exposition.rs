@@ -139,6 +139,13 @@ fn requests(page: &mut Page, cells: &Cells) -> fmt::Result {
         count(&mut refusals.encode_family(&[("budget", word)])?, value)?;
     }
     page.counter("fills_shared", "Readers that joined a fill under way", load(&cells.fills_shared))?;
+    page.counter("batches", "Batches answered", load(&cells.batches))?;
+    let help = "Parts of batches: from the store, asked for, or with a key that makes no path";
+    let mut parts = page.describe("batch_parts", help, None, MetricType::Counter)?;
+    for (word, value) in cells.batch_parts.row(0, true) {
+        count(&mut parts.encode_family(&[("from", word)])?, value)?;
+    }
+    page.counter("batches_sent", "Requests to regions for several keys at once", load(&cells.batches_sent))?;
     page.counter("identity_churn", "Warnings that callers seem to mint a token per request", load(&cells.churn))
 }
 

@@ -188,6 +188,7 @@ fn rfc9111_4_3_2_if_modified_since_compares_with_last_modified_else_date() {
 fn on_a_route_date_is_no_validator() {
     let since = headers(&[("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT")]);
     let routed = |pairs: &[(&str, &str)]| Entry {
+        json: Default::default(),
         hold: Hold::Routed(Routed {
             route: 0,
             shows: std::iter::empty().collect(),

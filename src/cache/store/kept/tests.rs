@@ -36,6 +36,7 @@ fn keyed(body: usize, key: &[u8]) -> Arc<Entry> {
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
         derived: crate::cache::derived::Derived::NONE,
+        json: Default::default(),
         hold: Hold::Uncacheable,
     })
 }

@@ -30,6 +30,7 @@ fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
         derived: crate::cache::derived::Derived::NONE,
+        json: Default::default(),
         hold: Hold::Uncacheable,
     })
 }

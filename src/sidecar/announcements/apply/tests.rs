@@ -22,6 +22,8 @@ fn keyring() -> KeyedHashes {
         ttl: std::time::Duration::from_secs(3600),
         store_no_store: false,
         payload: Default::default(),
+        batch: None,
+        upstream_batch: None,
     };
     KeyedHashes::new(&Service {
         name: "test".into(),

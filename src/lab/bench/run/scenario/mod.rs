@@ -6,6 +6,7 @@ use crate::lab::bench::run::{Bench, BenchError};
 use crate::lab::bench::sidecar::NEARSIDE;
 
 mod announced;
+mod batch;
 mod hit;
 mod ingest;
 mod live;
@@ -21,7 +22,7 @@ mod trouble;
 pub(crate) type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
 
 /// All scenarios, in the order of the report.
-pub(crate) const ALL: [(&str, Measure); 21] = [
+pub(crate) const ALL: [(&str, Measure); 22] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),
@@ -29,6 +30,7 @@ pub(crate) const ALL: [(&str, Measure); 21] = [
     ("hit-unix", hit::unix),
     ("hit-h2c", hit::h2c),
     ("hot-10k", hit::hot),
+    ("batch", batch::hot),
     ("miss", miss::fastest),
     ("miss-tail", miss::tail),
     ("start", start::start),

@@ -1,0 +1,61 @@
+//! The paths to which callers POST many keys at once: each says which segment the keys fill, and
+//! takes nothing that a route or another batch path serves.
+
+use crate::config::error::quoted;
+use crate::config::scope::Collector;
+use crate::config::settings::{self as schema, Setting};
+use crate::config::{PathTemplate, Route};
+
+use super::refuse;
+
+pub(super) fn check(ledger: &mut Collector, routes: &[Route]) {
+    for (at, route) in routes.iter().enumerate() {
+        if ledger.is_mistaken(&schema::ROUTE_PATH, Some(at)) {
+            continue;
+        }
+        match &route.batch {
+            Some(batch) => {
+                names(ledger, &schema::ROUTE_BATCH, at, &route.path, batch);
+                taken(ledger, routes, at, batch);
+            }
+            None if route.upstream_batch.is_some() && !ledger.is_mistaken(&schema::ROUTE_BATCH, Some(at)) => {
+                let what = "no effect without `batch`: nobody asks this route for many keys".to_owned();
+                refuse(ledger, &schema::ROUTE_UPSTREAM_BATCH, Some(at), what, "write batch too, or remove it");
+            }
+            None => {}
+        }
+        if let Some(upstream) = &route.upstream_batch {
+            names(ledger, &schema::ROUTE_UPSTREAM_BATCH, at, &route.path, upstream);
+        }
+    }
+}
+
+fn names(ledger: &mut Collector, setting: &'static Setting, at: usize, path: &PathTemplate, batch: &PathTemplate) {
+    if path.left_out_by(batch).is_some() {
+        return;
+    }
+    let what = format!("{} does not name all but one of what {} names", quoted(&batch.text), quoted(&path.text));
+    let keep: Vec<_> = path.names().skip(1).map(|name| format!("/{{{name}}}")).collect();
+    let instead = match path.names().next() {
+        Some(first) => format!(
+            "leave out the segment that the keys fill, such as \"/v1/batch{}\" for {{{first}}}",
+            keep.concat()
+        ),
+        None => "remove it: the path has no segment for a key".to_owned(),
+    };
+    refuse(ledger, setting, Some(at), what, &instead);
+}
+
+/// Refuses a path that is served already.
+fn taken(ledger: &mut Collector, routes: &[Route], at: usize, batch: &PathTemplate) {
+    let instead = "write a path of its own, such as one that begins with \"/v1/batch\"";
+    if let Some(route) = routes.iter().find(|route| route.path.overlaps(batch)) {
+        let what = format!("{} would take what the route {} serves", quoted(&batch.text), quoted(&route.path.text));
+        refuse(ledger, &schema::ROUTE_BATCH, Some(at), what, instead);
+    }
+    let earlier = routes[..at].iter().filter_map(|route| route.batch.as_ref());
+    if let Some(other) = earlier.filter(|other| other.overlaps(batch)).last() {
+        let what = format!("{} and {} of another route share paths", quoted(&batch.text), quoted(&other.text));
+        refuse(ledger, &schema::ROUTE_BATCH, Some(at), what, instead);
+    }
+}

@@ -1,0 +1,305 @@
+//! Streams a batch's answer: its parts in order, as they are there. What is not there yet is asked
+//! for in waves, and the next begins when the reader has come to it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use http::HeaderMap;
+use tokio::sync::mpsc;
+
+use super::part::{Form, Said, end, is_bare, is_json_text, put_base64};
+use super::{Asked, Batch, Slot, limits};
+use crate::core::answer::{Bound, CacheLine, Fwd, Outcome, Shown, respond};
+use crate::http::bodies::Reserved;
+use crate::http::body::Body;
+use crate::model::time::Moment;
+use crate::tasks::on_blocking_pool;
+
+struct Answering {
+    batch: Arc<Batch>,
+    parts: Vec<Slot>,
+    /// The next part to write.
+    next: usize,
+    /// The places that were asked for last end here.
+    asked_to: usize,
+    arriving: Option<mpsc::Receiver<Asked>>,
+    worst: Worst,
+    /// Written and not sent.
+    out: Vec<u8>,
+    /// To be sent after `out` has been.
+    rest: VecDeque<Bytes>,
+    is_over: bool,
+    _reserved: Reserved,
+}
+
+/// The worst that the parts say of how old they are.
+#[derive(Clone, Copy, Default)]
+struct Worst(Option<Bound>);
+
+impl Worst {
+    fn and(self, bound: Option<Bound>) -> Self {
+        Self(match (self.0, bound) {
+            (Some(Bound::Seconds(one)), Some(Bound::Seconds(other))) => Some(Bound::Seconds(one.max(other))),
+            (Some(Bound::None), _) | (_, Some(Bound::None)) => Some(Bound::None),
+            (one, other) => one.or(other),
+        })
+    }
+}
+
+/// Looks up every key, begins to ask for the first that are missing, and answers.
+pub(super) async fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
+    let parts = batch.look();
+    let line = line(&parts);
+    let mut answering = Answering {
+        batch,
+        parts,
+        next: 0,
+        asked_to: 0,
+        arriving: None,
+        worst: Worst::default(),
+        out: b"{\"parts\":[".to_vec(),
+        rest: VecDeque::new(),
+        is_over: false,
+        _reserved: reserved,
+    };
+    answering.ask_for_more();
+    // What is there at once and not much goes out whole, with its length. This waits for no region:
+    // something is written already.
+    let first = answering.chunk(limits::WHOLE_BYTES).await;
+    if answering.is_over && answering.rest.is_empty() {
+        return Outcome::Many { line, body: Body::Whole(first) };
+    }
+    let rest = stream::unfold(answering, |mut answering| async {
+        answering.chunk(limits::CHUNK_BYTES).await.map(|chunk| (Ok(chunk), answering))
+    });
+    let chunks = stream::iter(first.map(Ok)).chain(rest);
+    Outcome::Many { line, body: Body::Streamed(chunks.boxed(), None) }
+}
+
+/// What the whole answer says in its head: the worst of its parts, as far as that is known before
+/// any region was asked.
+fn line(parts: &[Slot]) -> CacheLine {
+    if !parts.iter().all(|part| matches!(part, Slot::There(..))) {
+        return CacheLine { fwd: Some(Fwd::UriMiss), ..CacheLine::default() };
+    }
+    let lines = || {
+        parts.iter().filter_map(|part| match part {
+            Slot::There(Outcome::Shown(shown), _) => Some(shown.line),
+            _ => None,
+        })
+    };
+    CacheLine {
+        hit: lines().next().is_some(),
+        ttl: lines().filter_map(|line| line.ttl).min(),
+        bound: lines().fold(Worst::default(), |worst, line| worst.and(line.bound)).0,
+        detail: lines().find_map(|line| line.detail),
+        ..CacheLine::default()
+    }
+}
+
+impl Answering {
+    /// Begins a wave of those that are missing next, if any is.
+    fn ask_for_more(&mut self) {
+        let most = limits::WAVE.min(self.batch.core.batches.most);
+        let missing = (self.asked_to..self.parts.len()).filter(|at| matches!(self.parts[*at], Slot::Missing));
+        let places: Vec<usize> = missing.take(most).collect();
+        let Some(last) = places.last() else { return };
+        self.asked_to = last + 1;
+        self.arriving = Some(self.batch.ask_for(places));
+    }
+
+    /// The next bytes to send, about so many at most; `None` after the last.
+    async fn chunk(&mut self, most: usize) -> Option<Bytes> {
+        if let Some(bytes) = self.rest.pop_front() {
+            return Some(bytes);
+        }
+        while !self.is_over && self.rest.is_empty() && self.out.len() < most {
+            self.take_what_arrived();
+            let Some(part) = self.parts.get_mut(self.next) else {
+                self.put_end();
+                break;
+            };
+            match std::mem::replace(part, Slot::Written) {
+                Slot::There(outcome, when) => self.put(outcome, when).await,
+                Slot::Later => {
+                    let (outcome, when) = self.batch.again(self.next).await;
+                    self.put(outcome, when).await;
+                }
+                _ => {
+                    *part = Slot::Missing;
+                    match self.out.is_empty() {
+                        true => self.arrive().await,
+                        // What is written need not wait for what is not there.
+                        false => break,
+                    }
+                }
+            }
+        }
+        if self.out.is_empty() {
+            return self.rest.pop_front();
+        }
+        Some(std::mem::take(&mut self.out).into())
+    }
+
+    fn take_what_arrived(&mut self) {
+        while let Some(asked) = self.arriving.as_mut().and_then(|arriving| arriving.try_recv().ok()) {
+            self.parts[asked.at] = Slot::There(asked.outcome, asked.when);
+        }
+    }
+
+    /// Waits for one that was asked for.
+    async fn arrive(&mut self) {
+        if self.next >= self.asked_to {
+            self.ask_for_more();
+        }
+        let Some(arriving) = &mut self.arriving else { return };
+        let (at, outcome, when) = match arriving.recv().await {
+            Some(Asked { at, outcome, when }) => (at, outcome, when),
+            // The wave broke: a defect, told as for any fill that broke.
+            None => (self.next, Outcome::NoneAnswered(Vec::new()), self.batch.core.clock.now()),
+        };
+        self.parts[at] = Slot::There(outcome, when);
+    }
+
+    async fn put(&mut self, outcome: Outcome, when: Moment) {
+        if self.next > 0 {
+            self.out.push(b',');
+        }
+        let at = self.next;
+        self.next += 1;
+        let outcome = self.later(outcome, when);
+        self.batch.core.metrics.batch_part(match &outcome {
+            Outcome::Shown(shown) if shown.line.hit => "stored",
+            Outcome::BadKey => "refused",
+            _ => "asked",
+        });
+        match outcome {
+            Outcome::Shown(shown) if !self.batch.request.headers => self.put_shown(at, &shown).await,
+            outcome => self.put_answer(at, outcome).await,
+        }
+    }
+
+    /// What is told later is older by as much.
+    fn later(&mut self, outcome: Outcome, when: Moment) -> Outcome {
+        let Outcome::Shown(mut shown) = outcome else { return outcome };
+        let waited = self.batch.core.clock.now().since(when).as_secs();
+        shown.age = shown.age.map(|age| age + waited);
+        if let Some(Bound::Seconds(bound)) = &mut shown.line.bound {
+            *bound += waited;
+        }
+        self.worst = self.worst.and(shown.line.bound);
+        Outcome::Shown(shown)
+    }
+
+    /// A representation, with the least work: most are stored.
+    async fn put_shown(&mut self, at: usize, shown: &Shown) {
+        let batch = self.batch.clone();
+        let said = Said::of(shown, &batch.core.config.service.version_header);
+        let content = shown.content();
+        let key = &batch.key(at).key;
+        if shown.not_modified || content.body_len() == 0 {
+            said.begin(key, None, None, &mut self.out);
+            return end(None, &mut self.out);
+        }
+        // Of what is shown instead of the entry's own body nobody has found out.
+        let is_own = shown.instead.is_none();
+        let known = shown.entry.json.get().filter(|_| is_own && said.is_json());
+        let is_json = match (known, content.to_copy()) {
+            (Some(known), _) => known,
+            _ if !said.is_json() => false,
+            (None, Ok(body)) => is_json_text(body),
+            (None, Err(body)) => is_json_body(body.clone()).await,
+        };
+        if is_own && said.is_json() {
+            shown.entry.json.set(is_json);
+        }
+        let form = Some(if is_json { Form::Json } else { Form::Base64 });
+        said.begin(key, None, form, &mut self.out);
+        match content.to_copy() {
+            Ok(body) if is_json => self.out.extend_from_slice(body),
+            Ok(body) => put_base64(body, &mut self.out),
+            Err(body) => self.put_apart(body.clone(), is_json),
+        }
+        self.end(form);
+    }
+
+    /// Anything else, or with its head: as the answer to a GET, of which this is made.
+    async fn put_answer(&mut self, at: usize, outcome: Outcome) {
+        let batch = self.batch.clone();
+        let (outcome, line, age) = match outcome {
+            Outcome::Shown(shown) => {
+                let (line, age) = (shown.line, shown.age);
+                (Outcome::Shown(shown), line, age)
+            }
+            Outcome::Streamed { .. } | Outcome::Many { .. } => (Outcome::LargePart, CacheLine::default(), None),
+            outcome => (outcome, CacheLine::default(), None),
+        };
+        let (head, body) = respond(outcome, &batch.core.names).into_parts();
+        let body = match body {
+            Body::Whole(whole) => whole.unwrap_or_default(),
+            Body::Streamed(..) => Bytes::new(),
+        };
+        let lines = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let said = Said { status: head.status, age, line, ..Said::default() };
+        let said = said.with(lines, &batch.core.config.service.version_header);
+        let headers: Option<&HeaderMap> = batch.request.headers.then_some(&head.headers);
+        let form = match body.is_empty() {
+            true => None,
+            // Whoever wants the head wants the very bytes too.
+            false if said.is_json() && (headers.is_none() || is_bare(&body)) && is_json_body(body.clone()).await => {
+                Some(Form::Json)
+            }
+            false => Some(Form::Base64),
+        };
+        said.begin(&batch.key(at).key, headers, form, &mut self.out);
+        if form.is_some() {
+            self.put_apart(body, form == Some(Form::Json));
+        }
+        self.end(form);
+    }
+
+    /// A body that is sent from where it lies if it is large.
+    fn put_apart(&mut self, body: Bytes, is_json: bool) {
+        match (is_json, body.len() <= limits::PART_BYTES) {
+            (true, true) => self.out.extend_from_slice(&body),
+            (false, true) => put_base64(&body, &mut self.out),
+            (true, false) => {
+                self.rest.push_back(std::mem::take(&mut self.out).into());
+                self.rest.push_back(body);
+            }
+            (false, false) => {
+                self.rest.push_back(std::mem::take(&mut self.out).into());
+                self.rest.push_back(STANDARD.encode(&body).into());
+            }
+        }
+    }
+
+    fn end(&mut self, form: Option<Form>) {
+        end(form, &mut self.out);
+        if !self.rest.is_empty() {
+            self.rest.push_back(std::mem::take(&mut self.out).into());
+        }
+    }
+
+    fn put_end(&mut self) {
+        self.is_over = true;
+        self.out.push(b']');
+        match self.worst.0 {
+            Some(Bound::Seconds(seconds)) => self.out.extend_from_slice(format!(",\"bound\":{seconds}").as_bytes()),
+            Some(Bound::None) => self.out.extend_from_slice(b",\"bound\":null"),
+            None => {}
+        }
+        self.out.push(b'}');
+    }
+}
+
+async fn is_json_body(body: Bytes) -> bool {
+    match body.len() <= limits::INLINE_BYTES {
+        true => is_json_text(&body),
+        false => on_blocking_pool(move || is_json_text(&body)).await.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,252 @@
+//! Gathers the legs of one batch: those to one region travel in one request, and each gets its
+//! part of the answer as a [`Reply`] of its own. So verdicts, floors, refills, budgets and hedging
+//! know nothing of batches.
+//!
+//! A region's legs leave together as soon as every fill of the batch has begun its race, or will
+//! not because another fill answers it; after a short while even if some have not. Legs that come
+//! later (hedges, refills) are gathered for a moment.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt, join_all};
+use futures_util::stream::{self, StreamExt};
+use http::{HeaderName, StatusCode};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::limits::{
+    BATCH_KEYS, BATCH_REPLY_BYTES, GATHER_WAIT, INLINE_BYTES, PART_BYTES, PART_OVERHEAD_BYTES, SINGLES, UNABLE_FOR,
+};
+use super::upstream;
+use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
+use crate::model::ids::RegionId;
+use crate::model::time::{Clock, Moment};
+use crate::protocol::limits::REGIONS;
+use crate::tasks::{Tasks, on_blocking_pool};
+use crate::telemetry::metrics::Metrics;
+
+/// Until when each region is asked for one key at a time, because it took no batch.
+#[derive(Default)]
+pub(crate) struct Unable(Mutex<[Option<Moment>; REGIONS]>);
+
+impl Unable {
+    fn is(&self, region: RegionId, now: Moment) -> bool {
+        self.known()[region.index()].is_some_and(|until| now < until)
+    }
+
+    fn note(&self, region: RegionId, now: Moment) {
+        self.known()[region.index()] = Some(now + UNABLE_FOR);
+    }
+
+    fn known(&self) -> MutexGuard<'_, [Option<Moment>; REGIONS]> {
+        // Each change is one plain store.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a gatherer needs of the core.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    pub(crate) origin: Arc<dyn Origin>,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) unable: Arc<Unable>,
+    pub(crate) version_header: HeaderName,
+}
+
+/// The legs of one batch, by region, that have not left.
+pub(crate) struct Gatherer {
+    outside: Outside,
+    /// Where regions take batches: path and query.
+    target: String,
+    waiting: Mutex<[Vec<Handed>; REGIONS]>,
+    /// How many of the batch's fills may still begin.
+    missing: AtomicUsize,
+    all_began: CancellationToken,
+}
+
+/// A leg that was handed in.
+struct Handed {
+    key: Arc<str>,
+    request: Arc<Outgoing>,
+    /// How many bytes its part may take.
+    expected: usize,
+    until: Moment,
+    reply: oneshot::Sender<Result<Reply, Failure>>,
+}
+
+/// One key's place in its batch. It counts as begun at the latest when nobody asks for it any more.
+pub(crate) struct InBatch {
+    batch: Arc<Gatherer>,
+    key: Arc<str>,
+    /// The size of what is stored of it, in bytes.
+    stored: Option<usize>,
+    began: AtomicBool,
+}
+
+impl Gatherer {
+    /// For `members` keys, of which each needs its [`Gatherer::member`].
+    pub(crate) fn new(outside: Outside, target: String, members: usize) -> Arc<Self> {
+        let (missing, all_began) = (AtomicUsize::new(members), CancellationToken::new());
+        Arc::new(Self { outside, target, waiting: Mutex::default(), missing, all_began })
+    }
+
+    pub(crate) fn member(self: &Arc<Self>, key: &str, stored: Option<usize>) -> Arc<InBatch> {
+        Arc::new(InBatch { batch: self.clone(), key: key.into(), stored, began: AtomicBool::new(false) })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, [Vec<Handed>; REGIONS]> {
+        // A leg is added or taken whole: a panic elsewhere cannot leave half of one.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hand_in(self: &Arc<Self>, region: RegionId, leg: Handed) {
+        let first = {
+            let legs = &mut self.waiting()[region.index()];
+            legs.push(leg);
+            legs.len() == 1
+        };
+        if !first {
+            return;
+        }
+        let own = self.clone();
+        self.outside.tasks.spawn("batch", async move {
+            let (for_all, for_more) = GATHER_WAIT;
+            if own.all_began.is_cancelled() {
+                tokio::time::sleep(for_more).await;
+            } else {
+                // Elapsed: a fill waits for its turn, and the others are not held up by it.
+                let _ = tokio::time::timeout(for_all, own.all_began.cancelled()).await;
+            }
+            let legs = std::mem::take(&mut own.waiting()[region.index()]);
+            let calls = calls(legs).into_iter().map(|legs| own.send(region, legs));
+            join_all(calls).await;
+        });
+    }
+
+    async fn send(&self, region: RegionId, legs: Vec<Handed>) {
+        let Outside { origin, clock, unable, metrics, .. } = &self.outside;
+        if legs.len() == 1 || unable.is(region, clock.now()) {
+            return self.send_one_by_one(region, legs).await;
+        }
+        let items: Vec<_> = legs.iter().map(|leg| (&*leg.key, &leg.request.headers)).collect();
+        let request = Arc::new(upstream::request(&self.target, &items));
+        let until = legs.iter().map(|leg| leg.until).max().unwrap_or_default();
+        metrics.batch_sent();
+        let mut reply = origin.ask(region, request.clone(), until - clock.now()).await;
+        // Its server closed an idle connection. Reading twice does no harm.
+        if reply.as_ref().is_err_and(|failure| *failure == Failure::Truncated) {
+            reply = origin.ask(region, request, until - clock.now()).await;
+        }
+        match reply {
+            Ok(reply) if reply.status == StatusCode::OK => self.hand_out(&reply, legs).await,
+            Ok(reply) if takes_none(reply.status) => {
+                unable.note(region, clock.now());
+                self.send_one_by_one(region, legs).await;
+            }
+            Err(Failure::Oversized { .. }) => self.send_one_by_one(region, legs).await,
+            // It says of each key what it says of all.
+            other => legs.into_iter().for_each(|leg| drop(leg.reply.send(other.clone()))),
+        }
+    }
+
+    async fn send_one_by_one(&self, region: RegionId, legs: Vec<Handed>) {
+        let one = |leg: Handed| async move {
+            let Outside { origin, clock, .. } = &self.outside;
+            let reply = origin.ask(region, leg.request, leg.until - clock.now()).await;
+            drop(leg.reply.send(reply));
+        };
+        stream::iter(legs).for_each_concurrent(SINGLES, one).await;
+    }
+
+    /// Gives each leg its part. One that is missing or cannot be read is that leg's failure alone.
+    async fn hand_out(&self, reply: &Reply, legs: Vec<Handed>) {
+        let keys: Vec<Arc<str>> = legs.iter().map(|leg| leg.key.clone()).collect();
+        let (body, version_header) = (reply.body.clone(), self.outside.version_header.clone());
+        let read = move || upstream::parts(&body, &keys, &version_header);
+        let parts = match reply.body.len() <= INLINE_BYTES {
+            true => read(),
+            false => on_blocking_pool(read).await.unwrap_or_default(),
+        };
+        let mut parts = parts.into_iter();
+        for leg in legs {
+            let part = parts.next().flatten().map(|part| Reply {
+                region: reply.region,
+                status: part.status,
+                headers: part.headers,
+                body: part.body,
+                versions: part.versions,
+                sent: reply.sent,
+                sent_wall: reply.sent_wall,
+                received: reply.received,
+            });
+            drop(leg.reply.send(part.ok_or(Failure::Garbage)));
+        }
+    }
+}
+
+impl InBatch {
+    /// Its race has begun, or another fill answers it.
+    pub(crate) fn began(&self) {
+        if !self.began.swap(true, Ordering::AcqRel) && self.batch.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.batch.all_began.cancel();
+        }
+    }
+
+    /// Hands in one leg at once; resolves with its part, `within` at the latest.
+    pub(crate) fn ask(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let (reply, answered) = oneshot::channel();
+        let until = self.batch.outside.clock.now() + within;
+        let expected = self.stored.unwrap_or(PART_BYTES) + PART_OVERHEAD_BYTES;
+        self.batch.hand_in(region, Handed { key: self.key.clone(), request, expected, until, reply });
+        async move {
+            match tokio::time::timeout(within, answered).await {
+                Ok(reply) => reply.unwrap_or(Err(Failure::Truncated)),
+                Err(_) => Err(Failure::Deadline { within, head: false }),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Drop for InBatch {
+    fn drop(&mut self) {
+        self.began();
+    }
+}
+
+/// Splits legs into requests: those of one differ in nothing that a key cannot say for itself, and
+/// neither keys nor expected bytes exceed the limits.
+fn calls(legs: Vec<Handed>) -> Vec<Vec<Handed>> {
+    let mut calls: Vec<(usize, Vec<Handed>)> = Vec::new();
+    for leg in legs {
+        let fits = |(bytes, legs): &&mut (usize, Vec<Handed>)| {
+            legs.len() < BATCH_KEYS
+                && *bytes + leg.expected <= BATCH_REPLY_BYTES
+                && legs
+                    .first()
+                    .is_none_or(|first| upstream::go_together(&first.request.headers, &leg.request.headers))
+        };
+        match calls.iter_mut().find(fits) {
+            Some((bytes, legs)) => {
+                *bytes += leg.expected;
+                legs.push(leg);
+            }
+            None => calls.push((leg.expected, vec![leg])),
+        }
+    }
+    calls.into_iter().map(|(_, legs)| legs).collect()
+}
+
+/// The region does not know the request, so it says nothing about the keys.
+fn takes_none(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 404 | 405 | 411 | 413 | 415 | 501)
+}

@@ -1,0 +1,194 @@
+//! Writes one part of a batch's answer: what a GET of its key would have said, as a JSON object.
+//! The body's bytes are the region's where they are JSON.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use serde::de::IgnoredAny;
+
+use crate::core::answer::{Bound, CacheLine, Detail, Shown};
+
+/// How a part's body goes into the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it is.
+    Json,
+    Base64,
+}
+
+/// What a part says besides its key and its body.
+#[derive(Default)]
+pub(super) struct Said<'a> {
+    pub(super) status: StatusCode,
+    /// As the region states it.
+    pub(super) version: Option<&'a [u8]>,
+    pub(super) etag: Option<&'a [u8]>,
+    pub(super) content_type: Option<&'a [u8]>,
+    pub(super) is_coded: bool,
+    pub(super) age: Option<u64>,
+    pub(super) line: CacheLine,
+}
+
+impl<'a> Said<'a> {
+    /// What a stored or fetched representation says.
+    pub(super) fn of(shown: &'a Shown, version_header: &HeaderName) -> Self {
+        let Shown { entry, age, not_modified, line, .. } = shown;
+        let status = if *not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
+        Self { status, age: *age, line: *line, ..Self::default() }.with(shown.content().lines(), version_header)
+    }
+
+    /// What these header lines say.
+    pub(super) fn with(
+        mut self,
+        lines: impl Iterator<Item = (&'a str, &'a [u8])>,
+        version_header: &HeaderName,
+    ) -> Self {
+        for (name, value) in lines {
+            match name {
+                "etag" => self.etag = self.etag.or(Some(value)),
+                "content-type" => self.content_type = self.content_type.or(Some(value)),
+                "content-encoding" => self.is_coded |= !value.eq_ignore_ascii_case(b"identity"),
+                name if name == version_header.as_str() => self.version = self.version.or(Some(value)),
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// Whether the body is said to be JSON.
+    pub(super) fn is_json(&self) -> bool {
+        let essence = self.content_type.unwrap_or_default().split(|byte| *byte == b';').next().unwrap_or_default();
+        let essence = essence.trim_ascii();
+        let ends_with = |tail: &[u8]| {
+            essence.len() >= tail.len() && essence[essence.len() - tail.len()..].eq_ignore_ascii_case(tail)
+        };
+        !self.is_coded && (essence.eq_ignore_ascii_case(b"application/json") || ends_with(b"+json"))
+    }
+
+    /// Begins the part: everything but the body, which follows with `form`; `None` for no body.
+    pub(super) fn begin(&self, key: &str, headers: Option<&HeaderMap>, form: Option<Form>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"key\":");
+        put_text(key, out);
+        put_number("status", u64::from(self.status.as_u16()), out);
+        if let Some(version) = self.version {
+            put_version(version, out);
+        }
+        if let Some(etag) = self.etag {
+            put_member("etag", etag, out);
+        }
+        if let Some(age) = self.age {
+            put_number("age", age, out);
+        }
+        if let Some(Detail::Label(label)) = self.line.detail {
+            put_member("label", label.word().as_bytes(), out);
+        }
+        match self.line.bound {
+            Some(Bound::Seconds(seconds)) => put_number("bound", seconds, out),
+            Some(Bound::None) => out.extend_from_slice(b",\"bound\":null"),
+            None => {}
+        }
+        if let Some(content_type) = self.content_type.filter(|it| form.is_some() && *it != b"application/json") {
+            put_member("contentType", content_type, out);
+        }
+        if let Some(headers) = headers {
+            put_headers(headers, out);
+        }
+        match form {
+            Some(Form::Json) => out.extend_from_slice(b",\"body\":"),
+            Some(Form::Base64) => out.extend_from_slice(b",\"encoding\":\"base64\",\"body\":\""),
+            None => {}
+        }
+    }
+}
+
+/// Ends a part after its body.
+pub(super) fn end(form: Option<Form>, out: &mut Vec<u8>) {
+    out.extend_from_slice(if form == Some(Form::Base64) { b"\"}" } else { b"}" });
+}
+
+pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+}
+
+/// Whether these bytes can stand in a JSON document as they are.
+pub(super) fn is_json_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// Whether nothing is lost of JSON text when only its value is read.
+pub(super) fn is_bare(bytes: &Bytes) -> bool {
+    bytes.trim_ascii().len() == bytes.len()
+}
+
+fn put_number(name: &str, number: u64, out: &mut Vec<u8>) {
+    put_name(name, out);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// A member whose value is text that came as a header's value: each byte is a character.
+fn put_member(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    put_name(name, out);
+    put_bytes(value, out);
+}
+
+fn put_name(name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn put_bytes(value: &[u8], out: &mut Vec<u8>) {
+    match std::str::from_utf8(value) {
+        Ok(text) if text.is_ascii() => put_text(text, out),
+        _ => put_text(&value.iter().map(|byte| char::from(*byte)).collect::<String>(), out),
+    }
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return;
+    }
+    serde_json::to_writer(out, text).expect("text is JSON, and memory takes it");
+}
+
+/// One number for one record, a list for several; nothing for what is none.
+fn put_version(stated: &[u8], out: &mut Vec<u8>) {
+    let numbers = || stated.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok());
+    if !numbers().all(|text| number(text).is_some()) {
+        return;
+    }
+    put_name("version", out);
+    let several = numbers().nth(1).is_some();
+    if several {
+        out.push(b'[');
+    }
+    for (at, version) in numbers().filter_map(number).enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(itoa::Buffer::new().format(version).as_bytes());
+    }
+    if several {
+        out.push(b']');
+    }
+}
+
+/// All lines, in their order. Cookies are for nobody: a batch may be answered from many replies.
+fn put_headers(headers: &HeaderMap, out: &mut Vec<u8>) {
+    put_name("headers", out);
+    out.push(b'[');
+    let mut first = true;
+    for (name, value) in headers.iter().filter(|(name, _)| *name != header::SET_COOKIE) {
+        out.extend_from_slice(if std::mem::take(&mut first) { b"[" } else { b",[" });
+        put_text(name.as_str(), out);
+        out.push(b',');
+        put_bytes(value.as_bytes(), out);
+        out.push(b']');
+    }
+    out.push(b']');
+}
