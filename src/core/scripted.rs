@@ -63,6 +63,13 @@ impl Say {
     }
 }
 
+impl Say {
+    /// With this version of every record.
+    pub(crate) fn at(self, version: u64) -> Self {
+        Self { versions: vec![version], ..self }
+    }
+}
+
 impl From<Say> for Act {
     fn from(say: Say) -> Self {
         Self::Say(say)

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::core::scripted::{A, Act, Answer, REGIONS, Say, World, body};
 
 mod fields;
+mod forms;
 
 fn lines(lines: &[(&'static str, &str)]) -> HeaderMap {
     let line =

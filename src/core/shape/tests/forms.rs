@@ -1,0 +1,268 @@
+//! JSON and Protobuf of one record: a test for each sentence that docs/payloads.md says of forms
+//! and validators.
+
+use std::sync::Mutex;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::core::scripted::{B, SECOND, status};
+
+const SCHEMA: &str = "syntax = \"proto3\"; package acme.v1;
+message Context { int64 seats = 1; Plan plan = 2; optional string note = 3; }
+message Plan { string name = 1; }";
+const RECORD: &str = r#"{"seats": 9, "plan": {"name": "team"}, "since": 2019}"#;
+/// The same, without what the schema does not know.
+const BINARY: &[u8] = b"\x08\x09\x12\x06\x0a\x04team";
+const PROTOBUF: (&str, &str) = ("accept", "application/x-protobuf");
+
+/// Routes with a message: `/v1/forms/{key}`, and with more settings.
+struct Forms {
+    world: World,
+    _schema: TempDir,
+}
+
+fn page(forms: &Forms) -> String {
+    forms.world.sidecar.metrics.render(&Default::default())
+}
+
+impl Forms {
+    fn new(say: Say) -> Self {
+        Self::with("", say)
+    }
+
+    fn with(settings: &str, say: Say) -> Self {
+        /// The compiler reads its standard files; one at a time is quick enough.
+        static ONE: Mutex<()> = Mutex::new(());
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("context.proto"), SCHEMA).unwrap();
+        let compiled = {
+            let _one = ONE.lock();
+            protox::compile(["context.proto"], [directory.path()]).unwrap()
+        };
+        let file = directory.path().join("contexts.binpb");
+        std::fs::write(&file, prost::Message::encode_to_vec(&compiled)).unwrap();
+        let route = format!(
+            "[[service.route]]\npath = \"/v1/forms/{{key}}\"\nrecords = [\"context:{{key}}\"]\n\
+             schema = \"{}#acme.v1.Context\"\nfields = \"fields\"\n{settings}\n",
+            file.display()
+        );
+        Self { world: World::with(&route, all(say)), _schema: directory }
+    }
+
+    async fn get(&self, path: &str, sent: &[(&'static str, &str)]) -> Answer {
+        get(&self.world, path, sent).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_names_nothing_gets_the_regions_bytes_and_who_names_protobuf_the_other_form_of_one_fill() {
+    let forms = Forms::new(json(RECORD));
+    let axios = ("accept", "application/json, text/plain, */*");
+    for line in [axios, ("accept", "*/*"), ("accept", "application/json"), ("x-none", "")] {
+        let answer = forms.get("/v1/forms/x", &[line]).await;
+        assert_eq!((answer.status, answer.body.as_str(), answer.header("etag")), (200, RECORD, "\"v1\""));
+        assert_eq!(answer.header("content-type"), "application/json");
+    }
+    let binary = forms.get("/v1/forms/x", &[PROTOBUF]).await;
+    assert_eq!((binary.status, &binary.bytes[..]), (200, BINARY));
+    assert_eq!(binary.header("content-type"), "application/x-protobuf");
+    let other = forms.get("/v1/forms/x", &[("accept", "application/protobuf")]).await;
+    assert_eq!((other.header("content-type"), &other.bytes[..]), ("application/protobuf", BINARY));
+    assert!(binary.is_hit() && other.is_hit());
+    let asked = forms.world.requests();
+    assert_eq!(asked.len(), REGIONS);
+    assert!(asked.iter().all(|(_, _, request)| request.headers["accept"] == "application/json"));
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_derived_form_has_its_own_tag_length_and_lines_and_says_what_it_varies_by() {
+    let forms = Forms::new(json(RECORD).with("repr-digest", "sha-256=:x:").with("accept-ranges", "bytes"));
+    let plain = forms.get("/v1/forms/x", &[]).await;
+    let binary = forms.get("/v1/forms/x", &[PROTOBUF]).await;
+    for answer in [&plain, &binary] {
+        let vary: Vec<_> = answer.headers.get_all("vary").iter().collect();
+        assert_eq!(vary, ["accept", "accept-encoding"]);
+    }
+    assert_eq!((binary.header("repr-digest"), binary.header("accept-ranges")), ("", ""));
+    assert_eq!(plain.header("repr-digest"), "sha-256=:x:");
+    let tag = binary.header("etag");
+    assert!(tag.starts_with("\"v1~p") && tag.len() == "\"v1~p0123456789abcdef\"".len(), "{tag}");
+    for (accept, named, status) in [
+        ("application/x-protobuf", tag, 304),
+        ("application/x-protobuf", "\"v1\"", 200),
+        ("application/json", tag, 200),
+        ("application/json", "\"v1\"", 304),
+    ] {
+        let answer = forms.get("/v1/forms/x", &[("accept", accept), ("if-none-match", named)]).await;
+        assert_eq!((answer.status, answer.is_hit()), (status, true), "{accept} {named}");
+        if status == 304 {
+            assert_eq!(answer.header("etag"), named);
+        }
+    }
+    let head = forms.world.ask(Method::HEAD, "/v1/forms/x", lines(&[PROTOBUF])).await;
+    assert_eq!((head.header("content-length"), head.header("etag")), (&*BINARY.len().to_string(), tag));
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_whose_form_is_protobuf_is_asked_for_it_and_json_is_derived() {
+    let binary = body(BINARY).with("content-type", "application/x-protobuf").with("etag", "W/\"v1\"");
+    let forms = Forms::with("form = \"protobuf\"", binary);
+    let json = forms.get("/v1/forms/x", &[]).await;
+    assert_eq!(json.header("content-type"), "application/json");
+    let value: serde_json::Value = serde_json::from_str(&json.body).unwrap();
+    assert_eq!(value, serde_json::json!({"seats": "9", "plan": {"name": "team"}}));
+    assert!(json.header("etag").starts_with("W/\"v1~j") && json.header("etag").ends_with('"'));
+    assert_eq!(&forms.get("/v1/forms/x", &[PROTOBUF]).await.bytes[..], BINARY);
+    assert_eq!(forms.get("/v1/forms/x?fields=plan.name", &[]).await.body, r#"{"plan":{"name":"team"}}"#);
+    let accept = "application/x-protobuf, application/json;q=0.5";
+    assert!(forms.world.requests().iter().all(|(_, _, request)| request.headers["accept"] == accept));
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accept_that_names_neither_form_is_passed_on_and_kept_apart() {
+    let forms = Forms::new(json(RECORD));
+    let versioned = ("accept", "application/vnd.acme.v2+json");
+    assert_eq!(forms.get("/v1/forms/x", &[versioned]).await.body, RECORD);
+    assert!(forms.world.requests().iter().all(|(_, _, request)| request.headers["accept"] == versioned.1));
+    assert!(!forms.get("/v1/forms/x", &[]).await.is_hit());
+    forms.world.stop().await;
+    let strict = Forms::with("strict_accept = true", json(RECORD));
+    let refused = strict.get("/v1/forms/x", &[versioned]).await;
+    assert_eq!(refused.status, 406);
+    assert!(strict.world.asked().is_empty());
+    strict.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_transformed_comes_in_its_own_form_or_not_at_all() {
+    for forbidden in [("cache-control", "max-age=60, no-transform"), ("signature", "sig1=:x:"), ("content-encoding", "br")] {
+        let forms = Forms::new(json(RECORD).with(forbidden.0, forbidden.1));
+        let either = ("accept", "application/x-protobuf, application/json;q=0.1");
+        let own = forms.get("/v1/forms/x", &[either]).await;
+        assert_eq!((own.status, own.body.as_str(), own.header("etag")), (200, RECORD, "\"v1\""), "{forbidden:?}");
+        let none = forms.get("/v1/forms/x", &[PROTOBUF]).await;
+        assert_eq!((none.status, none.header("content-type")), (502, "application/x-protobuf"), "{forbidden:?}");
+        forms.world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_does_not_fit_comes_in_its_own_form_or_not_at_all_and_is_read_once() {
+    for unfit in [r#"{"seats": {"a": 1}}"#, r#"{"seats": 1, "seats": 2}"#, "no JSON"] {
+        let forms = Forms::new(json(unfit));
+        for _ in 0..3 {
+            let none = forms.get("/v1/forms/x", &[PROTOBUF]).await;
+            assert_eq!(none.status, 502);
+            assert!(String::from_utf8_lossy(&none.bytes).contains("schema-mismatch"), "{:?}", none.bytes);
+            let own = forms.get("/v1/forms/x", &[("accept", "application/x-protobuf, */*;q=0.1")]).await;
+            assert_eq!((own.status, own.body.as_str()), (200, unfit));
+        }
+        assert!(page(&forms).contains("nearside_payload_mismatches_total 1"));
+        forms.world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_defaults_is_no_bytes_and_braces_in_json() {
+    let forms = Forms::new(json("{}"));
+    let empty = forms.get("/v1/forms/x", &[PROTOBUF]).await;
+    assert_eq!((empty.status, empty.bytes.len(), empty.header("content-type")), (200, 0, "application/x-protobuf"));
+    assert!(forms.get("/v1/forms/x", &[PROTOBUF]).await.is_hit());
+    forms.world.stop().await;
+    let empty = body("").with("content-type", "application/x-protobuf");
+    let forms = Forms::with("form = \"protobuf\"", empty);
+    assert_eq!(forms.get("/v1/forms/x", &[]).await.body, "{}");
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_regions_pass_unchanged_and_the_sidecars_own_keep_their_status_in_the_callers_form() {
+    let forms = Forms::new(status(404).with("content-type", "application/problem+json"));
+    let absent = forms.get("/v1/forms/x", &[PROTOBUF]).await;
+    assert_eq!((absent.status, absent.header("content-type")), (404, "application/problem+json"));
+    forms.world.set_all(5, Act::Hang);
+    for (sent, media_type) in [(PROTOBUF, "application/x-protobuf"), (("accept", "*/*"), "application/problem+json")] {
+        let late = forms.get("/v1/forms/y", &[sent]).await;
+        assert_eq!((late.status, late.header("content-type")), (504, media_type));
+        let missing = forms.get("/v1/forms/z", &[sent, ("cache-control", "only-if-cached")]).await;
+        assert_eq!((missing.status, missing.header("content-type")), (504, media_type));
+        let bad = forms.get("/v1/forms/z?fields=unknown", &[sent]).await;
+        assert_eq!((bad.status, bad.header("content-type")), (400, media_type));
+    }
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_go_by_either_name_and_protobuf_comes_whole() {
+    let forms = Forms::new(json(RECORD));
+    assert_eq!(forms.get("/v1/forms/x?fields=plan", &[]).await.body, r#"{"plan": {"name": "team"}}"#);
+    assert_eq!(&forms.get("/v1/forms/x?fields=plan", &[PROTOBUF]).await.bytes[..], BINARY);
+    assert_eq!(forms.world.asked().len(), REGIONS);
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_range_of_a_derived_form_is_ignored_and_a_condition_that_is_passed_on_names_the_regions_tag() {
+    let forms = Forms::new(json(RECORD));
+    let binary = forms.get("/v1/forms/x", &[PROTOBUF, ("range", "bytes=0-1")]).await;
+    assert_eq!((binary.status, &binary.bytes[..]), (200, BINARY));
+    let mut headers = lines(&[("if-match", &format!("{}, W/\"other\"", binary.header("etag")))]);
+    crate::core::shape::name_region_tags(&mut headers);
+    assert_eq!(headers["if-match"], "\"v1\", W/\"other\"");
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_different_identity_share_no_form() {
+    let forms = Forms::new(json(RECORD));
+    forms.get("/v1/forms/x", &[PROTOBUF, ("authorization", "Bearer 1")]).await;
+    forms.world.asked();
+    let other = forms.get("/v1/forms/x", &[PROTOBUF, ("authorization", "Bearer 2")]).await;
+    assert!(!other.is_hit());
+    assert_eq!(forms.world.asked().len(), REGIONS);
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_record_is_derived_once_whoever_asks_and_moves_on_while_its_bytes_stay() {
+    let large = format!(r#"{{"seats": 9, "note": "{}"}}"#, "n".repeat(200_000));
+    let forms = Forms::new(json(&large));
+    forms.world.live().await;
+    forms.get("/v1/forms/x", &[]).await;
+    let readers: Vec<_> = (0..50).map(|_| forms.world.begin_with("/v1/forms/x", lines(&[PROTOBUF]))).collect();
+    for reader in readers {
+        let answer = reader.await.unwrap().unwrap();
+        assert_eq!((answer.status, answer.bytes.len()), (200, 2 + 1 + 3 + 200_000));
+    }
+    let derivations = |forms: &Forms| {
+        let page = page(&forms);
+        let line = page.lines().find(|line| line.starts_with("nearside_payload_work_seconds_count{work=\"to-protobuf\"}"));
+        line.unwrap().rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(derivations(&forms), "1");
+    forms.world.pass(SECOND * 3_700).await;
+    forms.get("/v1/forms/x", &[PROTOBUF]).await;
+    forms.world.pass(SECOND).await;
+    assert!(forms.get("/v1/forms/x", &[PROTOBUF]).await.is_hit());
+    assert_eq!(derivations(&forms), "1", "the bytes were the same");
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_version_is_never_shown_in_the_form_of_an_older_one() {
+    let forms = Forms::new(json("{}"));
+    forms.world.live().await;
+    for seats in 1..6 {
+        let say = tagged(&format!("{{\"seats\": {seats}}}"), &format!("\"t{seats}\""));
+        forms.world.set_all(5, say.at(seats));
+        forms.world.announce(B, "x", seats);
+        let binary = forms.get("/v1/forms/x", &[PROTOBUF]).await;
+        assert_eq!(&binary.bytes[..], &[8, seats as u8], "{seats}");
+        assert!(binary.header("etag").starts_with(&format!("\"t{seats}~p")));
+    }
+    forms.world.stop().await;
+}
