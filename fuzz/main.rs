@@ -13,13 +13,14 @@ use std::sync::OnceLock;
 mod announcements;
 mod caching;
 mod certificates;
+mod forms;
 mod requests;
 mod settings;
 
 /// A target takes any bytes; whatever it does not like about them is a finding.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 12] = [
+const TARGETS: [(&str, Target); 13] = [
     ("envelope", announcements::envelope),
     ("announcement", announcements::announcement),
     ("planted", announcements::planted),
@@ -30,6 +31,7 @@ const TARGETS: [(&str, Target); 12] = [
     ("key", caching::key),
     ("policy", caching::policy),
     ("digest", caching::digest),
+    ("reflection", forms::reflection),
     ("template", settings::template),
     ("config", settings::config),
 ];
