@@ -15,6 +15,7 @@ mod batches;
 mod caching;
 mod certificates;
 mod coding;
+mod forms;
 mod projection;
 mod requests;
 mod settings;
@@ -22,7 +23,7 @@ mod settings;
 /// A target takes any bytes; whatever it does not like about them is a finding.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 15] = [
+const TARGETS: [(&str, Target); 16] = [
     ("envelope", announcements::envelope),
     ("announcement", announcements::announcement),
     ("planted", announcements::planted),
@@ -35,6 +36,7 @@ const TARGETS: [(&str, Target); 15] = [
     ("digest", caching::digest),
     ("projection", projection::projection),
     ("coding", coding::coding),
+    ("reflection", forms::reflection),
     ("template", settings::template),
     ("config", settings::config),
     ("batch", batches::batch),

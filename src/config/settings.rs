@@ -17,7 +17,7 @@ pub(crate) use section::Section;
 
 /// What the file of one program may say.
 #[derive(Debug)]
-pub(crate) struct Schema {
+pub(in crate::config) struct Schema {
     /// Who reads it.
     pub program: &'static str,
     /// In the order in which they are documented and printed.
@@ -26,10 +26,10 @@ pub(crate) struct Schema {
     pub aws_endpoint: &'static Setting,
 }
 
-pub(crate) static SIDECAR: Schema =
+pub(in crate::config) static SIDECAR: Schema =
     Schema { program: "nearside run", sections: &Section::OF_SIDECARS, aws_endpoint: &ANNOUNCEMENTS_ENDPOINT_URL };
 
-pub(crate) static SERVICES: Schema = Schema {
+pub(in crate::config) static SERVICES: Schema = Schema {
     program: "nearside catalogue, views and region",
     sections: &Section::OF_SERVICES,
     aws_endpoint: &services::ENGINE_ENDPOINT_URL,

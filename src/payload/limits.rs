@@ -57,3 +57,14 @@ pub(crate) const RECENT_ENTRIES: usize = 256;
 const _: () = assert!(MASK_PATHS <= 64);
 // Places in a body are kept in four bytes.
 const _: () = assert!(REPLY_BODY_BYTES <= u32::MAX as usize);
+/// Largest descriptor set that is read.
+pub(crate) const SCHEMA_BYTES: usize = 16 * MIB;
+/// How much memory its parts may take while it is read.
+pub(crate) const SCHEMA_MEMORY_BYTES: usize = 512 * MIB;
+/// How deep messages may lie in one another, a map's entries and what an `Any` holds included:
+/// what Protobuf's own readers allow.
+pub(crate) const FORM_DEPTH: usize = 100;
+/// Largest body that is converted, and that is made by it.
+pub(crate) const FORM_BYTES: usize = 64 * MIB;
+/// How many fields and elements of one record are held at once while its JSON is printed.
+pub(crate) const FORM_FIELDS: usize = 4 << 20;

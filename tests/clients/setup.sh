@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes what the drop-in tests' clients need and prints where it is: a Python virtual environment with requests. Node
+# Makes what the drop-in tests' clients need and prints where it is: a Python virtual environment with requests and protobuf. Node
 # and curl are taken as they are, and asked for clearly when they are missing or too old.
 #
 # usage: setup.sh [DIRECTORY]        default: target/clients beside Cargo.toml
@@ -38,7 +38,7 @@ find_python() {
 
 if ! ready; then
     python=$(find_python) || exit 1
-    say "installing requests into $venv with $python (once)"
+    say "installing requests and protobuf into $venv with $python (once)"
     # Made beside and moved into place, so that two at once do not meet in it.
     fresh="$venv.$$"
     trap 'rm -rf "$fresh"' EXIT

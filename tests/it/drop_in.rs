@@ -143,7 +143,7 @@ impl Stage {
 }
 
 /// Runs the set-up, which does nothing when it was done before; returns the virtual environment.
-fn clients() -> &'static Path {
+pub(crate) fn clients() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let done =

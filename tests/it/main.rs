@@ -52,6 +52,8 @@ mod own_writes;
 #[cfg(test)]
 mod paused;
 #[cfg(test)]
+mod payload_forms;
+#[cfg(test)]
 mod payloads;
 #[cfg(test)]
 mod process;

@@ -139,7 +139,9 @@ async fn an_accept_that_names_neither_form_is_passed_on_and_kept_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn what_may_not_be_transformed_comes_in_its_own_form_or_not_at_all() {
-    for forbidden in [("cache-control", "max-age=60, no-transform"), ("signature", "sig1=:x:"), ("content-encoding", "br")] {
+    for forbidden in
+        [("cache-control", "max-age=60, no-transform"), ("signature", "sig1=:x:"), ("content-encoding", "br")]
+    {
         let forms = Forms::new(json(RECORD).with(forbidden.0, forbidden.1));
         let either = ("accept", "application/x-protobuf, application/json;q=0.1");
         let own = forms.get("/v1/forms/x", &[either]).await;
@@ -185,7 +187,8 @@ async fn errors_of_regions_pass_unchanged_and_the_sidecars_own_keep_their_status
     let absent = forms.get("/v1/forms/x", &[PROTOBUF]).await;
     assert_eq!((absent.status, absent.header("content-type")), (404, "application/problem+json"));
     forms.world.set_all(5, Act::Hang);
-    for (sent, media_type) in [(PROTOBUF, "application/x-protobuf"), (("accept", "*/*"), "application/problem+json")] {
+    for (sent, media_type) in [(PROTOBUF, "application/x-protobuf"), (("accept", "*/*"), "application/problem+json")]
+    {
         let late = forms.get("/v1/forms/y", &[sent]).await;
         assert_eq!((late.status, late.header("content-type")), (504, media_type));
         let missing = forms.get("/v1/forms/z", &[sent, ("cache-control", "only-if-cached")]).await;
@@ -240,7 +243,8 @@ async fn a_large_record_is_derived_once_whoever_asks_and_moves_on_while_its_byte
     }
     let derivations = |forms: &Forms| {
         let page = page(&forms);
-        let line = page.lines().find(|line| line.starts_with("nearside_payload_work_seconds_count{work=\"to-protobuf\"}"));
+        let line =
+            page.lines().find(|line| line.starts_with("nearside_payload_work_seconds_count{work=\"to-protobuf\"}"));
         line.unwrap().rsplit(' ').next().unwrap().to_owned()
     };
     assert_eq!(derivations(&forms), "1");

@@ -1,0 +1,42 @@
+//! The two forms of a record, from bytes that nobody would write.
+
+use std::sync::OnceLock;
+
+use nearside::payload::schema::{Names, Printing, Schema};
+use prost::Message;
+
+fn schemas() -> &'static [Schema; 3] {
+    static READ: OnceLock<[Schema; 3]> = OnceLock::new();
+    READ.get_or_init(|| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payload");
+        let set = protox::compile(["kinds.proto"], [folder]).expect("the tests' schema compiles").encode_to_vec();
+        let read = |message: &str, names, defaults| {
+            let printing = Printing { names, defaults };
+            Schema::read(&set, &format!("nearside.test.{message}"), printing).expect("it has the message")
+        };
+        [read("Kinds", Names::Camel, false), read("Kinds", Names::Proto, true), read("Legacy", Names::Camel, false)]
+    })
+}
+
+/// The first byte says the schema and the form, the rest is the record. What converts converts back
+/// without anything unknown, and from then on both forms stay as they are.
+pub(crate) fn reflection(data: &[u8]) {
+    let Some((first, record)) = data.split_first() else { return };
+    let schema = &schemas()[usize::from(first >> 1) % 3];
+    let protobuf = match first & 1 {
+        0 => record.to_vec(),
+        _ => match schema.to_protobuf(record) {
+            Ok(made) => made.body,
+            Err(error) => return assert!(!error.to_string().is_empty()),
+        },
+    };
+    let json = match schema.to_json(&protobuf) {
+        Ok(made) => made,
+        Err(error) => return assert!(first & 1 == 0, "what was made of JSON is JSON: {error}"),
+    };
+    assert!(serde_json::from_slice::<serde::de::IgnoredAny>(&json.body).is_ok(), "it is JSON to others too");
+    let back = schema.to_protobuf(&json.body).expect("what converts converts back");
+    assert_eq!(back.unknown_fields, 0);
+    let again = schema.to_json(&back.body).expect("and forth again");
+    assert_eq!((again.unknown_fields, again.body), (0, json.body));
+}

@@ -1,0 +1,74 @@
+//! The two forms of a record against Google's own protobuf (Python): the same JSON by value, the
+//! same messages, in both directions.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use nearside::payload::schema::{Names, Printing, Schema};
+use prost::Message;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::drop_in::clients;
+
+const MESSAGES: [&str; 4] =
+    ["nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Legacy"];
+const CASES: usize = 800;
+
+#[derive(Deserialize)]
+struct Case {
+    message: String,
+    protobuf: String,
+    /// In the order of `printings`.
+    json: Vec<String>,
+    unknown: usize,
+}
+
+fn printings() -> impl Iterator<Item = Printing> {
+    let ways = [(Names::Camel, false), (Names::Camel, true), (Names::Proto, false), (Names::Proto, true)];
+    ways.into_iter().map(|(names, defaults)| Printing { names, defaults })
+}
+
+fn descriptor_set() -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/payload");
+    protox::compile(["kinds.proto"], [folder]).unwrap().encode_to_vec()
+}
+
+#[test]
+fn both_forms_are_what_googles_own_protobuf_makes_of_the_same_records() {
+    let set = descriptor_set();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/with_protobuf.py");
+    let mut command = Command::new(clients().join("bin/python"));
+    let mut child = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let asked = json!({"descriptor_set": BASE64.encode(&set), "messages": MESSAGES, "cases": CASES, "seed": 1});
+    writeln!(input, "{asked}").unwrap();
+    let cases: Vec<Case> = serde_json::from_str(&output.next().unwrap().unwrap()).unwrap();
+    assert_eq!(cases.len(), CASES);
+    let read = |message: &str| printings().map(|it| Schema::read(&set, message, it).unwrap()).collect::<Vec<_>>();
+    let schemas: BTreeMap<_, _> = MESSAGES.into_iter().map(|message| (message, read(message))).collect();
+    let mut made = Vec::new();
+    for (number, case) in cases.iter().enumerate() {
+        let protobuf = BASE64.decode(&case.protobuf).unwrap();
+        let (mut texts, mut backs) = (Vec::new(), Vec::new());
+        for (schema, theirs) in schemas[&*case.message].iter().zip(&case.json) {
+            let json = schema.to_json(&protobuf).unwrap_or_else(|error| panic!("case {number}: {error}: {theirs}"));
+            assert_eq!(json.unknown_fields, case.unknown, "case {number}");
+            let back = schema.to_protobuf(theirs.as_bytes());
+            let back = back.unwrap_or_else(|error| panic!("case {number}: {error}: {theirs}"));
+            assert_eq!(back.unknown_fields, 0, "case {number}: {theirs}");
+            texts.push(String::from_utf8(json.body).unwrap());
+            backs.push(BASE64.encode(&back.body));
+        }
+        made.push(json!({"json": texts, "protobuf": backs}));
+    }
+    writeln!(input, "{}", serde_json::Value::from(made)).unwrap();
+    let wrong: Vec<String> = serde_json::from_str(&output.next().unwrap().unwrap()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(wrong.is_empty(), "{} of {CASES} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
