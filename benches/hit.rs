@@ -141,8 +141,15 @@ fn parts(criterion: &mut Criterion) {
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let matched = sidecar.router.find(TARGET).expect("the target is routed");
     let identity = sidecar.keyring.identity(&matched.route.identity, &headers).0;
-    let representation =
-        Representation { route: 0, path_and_query: TARGET, headers: &headers, forward: &[], identity };
+    let representation = Representation {
+        route: 0,
+        path_and_query: TARGET,
+        headers: &headers,
+        forward: &[],
+        is_form_known: false,
+        is_identity: false,
+        identity,
+    };
     criterion.bench_function("identity of the caller", |bencher| {
         bencher.iter(|| sidecar.keyring.identity(&matched.route.identity, black_box(&headers)));
     });
@@ -195,8 +202,15 @@ fn keys_or_judgements(count: usize, keys: bool) {
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let matched = sidecar.router.find(TARGET).expect("the target is routed");
     let identity = sidecar.keyring.identity(&matched.route.identity, &headers).0;
-    let representation =
-        Representation { route: 0, path_and_query: TARGET, headers: &headers, forward: &[], identity };
+    let representation = Representation {
+        route: 0,
+        path_and_query: TARGET,
+        headers: &headers,
+        forward: &[],
+        is_form_known: false,
+        is_identity: false,
+        identity,
+    };
     let entry = sidecar.store.get(buffer.routed(representation)).expect("it was filled");
     let routed = entry.hold.routed().expect("it is routed");
     for _ in 0..count {

@@ -154,6 +154,8 @@ fn held(sidecar: &Core, number: usize) -> u64 {
         path_and_query: &admitted.path_and_query,
         headers: &admitted.headers,
         forward: &[],
+        is_form_known: false,
+        is_identity: false,
         identity,
     });
     let lines: usize = lines(number as u64).iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();

@@ -71,7 +71,15 @@ pub(crate) fn key(data: &[u8]) {
     let mut buffer = KeyBuffer::new(HashKey::fixed(7));
     let mut keys = |path, head: &Head<'_>| {
         let headers = &head.headers;
-        let parts = Representation { route: 1, path_and_query: path, headers, forward: &names, identity: 5 };
+        let parts = Representation {
+            route: 1,
+            path_and_query: path,
+            headers,
+            forward: &names,
+            is_form_known: false,
+            is_identity: false,
+            identity: 5,
+        };
         [
             buffer.routed(parts).to_key(),
             buffer.primary(path).to_key(),

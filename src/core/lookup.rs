@@ -129,7 +129,7 @@ fn routed_to(
     let is_identity = shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
     let mut buffer = KeyBuffer::new(core.seed);
     let key = caller.key(core, &mut buffer, head, matched, (choice, is_identity));
-    let plain = (form, is_identity);
+    let dressed = |ask: Ask| shape::dressed(ask, form, is_identity);
     let stored = core.store.get(key);
     let floor = core.config.service.authoritative.then(|| floors::asked(head.headers, matched.route)).flatten();
     let suits = stored.as_ref().is_some_and(|entry| core.suits(caller, floor.as_deref(), entry, now));
@@ -143,7 +143,7 @@ fn routed_to(
                 matched.counts.stale();
                 core.metrics.stale(Label::Grace);
                 let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some(Label::Grace));
-                let ask = core.routed_ask(head, caller, key, stored.clone(), matched, plain, None);
+                let ask = dressed(core.routed_ask(head, caller, key, stored.clone(), matched, None));
                 return core.in_shape(shape, head, key, shown, Some(Box::new(Refresh::Fill(ask))));
             }
             Err(_) => {}
@@ -158,7 +158,7 @@ fn routed_to(
         Some(_) => Fwd::Stale,
         None => Fwd::UriMiss,
     };
-    let ask = core.routed_ask(head, caller, key, stored, matched, plain, floor);
+    let ask = dressed(core.routed_ask(head, caller, key, stored, matched, floor));
     Found::Ask(Box::new(Plan { ask, fwd, shape }))
 }
 
@@ -303,11 +303,9 @@ impl Core {
         key: KeyRef<'_>,
         previous: Option<Arc<Entry>>,
         matched: &Matched<'_>,
-        (form, is_identity): (Option<Form>, bool),
         floor: Option<Box<[Version]>>,
     ) -> Ask {
-        let mut request = fill::ask::routed_request(head, matched.route);
-        shape::dress(&mut request.headers, form, is_identity);
+        let request = fill::ask::routed_request(head, matched.route);
         let stored_is_below =
             floor.as_ref().is_some_and(|floor| previous.as_ref().is_none_or(|entry| !floors::are_met(floor, entry)));
         Ask {

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::cache::rfc9111;
 use crate::config::{Form, MessageRef, MessageSettings, Route};
+use crate::core::fill::Ask;
 use crate::http::admission::Head;
 use crate::payload::accept::Choice;
 use crate::payload::mask::{self, Mask, MaskError, Masks};
@@ -210,8 +211,12 @@ pub(crate) fn name_region_tags(headers: &mut HeaderMap) {
     }
 }
 
-/// Asks a region for a form, whatever the caller's own lines, and for bytes as they are.
-pub(super) fn dress(headers: &mut HeaderMap, form: Option<Form>, is_identity: bool) {
+/// Asks regions for a form, whatever the caller's own lines, and for bytes as they are.
+pub(super) fn dressed(mut ask: Ask, form: Option<Form>, is_identity: bool) -> Ask {
+    if form.is_none() && !is_identity {
+        return ask;
+    }
+    let headers = &mut Arc::make_mut(&mut ask.request).headers;
     let accept = form.map(|form| match form {
         Form::Json => "application/json",
         Form::Protobuf => "application/x-protobuf, application/json;q=0.5",
@@ -222,4 +227,5 @@ pub(super) fn dress(headers: &mut HeaderMap, form: Option<Form>, is_identity: bo
     if is_identity {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
+    ask
 }

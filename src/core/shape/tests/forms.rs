@@ -242,7 +242,7 @@ async fn a_large_record_is_derived_once_whoever_asks_and_moves_on_while_its_byte
         assert_eq!((answer.status, answer.bytes.len()), (200, 2 + 1 + 3 + 200_000));
     }
     let derivations = |forms: &Forms| {
-        let page = page(&forms);
+        let page = page(forms);
         let line =
             page.lines().find(|line| line.starts_with("nearside_payload_work_seconds_count{work=\"to-protobuf\"}"));
         line.unwrap().rsplit(' ').next().unwrap().to_owned()
