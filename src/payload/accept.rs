@@ -48,10 +48,8 @@ impl Choice {
         for element in lines.flat_map(|line| split(line.as_bytes(), b',')).filter(|it| !it.is_empty()) {
             let (range, quality) = range(element).unwrap_or((Range::Other, 1000));
             match range {
-                Range::Protobuf(name) if quality > 0 => {
-                    if protobuf.is_none_or(|(_, best)| quality > best) {
-                        protobuf = Some((name, quality));
-                    }
+                Range::Protobuf(name) if quality > 0 && protobuf.is_none_or(|(_, best)| quality > best) => {
+                    protobuf = Some((name, quality));
                 }
                 // What is meant instead is the region's to find out.
                 Range::Json if quality == 0 => refuses_json = true,

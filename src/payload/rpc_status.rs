@@ -49,7 +49,7 @@ fn code(status: StatusCode) -> i32 {
         501 => 12,                        // UNIMPLEMENTED
         502 | 503 => 14,                  // UNAVAILABLE
         401 => 16,                        // UNAUTHENTICATED
-        405 | 406 | 400..500 => 9,        // FAILED_PRECONDITION: the request, not its values
+        400..500 => 9,                    // FAILED_PRECONDITION: the request, not its values
         500..600 => 13,                   // INTERNAL
         _ => 2,                           // UNKNOWN
     }
