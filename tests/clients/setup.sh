@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes what the drop-in tests' clients need and prints where it is: a Python virtual environment with requests and protobuf. Node
-# and curl are taken as they are, and asked for clearly when they are missing or too old.
+# Makes what the drop-in tests' clients need and prints where it is: a Python virtual environment with requests and
+# protobuf. Node and curl are taken as they are, and asked for clearly when they are missing or too old.
 #
 # usage: setup.sh [DIRECTORY]        default: target/clients beside Cargo.toml
 #
