@@ -94,7 +94,7 @@ fn a_message_with_a_field_of_the_wrong_type_takes_little_more_memory_than_its_te
 
 #[test]
 fn an_index_takes_no_more_than_its_weight_whatever_it_remembers() {
-    for members in [600, 2000, 30_000] {
+    for members in [600, 3000] {
         let member = |at: usize| {
             format!(r#""f{at}":{{"text":"{}","list":[{}0]}}"#, "x".repeat(at % 90), "7,".repeat(at % 400))
         };
