@@ -1,5 +1,6 @@
 //! What a hit takes of the allocator, from the caller's first byte to the answer's last, hyper and
-//! the runtime included; and what a message takes that cannot be read.
+//! the runtime included; what a message takes that cannot be read; and what an index of a body takes,
+//! whatever it remembers.
 //!
 //! One thread does all of it, and counts its own allocations; the caller uses two buffers again and
 //! again. The figure is the least of several rounds: whatever else the process does now and then (a
@@ -8,6 +9,8 @@
 use std::sync::Arc;
 
 use nearside::app::{self, Instead};
+use nearside::payload::mask::Mask;
+use nearside::payload::projection::{Index, project};
 use nearside::protocol::announcement::decode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -87,4 +90,31 @@ fn a_message_with_a_field_of_the_wrong_type_takes_little_more_memory_than_its_te
     let used = allocation_counter::measure(|| assert!(decode(&text).is_err()));
     println!("{} bytes at most for a message of {}", used.bytes_max, text.len());
     assert!(used.bytes_max < 4 * text.len() as u64, "{} of {}", used.bytes_max, text.len());
+}
+
+#[test]
+fn an_index_takes_no_more_than_its_weight_whatever_it_remembers() {
+    for members in [200, 1000] {
+        let member = |at: usize| {
+            format!(r#""f{at}":{{"text":"{}","list":[{}0]}}"#, "x".repeat(at % 90), "7,".repeat(at % 400))
+        };
+        let body = format!("{{{}}}", (0..members).map(member).collect::<Vec<_>>().join(","));
+        let masks: Vec<_> = (0..members).map(|at| format!("f{at},f{}.text,f{}", at / 2, at / 3)).collect();
+        let masks: Vec<_> = masks.iter().map(|text| Mask::literal(text).unwrap()).collect();
+        // The thread's own part of what readers share is made once.
+        let ask = |index: &Index| {
+            masks.iter().take(100).for_each(|mask| assert!(project(body.as_bytes(), Some(index), mask).is_ok()))
+        };
+        ask(&Index::of(body.as_bytes()).unwrap());
+        let mut made = None;
+        let used = allocation_counter::measure(|| {
+            let index = Index::of(body.as_bytes()).unwrap();
+            ask(&index);
+            made = Some(index);
+        });
+        let (weight, beside) = (made.unwrap().weight(), size_of::<Index>());
+        let taken = used.bytes_current as usize + beside;
+        println!("{taken} bytes of {weight}, of a body of {}", body.len());
+        assert!(taken <= weight && taken > weight / 3, "{taken} of {weight}");
+    }
 }

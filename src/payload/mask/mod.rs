@@ -21,7 +21,7 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
-pub use parameter::{Taken, take};
+pub use parameter::{Stripped, take};
 use paths::Paths;
 pub use recent::Masks;
 

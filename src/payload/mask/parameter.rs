@@ -6,9 +6,9 @@ use percent_encoding::percent_decode;
 
 use crate::payload::mask::MaskError;
 
-/// A target without one parameter of its query, and that parameter.
+/// A target without one parameter of its query, and what that said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken<'t> {
+pub struct Stripped<'t> {
     /// Every byte of the rest as it came; without `?` if the parameter was all there was.
     pub path_and_query: Cow<'t, str>,
     /// Decoded, of several the values with a comma between them; `None` where the parameter is not
@@ -18,8 +18,8 @@ pub struct Taken<'t> {
 
 /// Takes every `parameter` out of the query, as a form would write it: `+` is a space, and the name
 /// may be percent-encoded as well. Where it is not there this costs one look at the query.
-pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Result<Taken<'t>, MaskError> {
-    let absent = Taken { path_and_query: Cow::Borrowed(path_and_query), value: None };
+pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Result<Stripped<'t>, MaskError> {
+    let absent = Stripped { path_and_query: Cow::Borrowed(path_and_query), value: None };
     let Some((path, query)) = path_and_query.split_once('?') else { return Ok(absent) };
     if !query.split('&').any(|pair| value_of(pair, parameter).is_some()) {
         return Ok(absent);
@@ -43,7 +43,7 @@ pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Result<Taken<'t>, M
     }
     let rest = if rest.len() == path.len() + 1 { path.to_owned() } else { rest };
     let value = String::from_utf8(value).map_err(|_| MaskError::NotUtf8)?;
-    Ok(Taken { path_and_query: Cow::Owned(rest), value: Some(value) })
+    Ok(Stripped { path_and_query: Cow::Owned(rest), value: Some(value) })
 }
 
 /// The value of a pair if its name is `parameter`.

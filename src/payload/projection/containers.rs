@@ -26,8 +26,8 @@ impl<'i> Containers<'i> {
         Self(places)
     }
 
-    /// Where the container at `at` ends, if that is known. Asked in ascending order, it forgets what
-    /// lies before.
+    /// Where the container at `at` ends, if that is known. Asked in ascending order: it forgets
+    /// what lies before.
     pub(super) fn end_of(&mut self, at: usize) -> Option<usize> {
         *self = self.from(at);
         let place = self.0.first().filter(|place| place.start as usize == at)?;

@@ -210,7 +210,9 @@ fn an_index_and_a_scan_say_the_same_of_a_large_body() {
 fn what_is_remembered_is_shared_and_an_index_of_another_body_is_not_used() {
     let body = large(20 * KIB);
     let index = Index::of(body.as_bytes()).expect("it is JSON");
+    assert_eq!(index.remembered(&mask("last,first")), None);
     let first = project(body.as_bytes(), Some(&index), &mask("last,first")).expect("it is JSON");
+    assert_eq!(index.remembered(&mask("first,last")).as_ref(), Some(&first));
     let second = project(body.as_bytes(), Some(&index), &mask("first,last")).expect("it is JSON");
     assert_eq!(first.as_ref().as_ptr(), second.as_ref().as_ptr(), "not cut again");
     let other = project(br#"{"first":7}"#, Some(&index), &mask("first,last")).expect("it is JSON");
