@@ -146,11 +146,28 @@ fn a_bomb_is_too_large_whether_or_not_it_states_its_size() {
 fn a_size_that_no_body_of_that_length_can_have_is_damage() {
     // One empty block in a frame that states 32 MiB, and four bytes at the end of a gzip member.
     let lie = [&[0x28, 0xb5, 0x2f, 0xfd, 0xa0][..], &(32_u32 << 20).to_le_bytes(), &[1, 0, 0]].concat();
+    assert_eq!(zstd_frames::stated(&lie), Err(CodingError::Damaged), "before it is allocated");
     assert_eq!(decoded(Coding::Zstd, lie, usize::MAX), Err(CodingError::Damaged));
     let mut member = coded(Coding::Gzip, RECORD).to_vec();
     let at = member.len() - 4;
     member[at..].copy_from_slice(&(32_u32 << 20).to_le_bytes());
+    assert_eq!(stated_by_gzip(&member), Err(CodingError::Damaged));
     assert_eq!(decoded(Coding::Gzip, member, usize::MAX), Err(CodingError::Damaged));
+}
+
+#[test]
+fn a_body_that_states_more_than_the_limit_is_refused_before_it_is_decoded() {
+    let content: Vec<u8> = (0..40_000_u32).flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    for coding in CODED {
+        // Nobody could decode this: its middle is gone.
+        let mut body = coded(coding, &content).to_vec();
+        let (from, to) = (body.len() / 3, body.len() / 2);
+        body[from..to].fill(0);
+        assert_eq!(decoded(coding, body.clone(), content.len() - 1), Err(CodingError::TooLarge), "{coding:?}");
+        if coding == Coding::Gzip {
+            assert_eq!(decoded(coding, body, content.len()), Err(CodingError::Damaged), "{coding:?}");
+        }
+    }
 }
 
 #[test]

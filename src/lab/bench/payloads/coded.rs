@@ -46,7 +46,7 @@ pub(crate) struct CodedCost {
 }
 
 /// Replies in one form, and what it takes to write and to read one.
-pub(crate) struct Written<'a> {
+pub(crate) struct WrittenReplies<'a> {
     set: &'a AirportSet,
     form: WireForm,
     bodies: Vec<Bytes>,
@@ -55,7 +55,7 @@ pub(crate) struct Written<'a> {
     pub read_us: f64,
 }
 
-impl<'a> Written<'a> {
+impl<'a> WrittenReplies<'a> {
     pub(crate) fn new(set: &'a AirportSet, form: WireForm, replies: &[Airports], budget: CpuBudget) -> Self {
         let written = |form: WireForm| replies.iter().map(|reply| form.written(reply)).collect::<Vec<_>>();
         let bodies = written(form);
@@ -135,7 +135,7 @@ mod tests {
         let set = made_up();
         let replies = set.replies(1000, 4);
         for form in WireForm::ALL {
-            let written = Written::new(&set, form, &replies, BUDGET);
+            let written = WrittenReplies::new(&set, form, &replies, BUDGET);
             let identity = written.under(LEVELS[0], BUDGET).unwrap();
             assert!(identity.decompress_us.abs() < 1e-9 && identity.encode_us > 0.0, "{identity:?}");
             assert!((identity.bytes < identity.json_bytes) == (form == WireForm::Protobuf), "{identity:?}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::lab::bench::payloads::airports::{AirportSet, PLACE, WireForm};
-use crate::lab::bench::payloads::coded::{CodedCost, LEVELS, SMALL, Written, single_records};
+use crate::lab::bench::payloads::coded::{CodedCost, LEVELS, SMALL, WrittenReplies, single_records};
 use crate::lab::bench::payloads::cpu::CpuBudget;
 use crate::lab::bench::payloads::fields::{ASKED, WAYS, taken};
 use crate::lab::bench::result::{FigureTable, Goal, Missing, PlotData, Scenario};
@@ -79,7 +79,7 @@ fn measure(set: &AirportSet, budget: CpuBudget, mut told: impl FnMut(&str)) -> R
         let replies = set.replies(bytes, count);
         for form in WireForm::ALL {
             told(&format!("{size}, {}", form.word()));
-            let written = Written::new(set, form, &replies, budget);
+            let written = WrittenReplies::new(set, form, &replies, budget);
             for level in LEVELS.iter().filter(|level| bytes <= level.at_most) {
                 let cost = written.under(*level, budget)?;
                 measured.push(Measured { size, form, coding: level.words, cost });
