@@ -186,7 +186,8 @@ impl Answering {
     /// What is told later is older by as much.
     fn later(&mut self, outcome: Outcome, when: Moment) -> Outcome {
         let Outcome::Shown(mut shown) = outcome else { return outcome };
-        let waited = self.batch.core.clock.now().since(when).as_secs();
+        // A bound is never too small; what waits for nobody does not reach the next second.
+        let waited = (self.batch.core.clock.now().since(when) + limits::ALMOST_A_SECOND).as_secs();
         shown.age = shown.age.map(|age| age + waited);
         if let Some(Bound::Seconds(bound)) = &mut shown.line.bound {
             *bound += waited;

@@ -19,6 +19,8 @@ pub(crate) const SINGLES: usize = 32;
 pub(crate) const CHUNK_BYTES: usize = 64 * KIB;
 /// An answer of up to about so many bytes that is there at once is sent whole.
 pub(crate) const WHOLE_BYTES: usize = 256 * KIB;
+/// Added to the time that a part waited, before it is cut to whole seconds.
+pub(crate) const ALMOST_A_SECOND: Duration = Duration::from_millis(990);
 /// What a batch counts for in the budget of bodies, in bytes: besides its own body two chunks, and
 /// so much per key.
 pub(crate) const HELD_PER_KEY: u64 = 256;

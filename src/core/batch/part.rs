@@ -25,7 +25,8 @@ pub(super) struct Said<'a> {
     pub(super) version: Option<&'a [u8]>,
     pub(super) etag: Option<&'a [u8]>,
     pub(super) content_type: Option<&'a [u8]>,
-    pub(super) is_coded: bool,
+    /// Of a region that codes what was asked for without a coding.
+    pub(super) coding: Option<&'a [u8]>,
     pub(super) age: Option<u64>,
     pub(super) line: CacheLine,
 }
@@ -48,7 +49,7 @@ impl<'a> Said<'a> {
             match name {
                 "etag" => self.etag = self.etag.or(Some(value)),
                 "content-type" => self.content_type = self.content_type.or(Some(value)),
-                "content-encoding" => self.is_coded |= !value.eq_ignore_ascii_case(b"identity"),
+                "content-encoding" if !value.eq_ignore_ascii_case(b"identity") => self.coding = Some(value),
                 name if name == version_header.as_str() => self.version = self.version.or(Some(value)),
                 _ => {}
             }
@@ -63,7 +64,7 @@ impl<'a> Said<'a> {
         let ends_with = |tail: &[u8]| {
             essence.len() >= tail.len() && essence[essence.len() - tail.len()..].eq_ignore_ascii_case(tail)
         };
-        !self.is_coded && (essence.eq_ignore_ascii_case(b"application/json") || ends_with(b"+json"))
+        self.coding.is_none() && (essence.eq_ignore_ascii_case(b"application/json") || ends_with(b"+json"))
     }
 
     /// Begins the part: everything but the body, which follows with `form`; `None` for no body.
@@ -90,6 +91,9 @@ impl<'a> Said<'a> {
         }
         if let Some(content_type) = self.content_type.filter(|it| form.is_some() && *it != b"application/json") {
             put_member("contentType", content_type, out);
+        }
+        if let Some(coding) = self.coding.filter(|_| form.is_some()) {
+            put_member("contentEncoding", coding, out);
         }
         if let Some(headers) = headers {
             put_headers(headers, out);

@@ -49,6 +49,8 @@ struct Regions {
     /// Region, keys, and whether it was one request for several.
     asked: Mutex<Vec<(RegionId, Vec<String>, bool)>>,
     takes_batches: AtomicBool,
+    /// How the next batches fail.
+    failing: Mutex<Vec<Failure>>,
     latency_ms: AtomicUsize,
 }
 
@@ -85,6 +87,9 @@ impl Regions {
         assert!(headers, "it needs the heads");
         let names = keys.iter().map(|wanted| wanted.key.clone()).collect();
         self.asked.lock().unwrap().push((region, names, true));
+        if let Some(failure) = self.failing.lock().unwrap().pop() {
+            return Err(failure);
+        }
         if !self.takes_batches.load(Ordering::Relaxed) {
             return Ok(self.reply(region, 404, HeaderMap::new(), Bytes::new()));
         }
@@ -138,6 +143,7 @@ fn world(
         script: Mutex::new(Box::new(script)),
         asked: Mutex::default(),
         takes_batches: AtomicBool::new(true),
+        failing: Mutex::default(),
         latency_ms: AtomicUsize::new(1),
     });
     let mut config = world.sidecar.config.clone();
@@ -202,7 +208,9 @@ async fn refusal(world: &World, body: &str, more: HeaderMap) -> (u16, String) {
 #[tokio::test(start_paused = true)]
 async fn parts_come_in_the_order_of_the_keys_and_a_key_that_stands_there_twice_is_answered_twice() {
     let (world, regions) = world(|_, key, _| Some(at(key.len() as u64)));
+    let started = world.now();
     let parts = many(&world, &["aaa", "b", "aaa", "cc"]).await;
+    assert!(world.now() - started < ms(5), "nothing waits once every race has begun");
     assert_eq!(parts.iter().map(|part| part["version"].as_u64().unwrap()).collect::<Vec<_>>(), [3, 1, 3, 2]);
     assert!(parts.iter().all(|part| part["status"] == 200 && part["body"]["v"] == part["version"]));
     let expected = |region| (region, vec!["aaa".to_owned(), "b".to_owned(), "cc".to_owned()], true);
@@ -425,18 +433,25 @@ async fn a_body_stands_there_byte_for_byte_and_one_that_is_no_json_in_base64() {
     let (world, _regions) = world(|_, key, _| {
         let (kind, body) = match key {
             "spaced" => ("application/json; charset=utf-8", "{\"a\" : 1.0e2,\"a\":[ ]}"),
-            "broken" => ("application/json", "\"}]} not json\""),
             "null" => ("application/vnd.acme+json", "null"),
+            "coded" => ("application/json", "\"coded\""),
             _ => ("text/plain", "\"text\""),
         };
         let mut headers = json_type();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        if key == "coded" {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
+        }
         Some(Says { headers, body: body.into(), ..at(5) })
     });
     for _ in 0..2 {
-        let keys = json!({ "keys": ["spaced", "null", "text"] }).to_string();
+        let keys = json!({ "keys": ["spaced", "null", "text", "coded"] }).to_string();
         let answer = text(post(world.sidecar.clone(), keys, HeaderMap::new()).await).await;
         assert!(answer.contains("\"body\":{\"a\" : 1.0e2,\"a\":[ ]}}"), "{answer}");
+        assert!(
+            answer.contains("\"contentEncoding\":\"br\",\"encoding\":\"base64\",\"body\":\"ImNvZGVkIg==\"}"),
+            "{answer}"
+        );
         assert!(answer.contains("\"contentType\":\"application/vnd.acme+json\",\"body\":null}"), "{answer}");
         assert!(
             answer.contains("\"contentType\":\"text/plain\",\"encoding\":\"base64\",\"body\":\"InRleHQi\"}"),
@@ -527,5 +542,47 @@ async fn a_caller_who_wants_the_heads_gets_those_of_a_get() {
     assert_eq!(part.headers["x-odd"].as_bytes(), b"caf\xe9");
     assert!(part.headers["cache-status"].to_str().unwrap().starts_with("nearside; hit"));
     assert!(!part.headers.contains_key("set-cookie") && part.headers.contains_key("age"));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_too_large_for_one_answer_or_whose_connection_ended_is_asked_for_again() {
+    let (world, regions) = world(|_, _, _| Some(at(5)));
+    let too_large = || Failure::Oversized { limit: 1, announced: true };
+    *regions.failing.lock().unwrap() = vec![too_large(), too_large(), too_large()];
+    assert!(many(&world, &["a", "b"]).await.iter().all(|part| part["status"] == 200));
+    assert_eq!(asked(&regions).iter().filter(|(_, _, batch)| !batch).count(), 2 * REGIONS, "one by one");
+    *regions.failing.lock().unwrap() = vec![Failure::Truncated, Failure::Truncated, Failure::Truncated];
+    assert!(many(&world, &["c", "d"]).await.iter().all(|part| part["status"] == 200));
+    assert!(asked(&regions).iter().all(|(_, _, batch)| *batch));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_more_than_a_batch_may_hold_is_looked_up_again_when_its_turn_comes() {
+    let mib = |key: &str| Says { body: json!(key.repeat(1 << 19)).to_string().into(), ..at(5) };
+    let (world, regions) = world(move |_, key, _| match key {
+        "t9" => Some(Says { headers: HeaderMap::new(), ..mib(key) }),
+        _ => Some(mib(key)),
+    });
+    world.live().await;
+    let keys: Vec<String> = (0..10).map(|n| format!("t{n}")).collect();
+    // What is expected of them is too little: the regions are not asked together again.
+    many(&world, &strs(&keys)).await;
+    world.pass(SECOND).await;
+    asked(&regions);
+    let answer = post(world.sidecar.clone(), json!({ "keys": keys }).to_string(), HeaderMap::new()).await;
+    assert!(world.sidecar.bodies.held() < (1 << 20));
+    for (key, _) in world.sidecar.store.entries_of(world.record("t8")) {
+        world.sidecar.store.remove(key.as_ref());
+    }
+    let document: Value = serde_json::from_str(&text(answer).await).unwrap();
+    let parts = document["parts"].as_array().unwrap();
+    for (part, key) in parts[..9].iter().zip(&keys) {
+        assert_eq!(part["body"].as_str().unwrap(), key.repeat(1 << 19), "{key}");
+    }
+    assert_eq!((&parts[9]["encoding"], parts[9]["body"].as_str().unwrap().len()), (&json!("base64"), 1_398_104));
+    let again = |region| (region, vec!["t8".to_owned()], false);
+    assert_eq!(asked(&regions), [A, B, C].map(again), "it is not there any more");
     world.stop().await;
 }
