@@ -13,18 +13,18 @@ use crate::lab::aws::topic::region_of;
 use crate::lab::limits;
 
 /// The parameters of a call as they came.
-pub type Form = BTreeMap<String, String>;
+pub type Fields = BTreeMap<String, String>;
 
 /// The status and the XML.
 pub type SnsAnswer = (StatusCode, String);
 
 /// Parses `Action=...&...`; parameters beyond the limit are dropped.
-pub fn form(text: &[u8]) -> Form {
+pub fn form(text: &[u8]) -> Fields {
     url::form_urlencoded::parse(text).into_owned().take(4 * limits::LAB_TAGS).collect()
 }
 
 /// Carries out one call in `region`.
-pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> SnsAnswer {
+pub fn call(topics: &Arc<Topics>, region: &str, form: &Fields) -> SnsAnswer {
     let action = form.get("Action").map_or("", String::as_str);
     match act(topics, region, action, form) {
         Ok(result) => {
@@ -59,7 +59,7 @@ pub fn error(status: StatusCode, code: &str, message: &str) -> SnsAnswer {
     (status, xml)
 }
 
-fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Form) -> Result<String, TopicFault> {
+fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Fields) -> Result<String, TopicFault> {
     match action {
         "CreateTopic" => {
             let name = get(form, "Name")?;
@@ -118,7 +118,7 @@ fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Form) -> Result<
 }
 
 /// Each entry stands for itself: one that is refused does not hold up the others.
-fn publish_batch(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, TopicFault> {
+fn publish_batch(topics: &Arc<Topics>, region: &str, form: &Fields) -> Result<String, TopicFault> {
     let topic = here(form, "TopicArn", region)?;
     let entry = |number: usize, name: &str| form.get(&format!("PublishBatchRequestEntries.member.{number}.{name}"));
     let (mut taken, mut refused) = (String::new(), String::new());
@@ -142,7 +142,7 @@ fn publish_batch(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<Stri
 /// SNS takes no more in one call.
 const BATCH_ENTRIES: usize = 10;
 
-fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, TopicFault> {
+fn subscribe(topics: &Arc<Topics>, region: &str, form: &Fields) -> Result<String, TopicFault> {
     let topic = here(form, "TopicArn", region)?;
     let endpoint = get(form, "Endpoint")?;
     let endpoint = match get(form, "Protocol")? {
@@ -174,7 +174,7 @@ fn loopback(endpoint: &str) -> Result<url::Url, TopicFault> {
 }
 
 /// The pairs of `NAME.entry.N.key` and `NAME.entry.N.value`.
-fn entries(form: &Form, name: &str) -> BTreeMap<String, String> {
+fn entries(form: &Fields, name: &str) -> BTreeMap<String, String> {
     let prefix = format!("{name}.entry.");
     let keys = form.iter().filter_map(|(parameter, key)| {
         let number = parameter.strip_prefix(&prefix)?.strip_suffix(".key")?;
@@ -184,12 +184,12 @@ fn entries(form: &Form, name: &str) -> BTreeMap<String, String> {
     keys.take(limits::LAB_TAGS).collect()
 }
 
-fn get<'a>(form: &'a Form, name: &'static str) -> Result<&'a str, TopicFault> {
+fn get<'a>(form: &'a Fields, name: &'static str) -> Result<&'a str, TopicFault> {
     form.get(name).map(String::as_str).ok_or(TopicFault::Invalid(name))
 }
 
 /// An ARN of this region; SNS does not know those of other regions.
-fn here<'a>(form: &'a Form, name: &'static str, region: &str) -> Result<&'a str, TopicFault> {
+fn here<'a>(form: &'a Fields, name: &'static str, region: &str) -> Result<&'a str, TopicFault> {
     let arn = get(form, name)?;
     if arn.starts_with("arn:aws:sns:") && region_of(arn) == Some(region) {
         Ok(arn)

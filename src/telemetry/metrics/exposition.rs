@@ -21,6 +21,8 @@ use crate::telemetry::labels::ACT_OUTCOMES;
 use crate::telemetry::metrics::Cells;
 use crate::telemetry::metrics::process::ProcessGauges;
 
+mod payload;
+
 /// The media type of what [`crate::telemetry::metrics::Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -110,7 +112,7 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let mut page = Page { encoder, regions: &self.cells.regions };
         requests(&mut page, &self.cells)?;
-        super::payload::write(&mut page, &self.cells.payload)?;
+        payload::write(&mut page, &self.cells.payload)?;
         routes(&mut page, &self.gauges)?;
         acts(&mut page, &self.cells)?;
         races(&mut page, &self.cells)?;
@@ -298,13 +300,13 @@ fn load(cell: &AtomicU64) -> u64 {
 }
 
 /// A page being written. Each method writes one metric with all its labels.
-pub(super) struct Page<'a, 'r> {
+struct Page<'a, 'r> {
     encoder: DescriptorEncoder<'a>,
     regions: &'r [String],
 }
 
 impl<'r> Page<'_, 'r> {
-    pub(super) fn describe<'s>(
+    fn describe<'s>(
         &'s mut self,
         name: &'s str,
         help: &str,
@@ -314,7 +316,7 @@ impl<'r> Page<'_, 'r> {
         self.encoder.encode_descriptor(name, help, unit, metric_type)
     }
 
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         count(&mut self.describe(name, help, None, MetricType::Counter)?, value)
     }
 
@@ -403,11 +405,11 @@ impl<'r> Page<'_, 'r> {
     }
 }
 
-pub(super) fn count(metric: &mut MetricEncoder, value: u64) -> fmt::Result {
+fn count(metric: &mut MetricEncoder, value: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 
-pub(super) fn histogram(metric: &mut MetricEncoder, latency: &LatencyHistogram) -> fmt::Result {
+fn histogram(metric: &mut MetricEncoder, latency: &LatencyHistogram) -> fmt::Result {
     let reading = latency.read();
     metric.encode_histogram::<NoLabelSet>(reading.sum, reading.count, &reading.buckets, None)
 }

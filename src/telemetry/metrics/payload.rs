@@ -1,14 +1,9 @@
 //! What it costs to give records another form, or to cut fields out of them: time and bytes of each
 //! kind of work, and what callers ask for.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Unit;
-
-use super::exposition::{Page, count, histogram};
 use super::{HIT_BOUNDS, Metrics};
 use crate::telemetry::counts::{Grid, LatencyHistogram};
 use crate::telemetry::labels::{FORMS, WORKS};
@@ -36,11 +31,11 @@ impl PayloadWork {
 #[derive(Debug)]
 pub(in crate::telemetry) struct PayloadCells {
     /// By [`WORKS`].
-    took: Box<[LatencyHistogram]>,
-    bytes: Grid,
-    forms: Grid,
-    unknown_fields: AtomicU64,
-    mismatches: AtomicU64,
+    pub(super) took: Box<[LatencyHistogram]>,
+    pub(super) bytes: Grid,
+    pub(super) forms: Grid,
+    pub(super) unknown_fields: AtomicU64,
+    pub(super) mismatches: AtomicU64,
 }
 
 impl PayloadCells {
@@ -79,25 +74,4 @@ impl Metrics {
     pub fn mismatch(&self) {
         self.cells.payload.mismatches.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-pub(super) fn write(page: &mut Page<'_, '_>, cells: &PayloadCells) -> fmt::Result {
-    let help = "How long it took to make another form of a body, an index of its fields, or a selection of them";
-    let mut took = page.describe("payload_work", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-    for (work, latency) in WORKS.iter().zip(&cells.took) {
-        histogram(&mut took.encode_family(&[("work", *work)])?, latency)?;
-    }
-    let mut bytes = page.describe("payload_read", "Bytes read by that", Some(&Unit::Bytes), MetricType::Counter)?;
-    for (work, value) in cells.bytes.row(0, true) {
-        count(&mut bytes.encode_family(&[("work", work)])?, value)?;
-    }
-    let help = "Requests on routes with a message, by the form that they ask for";
-    let mut forms = page.describe("form_requests", help, None, MetricType::Counter)?;
-    for (form, value) in cells.forms.row(0, true) {
-        count(&mut forms.encode_family(&[("form", form)])?, value)?;
-    }
-    let load = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-    let help = "Fields that derived forms lack, since the schema does not know them";
-    page.counter("payload_unknown_fields", help, load(&cells.unknown_fields))?;
-    page.counter("payload_mismatches", "Bodies that do not fit their route's message", load(&cells.mismatches))
 }
