@@ -117,6 +117,7 @@ struct Wanted {
     shape: Option<Shape>,
 }
 
+#[inline]
 fn routed_to(
     core: &Arc<Core>,
     caller: &mut Caller,
@@ -225,6 +226,7 @@ impl Core {
     }
 
     /// A stored answer in the shape that its caller asked for, if that takes no long work.
+    #[inline]
     fn in_shape(
         &self,
         shape: Option<Shape>,
@@ -233,7 +235,21 @@ impl Core {
         shown: Shown,
         refresh: Option<Box<Refresh>>,
     ) -> Found {
-        let Some(shape) = shape else { return Found::Answer(shown, refresh) };
+        match shape {
+            None => Found::Answer(shown, refresh),
+            Some(shape) => self.shaped(shape, head, key, shown, refresh),
+        }
+    }
+
+    #[cold]
+    fn shaped(
+        &self,
+        shape: Shape,
+        head: Head<'_>,
+        key: KeyRef<'_>,
+        shown: Shown,
+        refresh: Option<Box<Refresh>>,
+    ) -> Found {
         match (Unshaped { shown, shape, key: key.to_key() }).at_once(self, head.headers) {
             Ok(Shaped::Shown(shown)) => Found::Answer(shown, refresh),
             Ok(Shaped::Mismatch) => Found::Refused(ShapeRefused::Mismatch),
