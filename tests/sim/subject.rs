@@ -311,7 +311,7 @@ async fn ask_in_a_batch(sidecar: Arc<Core>, mut headers: HeaderMap, read: Read) 
     assert_eq!(response.status(), 200, "whatever becomes of its parts");
     let body = response.into_body().collect().await.expect("it is no region's").to_bytes();
     let parts = parts(&body, &[key.as_str().into()], &sidecar.config.service.version_header);
-    let [Some(part)] = &parts[..] else { panic!("a key has a part: {body:?}") };
+    let part = parts.first().and_then(Option::as_ref).expect("a key has a part");
     let text = |name: &HeaderName| part.headers.get(name).and_then(|line| line.to_str().ok());
     let line = text(&CACHE_STATUS).unwrap_or_default().to_owned();
     (part.status.as_u16(), line, text(&SHOWS).and_then(read_shows))

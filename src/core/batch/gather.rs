@@ -66,6 +66,8 @@ pub(crate) struct Gatherer {
     /// How many of the batch's fills may still begin.
     missing: AtomicUsize,
     all_began: CancellationToken,
+    /// Whether a leg to the region came to its deadline: one silence is one failure.
+    late: [AtomicBool; REGIONS],
 }
 
 /// A leg that was handed in.
@@ -75,7 +77,22 @@ struct Handed {
     /// How many bytes its part may take.
     expected: usize,
     until: Moment,
-    reply: oneshot::Sender<Result<Reply, Failure>>,
+    reply: oneshot::Sender<LegEnd>,
+}
+
+/// How a leg ended.
+pub(crate) struct LegEnd {
+    pub(crate) reply: Result<Reply, Failure>,
+    /// Whether it says something of its region that no other leg of the same request says: one
+    /// request that fails is one failure, however many keys it carried.
+    pub(crate) counts: bool,
+}
+
+impl Handed {
+    fn end(self, reply: Result<Reply, Failure>, counts: bool) {
+        // Whoever asked may be gone.
+        let _ = self.reply.send(LegEnd { reply, counts });
+    }
 }
 
 /// One key's place in its batch. It counts as begun at the latest when nobody asks for it any more.
@@ -91,7 +108,7 @@ impl Gatherer {
     /// For `members` keys, of which each needs its [`Gatherer::member`].
     pub(crate) fn new(outside: Outside, target: String, members: usize) -> Arc<Self> {
         let (missing, all_began) = (AtomicUsize::new(members), CancellationToken::new());
-        Arc::new(Self { outside, target, waiting: Mutex::default(), missing, all_began })
+        Arc::new(Self { outside, target, waiting: Mutex::default(), missing, all_began, late: Default::default() })
     }
 
     pub(crate) fn member(self: &Arc<Self>, key: &str, stored: Option<usize>) -> Arc<InBatch> {
@@ -149,15 +166,15 @@ impl Gatherer {
             }
             Err(Failure::Oversized { .. }) => self.send_one_by_one(region, legs).await,
             // It says of each key what it says of all.
-            other => legs.into_iter().for_each(|leg| drop(leg.reply.send(other.clone()))),
+            other => legs.into_iter().enumerate().for_each(|(at, leg)| leg.end(other.clone(), at == 0)),
         }
     }
 
     async fn send_one_by_one(&self, region: RegionId, legs: Vec<Handed>) {
         let one = |leg: Handed| async move {
             let Outside { origin, clock, .. } = &self.outside;
-            let reply = origin.ask(region, leg.request, leg.until - clock.now()).await;
-            drop(leg.reply.send(reply));
+            let reply = origin.ask(region, leg.request.clone(), leg.until - clock.now()).await;
+            leg.end(reply, true);
         };
         stream::iter(legs).for_each_concurrent(SINGLES, one).await;
     }
@@ -171,7 +188,7 @@ impl Gatherer {
             true => read(),
             false => on_blocking_pool(read).await.unwrap_or_default(),
         };
-        let mut parts = parts.into_iter();
+        let (mut parts, mut is_first_lost) = (parts.into_iter(), true);
         for leg in legs {
             let part = parts.next().flatten().map(|part| Reply {
                 region: reply.region,
@@ -183,7 +200,8 @@ impl Gatherer {
                 sent_wall: reply.sent_wall,
                 received: reply.received,
             });
-            drop(leg.reply.send(part.ok_or(Failure::Garbage)));
+            let counts = part.is_some() || std::mem::take(&mut is_first_lost);
+            leg.end(part.ok_or(Failure::Garbage), counts);
         }
     }
 }
@@ -202,15 +220,19 @@ impl InBatch {
         region: RegionId,
         request: Arc<Outgoing>,
         within: Duration,
-    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+    ) -> BoxFuture<'static, LegEnd> {
         let (reply, answered) = oneshot::channel();
         let until = self.batch.outside.clock.now() + within;
         let expected = self.stored.unwrap_or(PART_BYTES) + PART_OVERHEAD_BYTES;
         self.batch.hand_in(region, Handed { key: self.key.clone(), request, expected, until, reply });
+        let batch = self.batch.clone();
         async move {
             match tokio::time::timeout(within, answered).await {
-                Ok(reply) => reply.unwrap_or(Err(Failure::Truncated)),
-                Err(_) => Err(Failure::Deadline { within, head: false }),
+                Ok(Ok(LegEnd { reply: Err(Failure::Deadline { .. }), .. })) | Err(_) => {
+                    let counts = !batch.late[region.index()].swap(true, Ordering::Relaxed);
+                    LegEnd { reply: Err(Failure::Deadline { within, head: false }), counts }
+                }
+                Ok(end) => end.unwrap_or(LegEnd { reply: Err(Failure::Truncated), counts: true }),
             }
         }
         .boxed()

@@ -586,3 +586,21 @@ async fn what_is_more_than_a_batch_may_hold_is_looked_up_again_when_its_turn_com
     assert_eq!(asked(&regions), [A, B, C].map(again), "it is not there any more");
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_fails_is_one_failure_of_its_region_however_many_keys_it_carried() {
+    let fit = |world: &World| world.sidecar.regions.status().iter().all(|region| region.health == "fit");
+    let keys: Vec<String> = (0..20).map(|n| format!("k{n}")).collect();
+    for failure in [Failure::Connect, Failure::Deadline { within: SECOND, head: false }] {
+        let (world, regions) = world(|_, _, _| Some(at(5)));
+        *regions.failing.lock().unwrap() = vec![failure.clone(), failure.clone(), failure];
+        assert!(many(&world, &strs(&keys)).await.iter().all(|part| part["status"] != 200));
+        assert!(fit(&world));
+        world.stop().await;
+    }
+    // Every part but one is missing.
+    let (world, _regions) = world(|_, key, _| (key == "k0").then(|| at(5)));
+    many(&world, &strs(&keys)).await;
+    assert!(fit(&world));
+    world.stop().await;
+}

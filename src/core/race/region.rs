@@ -14,7 +14,7 @@ use super::health::{Fitness, Health};
 use super::verdict::Verdict;
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{Config, RaceMode};
-use crate::core::batch::gather::InBatch;
+use crate::core::batch::gather::{InBatch, LegEnd};
 use crate::http::bodies::{ByteBudget, Reserved};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, RegionSet};
@@ -255,14 +255,17 @@ impl Regions {
         let handed = through.filter(|_| permit.is_ok()).map(|batch| batch.ask(region, request.clone(), within));
         let regions = self.clone();
         async move {
-            let outcome = match (permit, handed) {
-                (Ok(_held), Some(reply)) => reply.await.map(Arc::new),
-                (Ok(_held), None) => regions.origin.ask(region, request, within).await.map(Arc::new),
-                (Err(saturated), _) => Err(saturated),
+            let LegEnd { reply, counts } = match (permit, handed) {
+                (Ok(_held), Some(end)) => end.await,
+                (Ok(_held), None) => {
+                    LegEnd { reply: regions.origin.ask(region, request, within).await, counts: true }
+                }
+                (Err(saturated), _) => LegEnd { reply: Err(saturated), counts: true },
             };
-            let (outcome, reserved) = regions.hold(outcome);
+            let (outcome, reserved) = regions.hold(reply.map(Arc::new));
             let took = regions.clock.now() - started;
             match &outcome {
+                _ if !counts => {}
                 Ok(reply) => regions.note_reply(region, reply.status, &reply.headers, took),
                 Err(failure) => regions.note_failure(region, failure),
             }
