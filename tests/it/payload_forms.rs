@@ -17,6 +17,7 @@ use super::drop_in::clients;
 use super::program;
 
 mod drop_in;
+mod errors;
 
 const MESSAGES: [&str; 4] =
     ["nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Legacy"];
