@@ -18,6 +18,7 @@ use super::program;
 
 mod drop_in;
 mod errors;
+mod readers;
 
 const MESSAGES: [&str; 4] =
     ["nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Legacy"];
