@@ -2,6 +2,7 @@
 //! for Protobuf, problem+json for all others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -11,16 +12,18 @@ use nearside::core::shape::ShapeRefused;
 use nearside::http::admission::Refusal;
 use nearside::http::body::Body;
 use nearside::http::limits::{
-    BODIES_BYTES, REPLY_BODY_BYTES, REQUEST_BODY_BYTES, REQUEST_TARGET_BYTES, SMALL_BODIES_BYTES,
+    BODIES_BYTES, REPLY_BODY_BYTES, REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES, SMALL_BODIES_BYTES,
 };
 use nearside::payload::mask::Mask;
+use nearside::tasks::Tasks;
 use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
 use super::{declared, descriptors};
-use crate::wire::{Message, Say, Wire, exchange, reply, request};
+use crate::door::{h2c, over_h2};
+use crate::wire::{Message, Say, Wire, exchange, read_message, reply, request};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const BATCH: &str = "/v1/many";
@@ -67,8 +70,7 @@ enum How {
     Batch(&'static str, Vec<u8>),
     /// One part of a batch, with this key.
     Part(&'static str),
-    /// The answer alone: nobody brings it about in a test without thousands of requests or half a
-    /// minute.
+    /// The answer alone: tests of their own bring it about, or it would take thousands of requests.
     Told(Outcome),
 }
 
@@ -102,7 +104,7 @@ fn of_refusal(refusal: Refusal) -> Row {
         Refusal::Token => (401, with("X-Nearside-Token: other")),
         Refusal::BadTarget => (400, target("*")),
         Refusal::LongTarget => (414, target(&format!("/{}", "a".repeat(REQUEST_TARGET_BYTES)))),
-        // In HTTP/1.1 it is hyper that says so, without a body.
+        // HTTP/2 alone: in HTTP/1.1 it is hyper that says so, without a body.
         Refusal::LargeHead => (431, How::Told(Outcome::Refused(refusal))),
         Refusal::LargeBody => (413, post(&[&format!("Content-Length: {}", REQUEST_BODY_BYTES + 1)], b"")),
         Refusal::SlowBody => (408, How::Told(Outcome::Refused(refusal))),
@@ -263,6 +265,25 @@ fn told(outcome: &Outcome, accept: &str) -> Got {
     (head.status.as_u16(), head.headers["content-type"].to_str().unwrap().to_owned(), body.to_vec())
 }
 
+/// Returns the problem.
+fn is_problem(row: &Row, (status, media_type, body): &Got) -> Value {
+    assert_eq!((*status, &**media_type), (row.status, "application/problem+json"), "{}", row.word);
+    let said: Value = serde_json::from_slice(body).unwrap();
+    assert_eq!(said["type"], format!("urn:nearside:problem:{}", row.word));
+    assert_eq!(said["status"], row.status);
+    said
+}
+
+/// Returns what it says to people.
+fn is_status(row: &Row, (status, media_type, body): &Got) -> String {
+    assert_eq!((*status, &**media_type), (row.status, PROTOBUF), "{}", row.word);
+    let parsed = Status::decode(&**body).unwrap();
+    let info = ErrorInfo::decode(&*parsed.details[0].value).unwrap();
+    assert!(parsed.code > 0 && !parsed.message.is_empty(), "{}: {parsed:?}", row.word);
+    assert_eq!((&*info.reason, &*info.domain), (row.word, "nearside"));
+    parsed.message
+}
+
 async fn each_keeps_its_status(fast: bool) {
     let (descriptors, folder) = (descriptors(), tempfile::tempdir().unwrap());
     let token = folder.path().join("token");
@@ -288,24 +309,12 @@ async fn each_keeps_its_status(fast: bool) {
             }
         }
         let said = match row.other {
-            Some(accept) => {
-                let (status, media_type, body) = ask(&wire, &row, accept).await;
-                assert_eq!((status, &*media_type), (row.status, "application/problem+json"), "{}", row.word);
-                let said: Value = serde_json::from_slice(&body).unwrap();
-                assert_eq!(said["type"], format!("urn:nearside:problem:{}", row.word));
-                assert_eq!(said["status"], row.status);
-                said
-            }
+            Some(accept) => is_problem(&row, &ask(&wire, &row, accept).await),
             None => Value::Null,
         };
         if row.for_protobuf {
-            let (status, media_type, body) = ask(&wire, &row, PROTOBUF).await;
-            assert_eq!((status, &*media_type), (row.status, PROTOBUF), "{}", row.word);
-            let parsed = Status::decode(&*body).unwrap();
-            let info = ErrorInfo::decode(&*parsed.details[0].value).unwrap();
-            assert!(parsed.code > 0 && !parsed.message.is_empty(), "{}: {parsed:?}", row.word);
-            assert!(said.is_null() || said["detail"] == *parsed.message, "{said} {parsed:?}");
-            assert_eq!((&*info.reason, &*info.domain), (row.word, "nearside"));
+            let detail = is_status(&row, &ask(&wire, &row, PROTOBUF).await);
+            assert!(said.is_null() || said["detail"] == *detail, "{said} {detail}");
         }
     }
     wire.end().await;
@@ -319,4 +328,43 @@ async fn every_answer_of_the_sidecars_own_keeps_its_status_and_parses_in_either_
 #[tokio::test]
 async fn every_answer_of_its_own_does_so_where_hyper_reads_every_request() {
     each_keeps_its_status(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_comes_too_slowly_is_refused_in_its_callers_form() {
+    let descriptors = descriptors();
+    let wire = Wire::with(1, &declared(&descriptors, ""), region).await;
+    let row = of_refusal(Refusal::SlowBody);
+    for accept in [PROTOBUF, "*/*"] {
+        let lines = [format!("Accept: {accept}"), "Content-Length: 10".to_owned()].into_iter();
+        let mut stream = wire.connect().await;
+        stream.write_all(&head("POST /v1/contexts/plain HTTP/1.1", lines, b"12345")).await.unwrap();
+        let got = read_message(&mut stream, false).await.expect("an answer");
+        let got = (got.status(), got.header("content-type").to_owned(), got.body);
+        match accept {
+            PROTOBUF => drop(is_status(&row, &got)),
+            _ => drop(is_problem(&row, &got)),
+        }
+    }
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_in_http2_is_refused_in_its_callers_form() {
+    let descriptors = descriptors();
+    let (wire, tasks) = (Wire::with(1, &declared(&descriptors, ""), region).await, Tasks::new());
+    let row = of_refusal(Refusal::LargeHead);
+    for accept in [PROTOBUF, "*/*"] {
+        let many: Vec<_> = (0..=REQUEST_HEADERS).map(|_| ("x-many", "y")).chain([("accept", accept)]).collect();
+        let mut sender = h2c(&wire, &tasks).await;
+        let url = "http://localhost/v1/contexts/plain";
+        let (status, headers, body) = over_h2(&mut sender, "GET", url, &many, Vec::new()).await;
+        let got = (status, headers["content-type"].to_str().unwrap().to_owned(), body.to_vec());
+        match accept {
+            PROTOBUF => drop(is_status(&row, &got)),
+            _ => drop(is_problem(&row, &got)),
+        }
+    }
+    wire.end().await;
+    tasks.drain(Duration::from_secs(10)).await;
 }
