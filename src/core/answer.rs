@@ -72,6 +72,17 @@ pub enum Outcome {
     ForProtobuf(Box<Outcome>, &'static str),
 }
 
+impl Outcome {
+    /// For a caller who names Protobuf so, or not at all.
+    pub fn told_in(self, protobuf: Option<&'static str>) -> Self {
+        match (self, protobuf) {
+            (told @ (Self::Shown(_) | Self::Streamed { .. } | Self::Many { .. } | Self::ForProtobuf(..)), _) => told,
+            (own, Some(media_type)) => Self::ForProtobuf(Box::new(own), media_type),
+            (own, None) => own,
+        }
+    }
+}
+
 pub struct Shown {
     pub entry: Arc<Entry>,
     /// What this caller gets instead of the entry's own lines and body: another form, some fields.

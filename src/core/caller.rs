@@ -97,6 +97,20 @@ impl Caller {
     }
 }
 
+impl Core {
+    /// How a caller of Protobuf names it, where some route has a message: such callers get what the
+    /// sidecar itself says in that form too.
+    pub(super) fn protobuf_wanted(&self, headers: &HeaderMap) -> Option<&'static str> {
+        if !self.has_messages {
+            return None;
+        }
+        match Choice::of(headers) {
+            Choice::Protobuf { media_type, .. } => Some(media_type),
+            Choice::Json | Choice::AsNamed => None,
+        }
+    }
+}
+
 #[cfg(test)]
 thread_local! {
     /// How often this thread called [`Caller::key`].

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{self, CacheLine, Detail, Fwd, Outcome, Shown};
@@ -23,7 +23,6 @@ use crate::http::body::Body;
 use crate::http::connection::Via;
 use crate::model::ids::Version;
 use crate::model::time::Moment;
-use crate::payload::accept::Choice;
 use crate::protocol::label::Label;
 use crate::protocol::standing::Use;
 use crate::protocol::switch::{Rule, is_on};
@@ -65,12 +64,7 @@ fn refused(core: &Core, refusal: Refusal, protobuf: Option<&'static str>) -> Res
     if refusal == Refusal::NoRoom {
         core.metrics.over_budget("request-bodies");
     }
-    let refused = Outcome::Refused(refusal);
-    let outcome = match protobuf {
-        Some(media_type) => Outcome::ForProtobuf(Box::new(refused), media_type),
-        None => refused,
-    };
-    answer::respond(outcome, &core.names)
+    answer::respond(Outcome::Refused(refusal).told_in(protobuf), &core.names)
 }
 
 /// The answer, if there is one already; begins the refresh that it triggers.
@@ -103,12 +97,7 @@ pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
 /// most requests do not need it.
 pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
     let protobuf = core.protobuf_wanted(&admitted.headers);
-    let outcome = carried_out(core, found, admitted).await;
-    match (outcome, protobuf) {
-        (outcome @ (Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. }), _) => outcome,
-        (own, Some(media_type)) => Outcome::ForProtobuf(Box::new(own), media_type),
-        (own, None) => own,
-    }
+    carried_out(core, found, admitted).await.told_in(protobuf)
 }
 
 async fn carried_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
@@ -190,18 +179,6 @@ async fn asked(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Out
 }
 
 impl Core {
-    /// How a caller of Protobuf names it, where some route has a message: such callers get what the
-    /// sidecar itself says in that form too.
-    fn protobuf_wanted(&self, headers: &HeaderMap) -> Option<&'static str> {
-        if !self.has_messages {
-            return None;
-        }
-        match Choice::of(headers) {
-            Choice::Protobuf { media_type, .. } => Some(media_type),
-            Choice::Json | Choice::AsNamed => None,
-        }
-    }
-
     /// Fills. A reply that an announcement overtook on its way to the reader is asked for again, a
     /// few times. After that it is served labelled, or not at all in strict mode (R1).
     async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {

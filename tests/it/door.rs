@@ -404,7 +404,7 @@ async fn a_body_that_drips_has_one_wait_for_all_of_it() {
 }
 
 /// An HTTP/2 connection with prior knowledge.
-async fn h2c(wire: &Wire, tasks: &Tasks) -> SendRequest<Full<Bytes>> {
+pub(crate) async fn h2c(wire: &Wire, tasks: &Tasks) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(wire.app.tcp.unwrap()).await.unwrap();
     let (sender, connection) =
         hyper::client::conn::http2::handshake(tasks.clone(), TokioIo::new(stream)).await.unwrap();
@@ -413,7 +413,7 @@ async fn h2c(wire: &Wire, tasks: &Tasks) -> SendRequest<Full<Bytes>> {
 }
 
 /// One request over HTTP/2.
-async fn over_h2(
+pub(crate) async fn over_h2(
     sender: &mut SendRequest<Full<Bytes>>,
     method: &str,
     uri: &str,

@@ -1,5 +1,5 @@
-//! The two forms of a record against Google's own protobuf (Python): the same JSON by value, the
-//! same messages, in both directions.
+//! The two forms of a record: beside what Google's own protobuf (Python) makes of it, through
+//! ordinary clients of both forms, and in what the sidecar itself says.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,6 +14,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::drop_in::clients;
+use super::program;
+
+mod drop_in;
+mod errors;
+mod readers;
 
 const MESSAGES: [&str; 4] =
     ["nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Kinds", "nearside.test.Legacy"];
@@ -36,6 +41,22 @@ fn printings() -> impl Iterator<Item = Printing> {
 fn descriptor_set() -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/payload");
     protox::compile(["kinds.proto"], [folder]).unwrap().encode_to_vec()
+}
+
+/// The tests' schema as an operator has it: a file.
+fn descriptors() -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&descriptor_set()).unwrap();
+    file
+}
+
+/// A route with that schema, before regions that speak JSON; `more` are lines of the route.
+fn declared(descriptors: &tempfile::NamedTempFile, more: &str) -> String {
+    let file = program::path(descriptors.path());
+    format!(
+        "[[service.route]]\npath = \"/v1/contexts/{{key}}\"\nrecords = [\"context:{{key}}\"]\n\
+         schema = \"{file}#nearside.test.Kinds\"\nform = \"json\"\n{more}"
+    )
 }
 
 #[test]
