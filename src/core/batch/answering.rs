@@ -109,7 +109,7 @@ impl Answering {
         let places: Vec<usize> = missing.take(most).collect();
         let Some(last) = places.last() else { return };
         self.asked_to = last + 1;
-        self.arriving = Some(self.batch.ask_for(places));
+        self.arriving = Some(self.batch.ask_for(places, false));
     }
 
     /// The next bytes to send, about so many at most; `None` after the last.
@@ -147,7 +147,8 @@ impl Answering {
 
     fn take_what_arrived(&mut self) {
         while let Some(asked) = self.arriving.as_mut().and_then(|arriving| arriving.try_recv().ok()) {
-            self.parts[asked.at] = Slot::There(asked.outcome, asked.when);
+            let at = asked.at;
+            self.parts[at] = asked.slot();
         }
     }
 
@@ -157,12 +158,13 @@ impl Answering {
             self.ask_for_more();
         }
         let Some(arriving) = &mut self.arriving else { return };
-        let (at, outcome, when) = match arriving.recv().await {
-            Some(Asked { at, outcome, when }) => (at, outcome, when),
+        let asked = arriving.recv().await.unwrap_or_else(|| {
             // The wave broke: a defect, told as for any fill that broke.
-            None => (self.next, Outcome::NoneAnswered(Vec::new()), self.batch.core.clock.now()),
-        };
-        self.parts[at] = Slot::There(outcome, when);
+            let outcome = Some(Outcome::NoneAnswered(Vec::new()));
+            Asked { at: self.next, outcome, when: self.batch.core.clock.now() }
+        });
+        let at = asked.at;
+        self.parts[at] = asked.slot();
     }
 
     async fn put(&mut self, outcome: Outcome, when: Moment) {
@@ -178,7 +180,10 @@ impl Answering {
             _ => "asked",
         });
         match outcome {
-            Outcome::Shown(shown) if !self.batch.request.headers => self.put_shown(at, &shown).await,
+            Outcome::Shown(shown) if !self.batch.request.headers => {
+                self.batch.written(&shown);
+                self.put_shown(at, &shown).await;
+            }
             outcome => self.put_answer(at, outcome).await,
         }
     }
@@ -233,6 +238,7 @@ impl Answering {
         let batch = self.batch.clone();
         let (outcome, line, age) = match outcome {
             Outcome::Shown(shown) => {
+                batch.written(&shown);
                 let (line, age) = (shown.line, shown.age);
                 (Outcome::Shown(shown), line, age)
             }

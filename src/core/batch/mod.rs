@@ -7,6 +7,7 @@
 //! in one request where regions take that ([`gather`]).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
@@ -17,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use self::gather::{Gatherer, Outside, Unable};
 use self::request::{BatchRequest, RECORD_FLOOR, Refused, Wanted};
 use super::Core;
-use super::answer::Outcome;
+use super::answer::{Outcome, Shown};
 use super::caller::Caller;
 use super::lookup::{Found, lookup};
 use crate::config::Config;
@@ -65,6 +66,8 @@ struct Batch {
     headers: HeaderMap,
     request: BatchRequest,
     carry_out: CarryOut,
+    /// Bytes of bodies that wait to be written.
+    held: AtomicUsize,
 }
 
 /// What a segment of a path may hold as it is, whoever encodes it (RFC 3986, 2.3).
@@ -96,7 +99,8 @@ pub(super) async fn answer(core: &Arc<Core>, place: usize, admitted: Admitted, c
         Err(refused) => return refuse(core, refused),
     };
     let keys = request.keys.len() as u64;
-    let held = admitted.body.len() as u64 + 2 * limits::CHUNK_BYTES as u64 + keys * limits::HELD_PER_KEY;
+    let parts = (keys as usize * limits::PART_BYTES).min(limits::HELD_BYTES) as u64;
+    let held = admitted.body.len() as u64 + 2 * limits::CHUNK_BYTES as u64 + keys * limits::HELD_PER_KEY + parts;
     let Some(reserved) = core.bodies.reserve(held) else {
         core.metrics.over_budget("batches");
         return refuse(core, Refused::NoRoom);
@@ -130,7 +134,17 @@ impl Batch {
         let query_bytes = query.len();
         let mut headers = admitted.headers;
         OF_THE_BATCH.iter().for_each(|name| drop(headers.remove(name)));
-        Self { core: core.clone(), place, around, query_bytes, upstream, headers, request, carry_out }
+        Self {
+            core: core.clone(),
+            place,
+            around,
+            query_bytes,
+            upstream,
+            headers,
+            request,
+            carry_out,
+            held: AtomicUsize::new(0),
+        }
     }
 
     fn key(&self, at: usize) -> &Wanted {
@@ -150,17 +164,38 @@ impl Batch {
     /// What is there for each key now, as far as it may be held.
     fn look(&self) -> Vec<Slot> {
         let (mut caller, mut target) = (Caller::of(&self.headers), String::new());
-        let (now, mut held) = (self.core.clock.now(), 0);
+        let now = self.core.clock.now();
         let slot = |at| match self.look_at(at, &mut caller, &mut target) {
             None => Slot::Missing,
-            Some(Outcome::Shown(shown)) => {
-                held += shown.content().body_len();
-                // What a slow reader holds is lost to the store, which may have given it up.
-                if held > limits::HELD_BYTES { Slot::Later } else { Slot::There(Outcome::Shown(shown), now) }
-            }
-            Some(outcome) => Slot::There(outcome, now),
+            Some(outcome) => self.held(outcome).map_or(Slot::Later, |outcome| Slot::There(outcome, now)),
         };
         (0..self.request.keys.len()).map(slot).collect()
+    }
+
+    /// An outcome to be written when its turn comes; `None` if it is too much to hold until then, and
+    /// is looked up again. A caller who reads slowly would keep it from the store, which may have
+    /// given it up, and from everybody else.
+    fn held(&self, outcome: Outcome) -> Option<Outcome> {
+        let (bytes, is_stored) = match &outcome {
+            Outcome::Shown(shown) => (shown.content().body_len(), shown.line.hit || shown.line.stored),
+            // The others of its wave took the room that it needs.
+            Outcome::Streamed { .. } => return None,
+            _ => return Some(outcome),
+        };
+        let fits = |held: usize| Some(held + bytes).filter(|held| *held <= limits::HELD_BYTES);
+        match self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => Some(outcome),
+            Err(_) if is_stored => None,
+            Err(_) => Some(Outcome::Busy),
+        }
+    }
+
+    /// It has been written.
+    fn written(&self, shown: &Shown) {
+        let bytes = shown.content().body_len();
+        let left = |held: usize| Some(held.saturating_sub(bytes));
+        // It never refuses.
+        let _ = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
     }
 
     /// What is there for one key now; `None` if it must be asked for.
@@ -202,19 +237,23 @@ impl Batch {
         let found = self.look_at(at, &mut Caller::of(&self.headers), &mut String::new());
         let outcome = match found {
             Some(outcome) => Some(outcome),
-            None => self.ask_for(vec![at]).recv().await.map(|asked| asked.outcome),
+            None => self.ask_for(vec![at], true).recv().await.and_then(|asked| asked.outcome),
         };
+        if let Some(Outcome::Shown(shown)) = &outcome {
+            self.held.fetch_add(shown.content().body_len(), Ordering::Relaxed);
+        }
         (outcome.unwrap_or_else(|| Outcome::NoneAnswered(Vec::new())), self.core.clock.now())
     }
 
     /// Asks for the keys at these places, in a task of its own: a caller who reads slowly keeps no
-    /// permits, and one who hangs up stops no fill.
-    fn ask_for(self: &Arc<Self>, places: Vec<usize>) -> mpsc::Receiver<Asked> {
+    /// permits, and one who hangs up stops no fill. If its turn `is_now`, what comes is written at
+    /// once, however large.
+    fn ask_for(self: &Arc<Self>, places: Vec<usize>, is_now: bool) -> mpsc::Receiver<Asked> {
         // Room for all: what has ended waits for nobody.
         let (send, receive) = mpsc::channel(places.len().max(1));
         let batch = self.clone();
         self.core.tasks.spawn("batch", async move {
-            let wave = batch.wave(places, &send);
+            let wave = batch.wave(places, &send, is_now);
             tokio::select! {
                 // In order: with the same seed a simulation repeats itself.
                 biased;
@@ -225,7 +264,7 @@ impl Batch {
         receive
     }
 
-    async fn wave(&self, places: Vec<usize>, send: &mpsc::Sender<Asked>) {
+    async fn wave(&self, places: Vec<usize>, send: &mpsc::Sender<Asked>, is_now: bool) {
         let core = &self.core;
         let at_once = if self.upstream.is_some() { places.len() } else { places.len().min(limits::SINGLES) };
         let turns = self.turns(at_once.min(core.batches.most)).await;
@@ -234,6 +273,7 @@ impl Batch {
             let (gatherer, has_turn) = (gatherer.clone(), turns.is_some());
             async move {
                 let outcome = if has_turn { self.asked(at, gatherer).await } else { Outcome::Busy };
+                let outcome = if is_now { Some(outcome) } else { self.held(outcome) };
                 // The reader may be gone.
                 let _ = send.try_send(Asked { at, outcome, when: core.clock.now() });
             }
@@ -291,8 +331,15 @@ enum Slot {
 /// What came of asking for one key.
 struct Asked {
     at: usize,
-    outcome: Outcome,
+    /// `None` if it is looked up again when its turn comes.
+    outcome: Option<Outcome>,
     when: Moment,
+}
+
+impl Asked {
+    fn slot(self) -> Slot {
+        self.outcome.map_or(Slot::Later, |outcome| Slot::There(outcome, self.when))
+    }
 }
 
 #[cfg(test)]
