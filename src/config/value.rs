@@ -225,6 +225,10 @@ pub(super) fn url(raw: &Raw, _: SettingKind) -> Read<Url> {
 /// A base URL for each region.
 pub(super) fn url_per_region(raw: &Raw, kind: SettingKind) -> Read<UrlPerRegion> {
     let written = text_of(raw, "write it between quotes")?;
+    let left = written.replace("{region}", "");
+    if left.contains(['{', '}']) {
+        return Err(ConfigProblem::new("braces around something else than `region`", "write {region}, or no braces"));
+    }
     let sample = Raw { value: Value::Text(written.replace("{region}", "region")), place: raw.place.clone() };
     url(&sample, kind)?;
     Ok(UrlPerRegion(written.to_owned()))

@@ -309,7 +309,7 @@ fn a_batch_path_takes_nothing_that_a_route_or_another_batch_path_serves() {
 
 #[test]
 fn a_second_way_names_the_same_segments_differs_in_something_and_keeps_credentials_apart() {
-    let with = |second: &str| format!("{REGION}{ROUTE}second = {{ {second} }}\n");
+    let with = |second: &str| route("/v1/contexts/{key}", &format!("second = {{ {second} }}"));
     allowed(&with("path = \"/v2/{key}\", way = \"check\", check_share = 0.5"));
     allowed(&with("url = \"https://second.{region}.example.com\", versions = \"own\", new_share = 1"));
     assert_eq!(setting(&with("path = \"/v2/{other}\"")), "service.route.second.path");
