@@ -35,6 +35,17 @@ pub enum Way {
     New,
 }
 
+impl Way {
+    /// As it is written.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Old => "old",
+            Self::Check => "check",
+            Self::New => "new",
+        }
+    }
+}
+
 /// A share, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u32);

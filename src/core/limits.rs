@@ -54,6 +54,10 @@ pub const AUDIT_SHARE: f64 = 0.5;
 pub const CHECK_SHARE: f64 = 0.25;
 /// Comparisons of two ways that wait for their turn or are under way. Beyond that they are skipped.
 pub const CHECKS: usize = 256;
+/// Those that ask and compare at once.
+pub const CHECKS_AT_ONCE: usize = 4;
+/// What comparing a body takes at most, in bodies of its length.
+pub const COMPARED_WEIGHT: usize = 8;
 /// How often a comparison looks for its turn, and how long at most.
 pub const CHECK_TURN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(60));
 /// After which both ways are read again where they differ: the record may have changed between.

@@ -72,7 +72,7 @@ pub(crate) const FORM_FIELDS: usize = 4 << 20;
 /// Largest body, of either side, that is compared.
 pub(crate) const COMPARED_BYTES: usize = 4 * MIB;
 /// How many values of one body are held at once while it is compared.
-pub(crate) const COMPARED_VALUES: usize = 1 << 20;
+pub(crate) const COMPARED_VALUES: usize = 1 << 18;
 /// How many pointers one comparison tells apart.
 pub(crate) const COMPARED_POINTERS: usize = 64;
 /// Longest pointer, bytes: where it would grow beyond that, what lies deeper goes by it.

@@ -4,15 +4,19 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tokio::sync::Semaphore;
 
 use super::{Ask, Routing};
+use crate::cache::entry::Entry;
+use crate::cache::key::Key;
+use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{Form, Way};
 use crate::core::race::region::Regions;
-use crate::core::race::verdict::is_worthless;
 use crate::core::way::ledger::{Ending, Ledger};
 use crate::core::{Core, floors, limits, shape, way};
+use crate::http::bodies::Reserved;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
 use crate::payload::coding::{Coding, decode};
@@ -26,29 +30,26 @@ use crate::tasks::on_blocking_pool;
 pub struct Comparisons {
     pub ledger: Ledger,
     room: Arc<Semaphore>,
+    /// Held while something is asked and compared.
+    at_once: Semaphore,
 }
 
 impl Default for Comparisons {
     fn default() -> Self {
-        Self { ledger: Ledger::default(), room: Arc::new(Semaphore::new(limits::CHECKS)) }
+        let room = Arc::new(Semaphore::new(limits::CHECKS));
+        Self { ledger: Ledger::default(), room, at_once: Semaphore::new(limits::CHECKS_AT_ONCE) }
     }
 }
 
 /// One reading of a record.
-#[derive(Clone)]
 struct Reading {
     status: StatusCode,
     headers: HeaderMap,
-    body: bytes::Bytes,
+    body: Bytes,
     /// Of all records of the route, or none.
     versions: Vec<Version>,
-}
-
-impl From<Reply> for Reading {
-    fn from(reply: Reply) -> Self {
-        let Reply { status, headers, body, versions, .. } = reply;
-        Self { status, headers, body, versions }
-    }
+    /// Its part of the budget for bodies, if it is large.
+    _reserved: Option<Reserved>,
 }
 
 /// Begins a comparison, if this fill of a first way stored something and chance takes it.
@@ -67,14 +68,12 @@ pub(super) fn begin(core: &Arc<Core>, ask: &Ask, routing: &Routing, sent: &Sent)
     let Ok(room) = core.comparisons.room.clone().try_acquire_owned() else {
         return core.comparisons.ledger.note(id, &Ending::Skipped, core.clock.now());
     };
-    let versions = entry.shows().iter().map(|shown| shown.version).filter(|version| version.is_credible()).collect();
-    let first = Reading { status: entry.status, headers: entry.headers(), body: entry.body(), versions };
-    let pair =
-        Pair { core: core.clone(), place, region: entry.region, request: ask.request.clone(), of: routing.clone() };
-    let stopping = core.tasks.stopping();
-    core.tasks.spawn("compare", async move {
+    let (core, key, region, request) = (core.clone(), ask.key.clone(), entry.region, ask.request.clone());
+    let pair = Pair { core, place, key, region, request, of: routing.clone() };
+    let (tasks, stopping) = (pair.core.tasks.clone(), pair.core.tasks.stopping());
+    tasks.spawn("compare", async move {
         let _room = room;
-        let ending = stopping.run_until_cancelled(pair.compare(first)).await;
+        let ending = stopping.run_until_cancelled(pair.compare()).await;
         if let Some(ending) = ending {
             pair.core.comparisons.ledger.note(id, &ending, pair.core.clock.now());
         }
@@ -85,6 +84,8 @@ pub(super) fn begin(core: &Arc<Core>, ask: &Ask, routing: &Routing, sent: &Sent)
 struct Pair {
     core: Arc<Core>,
     place: usize,
+    /// What the first way stored is under it. Nothing of that is held while this waits.
+    key: Key,
     region: RegionId,
     /// As a fill of the first way asks.
     request: Arc<Outgoing>,
@@ -101,47 +102,78 @@ enum Found {
 }
 
 impl Pair {
-    async fn compare(&self, first: Reading) -> Ending {
-        if !self.turn().await {
-            return Ending::Skipped;
-        }
-        let Some(second) = self.second(false).await else { return Ending::Failed };
-        let before = match self.found(first, second).await {
-            Found::Ended(ending) => return ending,
-            before => before,
+    async fn compare(&self) -> Ending {
+        let before = match self.read(false).await {
+            Ok(Found::Ended(ending)) | Err(ending) => return ending,
+            Ok(before) => before,
         };
         tokio::time::sleep(limits::CHECK_AGAIN).await;
-        if !(self.turn().await && self.turn().await) {
-            return Ending::Skipped;
-        }
-        let (Some(first), Some(second)) = (self.first().await, self.second(true).await) else {
-            return Ending::Failed;
-        };
-        match (before, self.found(first, second).await) {
-            (_, Found::Ended(ending)) => ending,
-            (_, Found::OtherVersion) => Ending::VersionDiffers,
-            (Found::Differs(before), Found::Differs(now)) => {
+        match (before, self.read(true).await) {
+            (_, Ok(Found::Ended(ending)) | Err(ending)) => ending,
+            (_, Ok(Found::OtherVersion)) => Ending::VersionDiffers,
+            (Found::Differs(before), Ok(Found::Differs(now))) => {
                 Some(before.and(&now)).filter(|both| !both.is_empty()).map_or(Ending::Same, Ending::Differs)
             }
-            (_, Found::Differs(now)) => Ending::Differs(now),
+            (_, Ok(Found::Differs(now))) => Ending::Differs(now),
         }
     }
 
-    /// Waits until nothing else wants the background's budget; false if that does not come.
-    async fn turn(&self) -> bool {
+    /// Reads both ways, the first one out of the store unless `anew` or it has a coding that nobody
+    /// here can take off.
+    async fn read(&self, anew: bool) -> Result<Found, Ending> {
+        self.turn().await?;
+        if anew {
+            self.turn().await?;
+        }
+        let comparisons = &self.core.comparisons;
+        let _at_once = comparisons.at_once.acquire().await.map_err(|_| Ending::Skipped)?;
+        let first = match self.stored().filter(|stored| !anew && Coding::of(&stored.headers()).is_ok()) {
+            Some(entry) => {
+                let stated = entry.shows().iter().map(|shown| shown.version);
+                let versions = stated.filter(|version| version.is_credible()).collect();
+                self.reading(entry.status, entry.headers(), entry.body(), versions)?
+            }
+            None => self.first().await?,
+        };
+        let second = self.second(anew).await?;
+        Ok(self.found(first, second).await)
+    }
+
+    fn stored(&self) -> Option<Arc<Entry>> {
+        self.core.store.get(self.key.as_ref())
+    }
+
+    /// Keeps a reading within the budget for bodies, with what it takes to compare it.
+    fn reading(
+        &self,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+        versions: Vec<Version>,
+    ) -> Result<Reading, Ending> {
+        let _reserved = match body.len() {
+            ..=COPIED_BODY_BYTES => None,
+            bytes if bytes > limits::COMPARED_BYTES => return Err(Ending::Unreadable),
+            bytes => Some(self.core.bodies.reserve((bytes * limits::COMPARED_WEIGHT) as u64).ok_or(Ending::Skipped)?),
+        };
+        Ok(Reading { status, headers, body, versions, _reserved })
+    }
+
+    /// Waits until nothing else wants the background's budget.
+    async fn turn(&self) -> Result<(), Ending> {
         let (every, longest) = limits::CHECK_TURN;
         let until = self.core.clock.now() + longest;
         while !self.core.regions.admit_check(self.region) {
             if self.core.clock.now() >= until || self.core.regions.drained().contains(self.region) {
-                return false;
+                return Err(Ending::Skipped);
             }
             tokio::time::sleep(every).await;
         }
-        true
+        Ok(())
     }
 
     /// What the first way says now.
-    async fn first(&self) -> Option<Reading> {
+    async fn first(&self) -> Result<Reading, Ending> {
         let mut request = Outgoing::clone(&self.request);
         if let Some(held) = &self.core.credentials[self.place] {
             request.headers.insert(held.header.clone(), held.value());
@@ -151,8 +183,8 @@ impl Pair {
     }
 
     /// What the second way says; `anew` past any cache in front of it.
-    async fn second(&self, anew: bool) -> Option<Reading> {
-        let (route, second, held) = self.core.second_at(self.place)?;
+    async fn second(&self, anew: bool) -> Result<Reading, Ending> {
+        let (route, second, held) = self.core.second_at(self.place).ok_or(Ending::Skipped)?;
         let mut request = Outgoing::clone(&self.request);
         request.path_and_query = way::target(route, second, &request.path_and_query).into_owned();
         let asked = route.payload.message.as_ref().map(|message| message.form);
@@ -168,13 +200,14 @@ impl Pair {
         self.ask(&held.regions, request).await
     }
 
-    /// `None` for what says nothing about the record. It is no race: health and tokens of the region
+    /// What says nothing about the record has failed. It is no race: health and tokens of the region
     /// hear nothing of it.
-    async fn ask(&self, regions: &Regions, request: Outgoing) -> Option<Reading> {
-        let reply = regions.origin().ask(self.region, Arc::new(request), regions.deadline()).await.ok()?;
-        let says =
-            reply.status.is_success() && reply.status != StatusCode::PARTIAL_CONTENT || is_absent(reply.status);
-        (says && !is_worthless(reply.status)).then(|| reply.into())
+    async fn ask(&self, regions: &Regions, mut request: Outgoing) -> Result<Reading, Ending> {
+        request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let reply = regions.origin().ask(self.region, Arc::new(request), regions.deadline()).await;
+        let Reply { status, headers, body, versions, .. } = reply.map_err(|_| Ending::Failed)?;
+        let says = status.is_success() && status != StatusCode::PARTIAL_CONTENT || is_absent(status);
+        if says { self.reading(status, headers, body, versions) } else { Err(Ending::Failed) }
     }
 
     async fn found(&self, first: Reading, second: Reading) -> Found {
