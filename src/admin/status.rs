@@ -14,10 +14,11 @@ use super::audit::AuditStatus;
 use super::findings::{Check, Finding};
 use super::readiness::{Conditions, Heard, ReadyState, lapsed, proof_age, readiness};
 use crate::config::{self, Config, RegionConfig, Transport};
+use crate::core::limits::CHECK_TOP;
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
 use crate::protocol::horizon::Horizon;
-use crate::telemetry::metrics::exposition::{Gauges, RegionGauges};
+use crate::telemetry::metrics::exposition::{Gauges, RegionGauges, WayGauges};
 use crate::telemetry::metrics::{Metrics, Totals};
 
 /// How a region's races go. The race keeps this; `app` fetches it.
@@ -72,6 +73,8 @@ pub struct Facts<'a> {
     pub remarks: Vec<String>,
     /// Each route's path, and its requests by outcome.
     pub routes: Vec<(String, [(&'static str, u64); 3])>,
+    /// Of routes with a second way: who answers, and what comparisons have found.
+    pub ways: Vec<(&'static str, WayGauges)>,
 }
 
 /// How a reload of the configuration ended.
@@ -124,8 +127,48 @@ pub struct Status {
     pub warnings: Vec<String>,
     /// Where the configuration does not fit the service, and what to write instead.
     pub findings: Vec<Finding>,
+    /// Of routes with a second way; left out where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<WayStatus>,
+    #[serde(skip)]
+    of_ways: Vec<WayGauges>,
     #[serde(skip)]
     routes: Vec<(String, [(&'static str, u64); 3])>,
+}
+
+/// A route with a second way in `/status`.
+#[derive(Clone, Debug, Serialize)]
+pub struct WayStatus {
+    /// Its path.
+    pub route: String,
+    /// Who answers: `old`, `check`, `new`.
+    pub way: &'static str,
+    /// How many comparisons ended in each way.
+    pub comparisons: BTreeMap<&'static str, u64>,
+    /// For how long all of them have found the same, seconds.
+    pub clean_s: Option<u64>,
+    /// Where the two ways differ most often, and how often.
+    pub places: Vec<DifferingPlace>,
+}
+
+/// A place in which two ways differ: a JSON Pointer in which keys and indices are `*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DifferingPlace {
+    pub pointer: String,
+    pub count: u64,
+}
+
+impl WayStatus {
+    fn of((way, found): &(&'static str, WayGauges)) -> Self {
+        let place = |(pointer, count): &(String, u64)| DifferingPlace { pointer: pointer.clone(), count: *count };
+        Self {
+            route: found.route.clone(),
+            way,
+            comparisons: found.comparisons.iter().copied().collect(),
+            clean_s: found.clean.map(|span| span.as_secs()),
+            places: found.places.iter().take(CHECK_TOP).map(place).collect(),
+        }
+    }
 }
 
 /// One region in `/status`.
@@ -231,6 +274,8 @@ impl Status {
             insecure: insecure(config),
             warnings,
             findings: facts.findings.clone(),
+            ways: facts.ways.iter().map(WayStatus::of).collect(),
+            of_ways: facts.ways.iter().map(|(_, found)| found.clone()).collect(),
             routes: facts.routes.clone(),
         }
     }
@@ -249,6 +294,7 @@ impl Status {
             connections: self.connections,
             tasks: self.tasks.clone(),
             routes: self.routes.clone(),
+            ways: self.of_ways.clone(),
             findings: self.findings.iter().map(|finding| finding.check.word()).collect(),
             checks: Check::ALL.iter().map(|check| check.word()).collect(),
         }

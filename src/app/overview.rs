@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use super::{Topics, findings};
 use crate::admin::audit::{AuditStatus, FreshShare, Violation};
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
+use crate::config::{Route, Way};
 use crate::core::Core;
 use crate::core::race::region::RegionHealth;
 use crate::http::connection::Shutdown;
@@ -17,6 +18,7 @@ use crate::protocol::audit::Timeline;
 use crate::protocol::limits::AUDIT_WINDOWS;
 use crate::sidecar::announcements::subscription::Subscriptions;
 use crate::tasks::permits::Permits;
+use crate::telemetry::metrics::exposition::WayGauges;
 
 /// A closure that gathers the facts at the time of the call.
 pub(super) fn source(
@@ -56,9 +58,26 @@ pub(super) fn source(
             reload: reload.load().as_deref().cloned(),
             findings: findings::of(&sidecar, &subscriptions, now),
             remarks: remarks.load().to_vec(),
+            ways: ways(&sidecar),
             routes: sidecar.router.counted().map(|(path, counts)| (path.to_owned(), counts.counted())).collect(),
         })
     })
+}
+
+/// Who answers on routes with a second way, and what comparisons have found.
+fn ways(sidecar: &Core) -> Vec<(&'static str, WayGauges)> {
+    let of = |(place, route): (usize, &Route)| {
+        let (second, id) = route.second.as_ref().zip(sidecar.router.second_id(place))?;
+        let findings = sidecar.comparisons.ledger.findings(id);
+        let found = WayGauges {
+            route: route.path.text.clone(),
+            comparisons: findings.endings(),
+            places: findings.places(),
+            clean: findings.clean().filter(|_| second.way == Way::Check),
+        };
+        Some((second.way.word(), found))
+    };
+    sidecar.config.service.routes.iter().enumerate().filter_map(of).collect()
 }
 
 /// What audits have found, in words and calendar time.

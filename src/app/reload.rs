@@ -183,7 +183,7 @@ impl Reloader {
         let running = self.current.load_full();
         let config = change::merged(&running.config, &wanted);
         let (changes, holds) = change::compare(&state.origins, &origins);
-        let renewed = |http: &Arc<HttpOrigin>| http.renewed(&config.service.regions).map(Arc::new);
+        let renewed = |http: &Arc<HttpOrigin>| http.renewed_for(&config.service).map(Arc::new);
         let http = state.http.as_ref().map(renewed).transpose().map_err(unusable)?;
         let origin = match &http {
             Some(http) => http.clone() as Arc<dyn Origin>,
@@ -219,7 +219,9 @@ impl Reloader {
         self.admits.store(Arc::new(Admits::of(&config.listen)));
         sidecar.watch_credentials();
         self.connections.resize(config.listen.max_connections, tasks);
-        sidecar.regions.permit(config.race.permits.min(sidecar.memory.races()), tasks);
+        let permits = config.race.permits.min(sidecar.memory.races());
+        sidecar.regions.permit(permits, tasks);
+        sidecar.seconds.iter().flatten().for_each(|second| second.regions.permit(permits, tasks));
         if sidecar.capacity() != running.capacity() {
             let (store, capacity, stopping) = (sidecar.store.clone(), sidecar.capacity(), tasks.stopping());
             tasks.spawn("resize", async move { stopping.run_until_cancelled(store.resize(capacity)).await });

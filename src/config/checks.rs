@@ -18,9 +18,11 @@ use crate::protocol::limits::REGIONS;
 
 mod admin;
 mod batch;
+mod second;
 mod signer;
 mod tls;
 
+pub(super) use second::{credentials_for_all, form_without_schema};
 pub(super) use tls::client_certificate;
 
 /// How long ECS and Kubernetes wait after SIGTERM unless told otherwise.
@@ -35,6 +37,7 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
         route_headers(ledger, route, at);
     }
     batch::check(ledger, &config.service.routes);
+    second::check(ledger, &config.service);
     listeners(ledger, config);
     admin::check(ledger, config);
     signer::check(ledger, config);

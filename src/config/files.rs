@@ -21,6 +21,9 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
         if let IdentityMode::Sidecar(credentials) = &route.identity {
             secret(ledger, &schema::CREDENTIALS_FILE, Some(at), &credentials.file);
         }
+        if let Some(own) = route.second.as_ref().and_then(|second| second.credentials.as_ref()) {
+            secret(ledger, &schema::SECOND_CREDENTIALS_FILE, Some(at), &own.file);
+        }
         if let Some(message) = &route.payload.message {
             descriptors(ledger, at, &message.schema.file);
         }

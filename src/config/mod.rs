@@ -14,6 +14,7 @@ mod files;
 pub(crate) mod limits;
 pub mod read;
 pub mod scope;
+mod second;
 pub mod services;
 mod settings;
 pub mod template;
@@ -21,6 +22,7 @@ pub(crate) mod tree;
 mod value;
 mod variables;
 
+pub use second::{SecondWay, Share, UrlPerRegion, Way};
 pub use value::check_filter;
 
 use std::net::SocketAddr;
@@ -132,6 +134,8 @@ pub struct Route {
     pub batch: Option<PathTemplate>,
     /// Where every region takes the same request.
     pub upstream_batch: Option<PathTemplate>,
+    /// Another way to the same records, to move to.
+    pub second: Option<SecondWay>,
 }
 
 impl Route {

@@ -22,6 +22,7 @@ use crate::config::limits;
 
 mod admin;
 mod payload;
+mod second;
 mod tls;
 
 pub use admin::admin_alone;
@@ -205,6 +206,8 @@ fn route(ledger: &mut Collector, scope: &SettingScope, at: usize) -> Route {
     let records = scope.required(ledger, &schema::ROUTE_RECORDS, value::records, Vec::new);
     let sidecar = scope.given(ledger, &schema::ROUTE_IDENTITY, value::word) == 1;
     let identity = if sidecar { sidecar_identity(ledger, scope) } else { exact_identity(ledger, scope) };
+    let payload = payload::read(ledger, scope);
+    let second = second::read(ledger, scope, &identity, payload.message.as_ref());
     Route {
         path,
         records,
@@ -212,9 +215,10 @@ fn route(ledger: &mut Collector, scope: &SettingScope, at: usize) -> Route {
         forward: scope.given(ledger, &schema::ROUTE_FORWARD, value::headers),
         ttl: scope.given(ledger, &schema::ROUTE_TTL, value::duration),
         store_no_store: scope.given(ledger, &schema::ROUTE_STORE_NO_STORE, value::flag),
-        payload: payload::read(ledger, scope),
+        payload,
         batch: scope.optional(ledger, &schema::ROUTE_BATCH, value::path),
         upstream_batch: scope.optional(ledger, &schema::ROUTE_UPSTREAM_BATCH, value::path),
+        second,
     }
 }
 

@@ -90,6 +90,10 @@ pub enum SettingKind {
     Message,
     /// What a query parameter is called.
     Parameter,
+    /// A number from 0 to 1.
+    Share,
+    /// A base URL in which `{region}` stands for the region's name.
+    UrlPerRegion,
 }
 
 /// The value of a setting that is not written.
@@ -156,7 +160,7 @@ pub(crate) mod services;
 use PresetValue::{Is, Like, Required};
 use SettingKind::{
     Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Parameter,
-    Path, Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
+    Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
 };
 
 const fn millis(from: u64, to: u64) -> SettingKind {
@@ -230,6 +234,23 @@ settings! {
         "With `sidecar`: the header it is sent in.";
     CREDENTIALS_PREFIX = Credentials "prefix" Text, Is(""),
         "With `sidecar`: what is put before it, such as `Bearer ` with its space.";
+
+    SECOND_PATH = Second "path" Path, Is(""),
+        "The second way's path, with the same `{named}` segments; none means the route's own.";
+    SECOND_FORM = Second "form" Word(&["json", "protobuf"]), Is(""),
+        "With `schema`: the form that the second way is asked for; none means the route's own.";
+    SECOND_URL = Second "url" UrlPerRegion, Is(""),
+        "Where another service answers, `{region}` standing for the region's name; none means the regions' own URLs.";
+    SECOND_VERSIONS = Second "versions" Word(&["same", "own"]), Is("same"),
+        "Whether the second way states the same versions as the first and the announcements, or numbers of its `own`.";
+    SECOND_CREDENTIALS_FILE = Second "credentials_file" File, Is(""),
+        "With `sidecar`: what the second way is sent instead, under the same header and prefix.";
+    SECOND_WAY = Second "way" Word(&["old", "check", "new"]), Is("old"),
+        "Who answers: the first (`old`), the first while a share is compared with the second (`check`), or the second (`new`).";
+    SECOND_CHECK_SHARE = Second "check_share" Share, Is("0.01"),
+        "With `check`: the share of stored fills that are compared with the second way.";
+    SECOND_NEW_SHARE = Second "new_share" Share, Is("1"),
+        "With `new`: the share of records that the second way answers, always the same ones; the first answers the rest.";
 
     LISTEN_TCP = Listen "tcp" AddressOrNone, Is("127.0.0.1:8700"),
         "Where applications connect; port 0 picks a free one, `false` listens on no port.", Restart;

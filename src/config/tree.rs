@@ -30,10 +30,12 @@ pub(crate) enum Value {
         digits: String,
         base: u32,
     },
+    /// A TOML float, as it was written.
+    Float(String),
     Flag(bool),
     List(Vec<Raw>),
     Table(TomlTable),
-    /// A TOML float or date, which no setting takes; its name.
+    /// A TOML date, which no setting takes; its name.
     Other(&'static str),
 }
 
@@ -56,6 +58,7 @@ impl Raw {
         match &self.value {
             Value::Text(_) | Value::Untyped(_) => "a string",
             Value::Integer { .. } => "a number",
+            Value::Float(_) => "a number with a point",
             Value::Flag(_) => "a boolean",
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
@@ -73,12 +76,13 @@ impl Raw {
             Value::Integer { digits, base: 16 } => format!("0x{digits}"),
             Value::Integer { digits, base: 2 } => format!("0b{digits}"),
             Value::Integer { digits, .. } => digits.clone(),
+            Value::Float(number) => number.clone(),
             Value::Flag(flag) => flag.to_string(),
             Value::List(items) => {
                 format!("[{}]", items.iter().map(|item| item.to_toml(kind)).collect::<Vec<_>>().join(", "))
             }
             Value::Untyped(text) => match kind {
-                SettingKind::Flag | SettingKind::Count(..) => text.clone(),
+                SettingKind::Flag | SettingKind::Count(..) | SettingKind::Share => text.clone(),
                 SettingKind::Headers
                 | SettingKind::Hosts
                 | SettingKind::Names
@@ -214,7 +218,7 @@ fn raw(lines: &LineStarts<'_>, from: &Spanned<DeValue<'_>>) -> Raw {
         DeValue::Boolean(flag) => Value::Flag(*flag),
         DeValue::Array(items) => Value::List(items.iter().map(|item| raw(lines, item)).collect()),
         DeValue::Table(inner) => Value::Table(table(lines, inner, at)),
-        DeValue::Float(_) => Value::Other("a number with a point"),
+        DeValue::Float(float) => Value::Float(float.as_str().to_owned()),
         DeValue::Datetime(_) => Value::Other("a date"),
     };
     Raw { value, place: lines.place(at) }

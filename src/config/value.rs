@@ -13,7 +13,7 @@ use url::Url;
 
 use super::settings::SettingKind;
 use super::tree::{Raw, Value};
-use super::{MessageRef, PathTemplate, RecordTemplate, TopicArn};
+use super::{MessageRef, PathTemplate, RecordTemplate, Share, TopicArn, UrlPerRegion};
 use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
 use crate::model::names;
@@ -92,6 +92,21 @@ pub(super) fn count(raw: &Raw, kind: SettingKind) -> Read<u64> {
         Some(number) if (from..=to).contains(&number) => Ok(number),
         Some(number) => Err(ConfigProblem::new(format!("{number} is out of range"), instead)),
         None => Err(ConfigProblem::new("not a whole number within 64 bits", instead)),
+    }
+}
+
+/// A share is kept in millionths, so that it can be compared and hashed.
+pub(super) fn share(raw: &Raw, _: SettingKind) -> Read<Share> {
+    const INSTEAD: &str = "write a number from 0 to 1, without quotes, such as 0.05";
+    let text = match &raw.value {
+        Value::Integer { digits, base: 10 } => digits,
+        Value::Float(text) | Value::Untyped(text) => text,
+        _ => return Err(ConfigProblem::new(format!("{} where a share belongs", raw.kind()), INSTEAD)),
+    };
+    match text.replace('_', "").parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(Share::of(share)),
+        Ok(_) => Err(ConfigProblem::new(format!("{} is out of range", quoted(text)), INSTEAD)),
+        Err(_) => Err(ConfigProblem::new(format!("{} is not a number", quoted(text)), INSTEAD)),
     }
 }
 
@@ -205,6 +220,18 @@ pub(super) fn url(raw: &Raw, _: SettingKind) -> Read<Url> {
         return Err(ConfigProblem::new("a URL with a query or fragment", "remove all from the `?` or `#` on"));
     }
     Ok(url)
+}
+
+/// A base URL for each region.
+pub(super) fn url_per_region(raw: &Raw, kind: SettingKind) -> Read<UrlPerRegion> {
+    let written = text_of(raw, "write it between quotes")?;
+    let left = written.replace("{region}", "");
+    if left.contains(['{', '}']) {
+        return Err(ConfigProblem::new("braces around something else than `region`", "write {region}, or no braces"));
+    }
+    let sample = Raw { value: Value::Text(written.replace("{region}", "region")), place: raw.place.clone() };
+    url(&sample, kind)?;
+    Ok(UrlPerRegion(written.to_owned()))
 }
 
 pub(super) fn topic(raw: &Raw, _: SettingKind) -> Read<TopicArn> {

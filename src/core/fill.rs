@@ -28,6 +28,7 @@ use crate::protocol::switch::{Rule, is_on};
 pub(crate) mod ask;
 pub mod audit;
 pub(crate) mod background;
+pub mod comparison;
 mod errors;
 pub(crate) mod orders;
 mod outcome;

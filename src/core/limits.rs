@@ -50,6 +50,24 @@ pub const AUDIT_BACKLOG: usize = 256;
 pub const AUDITS: usize = 32;
 /// The audit's share of the background budget: the rest is for rechecks and refetches.
 pub const AUDIT_SHARE: f64 = 0.5;
+/// The share of the background budget up to which ways are compared: nothing else waits for that.
+pub const CHECK_SHARE: f64 = 0.25;
+/// Comparisons of two ways that wait for their turn or are under way. Beyond that they are skipped.
+pub const CHECKS: usize = 256;
+/// Those that ask and compare at once.
+pub const CHECKS_AT_ONCE: usize = 4;
+/// What comparing a body takes at most, in bodies of its length.
+pub const COMPARED_WEIGHT: usize = 8;
+/// How often a comparison looks for its turn, and how long at most.
+pub const CHECK_TURN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(60));
+/// After which both ways are read again where they differ: the record may have changed between.
+pub const CHECK_AGAIN: Duration = Duration::from_secs(10);
+/// Largest body that is compared, without its content coding, bytes.
+pub const COMPARED_BYTES: usize = crate::payload::limits::COMPARED_BYTES;
+/// Places that are counted apart for each route; further ones count together.
+pub const CHECK_PLACES: usize = 64;
+/// Places that `/status` shows of each route.
+pub const CHECK_TOP: usize = 10;
 /// Identities per record beyond which callers seem to mint a new token per request.
 pub const IDENTITIES_PER_RECORD: usize = 64;
 /// Longest wait for missing legs once all others have answered below the floor.

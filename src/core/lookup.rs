@@ -18,7 +18,7 @@ use super::fill::{self, Ask, Of, Routing};
 use super::race::region::Purpose;
 use super::router::Matched;
 use super::shape::{self, Shape, ShapeRefused, Shaped, Shaping, Unshaped};
-use super::{Core, floors, limits};
+use super::{Core, floors, limits, way};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
@@ -77,7 +77,7 @@ pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: b
     {
         return Found::Many(place);
     }
-    let matched = core.router.find(head.path());
+    let matched = core.router.find(head.path()).map(way::chosen);
     let is_cached =
         caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
     if !is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
@@ -102,7 +102,8 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
     match shapes.shaping(head, choice) {
         Ok(Shaping { path_and_query, shape }) => {
             let head = Head { path_and_query: path_and_query.as_deref().unwrap_or(head.path_and_query), ..head };
-            routed_to(core, caller, head, matched, Wanted { choice, form: shapes.asked_form(choice), shape }, now)
+            let form = core.form_by(matched.id, shapes.asked_form(choice));
+            routed_to(core, caller, head, matched, Wanted { choice, form, shape }, now)
         }
         Err(refused) => Found::Refused(refused),
     }
@@ -220,7 +221,7 @@ impl Core {
     fn is_shaped(&self, caller: &Caller, head: Head<'_>, matched: &Matched<'_>) -> bool {
         let Some(shapes) = &self.shapes[matched.place] else { return false };
         let choice = caller.choice(head.headers, matched.id, shapes);
-        let form = shapes.asked_form(choice);
+        let form = self.form_by(matched.id, shapes.asked_form(choice));
         let of = |shaping: Shaping| shaping.shape.is_some_and(|shape| shape.wants_identity(form));
         shapes.shaping(head, choice).map_or(true, of)
     }

@@ -23,10 +23,12 @@ use crate::core::churn::Churn;
 use crate::core::credentials::{CredentialsError, HeldCredentials};
 use crate::core::fill::Fills;
 use crate::core::fill::audit::Auditor;
+use crate::core::fill::comparison::Comparisons;
 use crate::core::keyed_hashes::{KeyedHashes, TooManyTypes};
 use crate::core::race::region::Regions;
 use crate::core::router::Router;
 use crate::core::shape::{Derivations, ShapeError, Shapes};
+use crate::core::way::Second;
 use crate::http::admission::Admission;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::Origin;
@@ -59,6 +61,7 @@ pub(crate) mod scripted;
 pub mod serve;
 pub mod shape;
 mod telling;
+pub mod way;
 mod write;
 
 /// The core of the newest configuration; `app` keeps it.
@@ -110,6 +113,10 @@ pub struct Core {
     pub seed: HashKey,
     /// The sidecar's own credentials, one per route.
     pub credentials: Vec<Option<HeldCredentials>>,
+    /// The second way of each route.
+    pub(crate) seconds: Vec<Option<Second>>,
+    /// What comparisons of two ways have found.
+    pub comparisons: Arc<Comparisons>,
     /// What the callers of each route may ask for besides the regions' bytes.
     pub(crate) shapes: Vec<Option<Arc<Shapes>>>,
     /// Some route's replies are a message.
@@ -165,6 +172,7 @@ pub enum CoreError {
 /// What is read from files that the configuration names.
 struct Guarded {
     credentials: Vec<Option<HeldCredentials>>,
+    of_seconds: Vec<Option<HeldCredentials>>,
     shapes: Vec<Option<Arc<Shapes>>>,
     door: Arc<Admission>,
 }
@@ -179,6 +187,7 @@ impl Guarded {
         let token = token::read("listen.token_file", config.listen.token_file.as_deref())?;
         let shapes = config.service.routes.iter().map(Shapes::of).collect::<Result<_, _>>()?;
         Ok(Self {
+            of_seconds: way::credentials(config)?,
             credentials,
             shapes,
             door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone())),
@@ -243,7 +252,8 @@ impl Core {
         let freshness = Arc::new(Freshness::new(&config.freshness.protocol(), names.len(), room, clock.now()));
         let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
-        let Guarded { credentials, shapes, door } = Guarded::read(&config, &bodies)?;
+        let Guarded { credentials, of_seconds, shapes, door } = Guarded::read(&config, &bodies)?;
+        let seconds = way::seconds(&config, &regions, of_seconds, None);
         let batches = Arc::new(Batches::new(&config, memory.races()));
         let core = Arc::new(Self {
             reading: 0,
@@ -252,6 +262,8 @@ impl Core {
             keyring: Arc::new(KeyedHashes::new(&config.service)),
             seed,
             credentials,
+            seconds,
+            comparisons: Arc::default(),
             shapes,
             has_messages: has_messages(&config),
             derivations: Arc::default(),
@@ -288,10 +300,12 @@ impl Core {
     /// When the credentials of a route, or the port's token, cannot be read, or when only a restart
     /// helps. Then nothing has changed.
     pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, CoreError> {
-        let Guarded { credentials, shapes, door } = Guarded::read(&config, &self.bodies)?;
+        let Guarded { credentials, of_seconds, shapes, door } = Guarded::read(&config, &self.bodies)?;
         let router = self.router.renewed(&config.service).ok_or(CoreError::Routes)?;
         self.keyring.learn(&config.service, self.clock.now())?;
         let regions = self.regions.renewed(&config.race, origin);
+        let seconds = way::seconds(&config, &regions, of_seconds, Some(self));
+        self.comparisons.ledger.keep(|second| router.second(second).is_some());
         Ok(Arc::new(Self {
             has_messages: has_messages(&config),
             config,
@@ -301,6 +315,8 @@ impl Core {
             keyring: self.keyring.clone(),
             seed: self.seed,
             credentials,
+            seconds,
+            comparisons: self.comparisons.clone(),
             shapes,
             derivations: self.derivations.clone(),
             store: self.store.clone(),
@@ -332,6 +348,7 @@ impl Core {
                 held.watch(credentials.clone(), &self.tasks);
             }
         }
+        self.watch_seconds();
     }
 
     /// What the store may hold, in bytes.

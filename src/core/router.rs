@@ -18,6 +18,8 @@ use crate::telemetry::counts::RouteCounts;
 struct Known {
     route: Route,
     id: u16,
+    /// The id of what its second way brings.
+    second: Option<u16>,
     counts: Arc<RouteCounts>,
 }
 
@@ -28,6 +30,8 @@ pub struct Router {
     next_id: u16,
     /// Indices of the routes with that many segments, in order.
     by_length: Vec<Vec<u16>>,
+    /// Some route has a second way.
+    has_seconds: bool,
     /// The longest literal text in any record key, in bytes, not counting what comes from the path.
     longest_literal: usize,
 }
@@ -36,7 +40,10 @@ pub struct Router {
 pub struct Matched<'p> {
     /// Its index in the configuration.
     pub place: usize,
+    /// Of the way that answers ([`crate::core::way`]).
     pub id: u16,
+    /// The id of the second way, where there is one.
+    pub second: Option<u16>,
     pub route: &'p Route,
     pub counts: &'p RouteCounts,
     /// The path that matched.
@@ -53,8 +60,15 @@ impl<'p> Matched<'p> {
 
 impl Router {
     pub fn new(service: &Service) -> Self {
-        let fresh = |(id, route): (u16, &Route)| Known { route: route.clone(), id, counts: Arc::default() };
-        Self::of((0..).zip(&service.routes).map(fresh).collect(), service.routes.len() as u16)
+        let mut next_id = service.routes.len() as u16;
+        let fresh = |(id, route): (u16, &Route)| {
+            let second = route.second.is_some().then(|| {
+                next_id += 1;
+                next_id - 1
+            });
+            Known { route: route.clone(), id, second, counts: Arc::default() }
+        };
+        Self::of((0..).zip(&service.routes).map(fresh).collect(), next_id)
     }
 
     /// A router for reloaded routes: those that show the same as before keep their ids. `None` when
@@ -62,18 +76,26 @@ impl Router {
     pub fn renewed(&self, service: &Service) -> Option<Self> {
         let mut next_id = self.next_id;
         let mut renewed = |route: &Route| {
-            let id = match self.routes.iter().find(|known| known.route.shows_the_same(route)) {
+            let mut another = || {
+                let id = next_id;
+                next_id = next_id.checked_add(1)?;
+                Some(id)
+            };
+            let before = self.routes.iter().find(|known| known.route.shows_the_same(route));
+            let id = match before {
                 Some(known) => known.id,
-                None => {
-                    let id = next_id;
-                    next_id = next_id.checked_add(1)?;
-                    id
-                }
+                None => another()?,
+            };
+            let second = match (&route.second, before.and_then(|known| known.route.second.as_ref().zip(known.second)))
+            {
+                (None, _) => None,
+                (Some(second), Some((before, id))) if second.leads_to_the_same(before) => Some(id),
+                (Some(_), _) => Some(another()?),
             };
             // A path keeps its counts whatever else of its route has changed.
             let counted = self.routes.iter().find(|known| known.route.path == route.path);
             let counts = counted.map(|known| known.counts.clone()).unwrap_or_default();
-            Some(Known { route: route.clone(), id, counts })
+            Some(Known { route: route.clone(), id, second, counts })
         };
         let routes = service.routes.iter().map(&mut renewed).collect::<Option<Vec<_>>>()?;
         Some(Self::of(routes, next_id))
@@ -87,7 +109,8 @@ impl Router {
         }
         let records = routes.iter().flat_map(|known| &known.route.records);
         let longest_literal = records.map(RecordTemplate::literal_bytes).max().unwrap_or_default();
-        Self { routes, next_id, by_length, longest_literal }
+        let has_seconds = routes.iter().any(|known| known.second.is_some());
+        Self { routes, next_id, by_length, has_seconds, longest_literal }
     }
 
     /// The route for `path` (no query), or `None` if the path is unrouted.
@@ -100,10 +123,10 @@ impl Router {
         let length = path.strip_prefix('/')?.bytes().filter(|byte| *byte == b'/').count() + 1;
         let places = self.by_length.get(length)?;
         let known = |place: &u16| (usize::from(*place), &self.routes[usize::from(*place)]);
-        let (place, Known { route, id, counts }) =
+        let (place, Known { route, id, second, counts }) =
             places.iter().map(known).find(|(_, known)| known.route.path.fits(path))?;
         let announceable = path.len() + self.longest_literal <= RECORD_KEY_BYTES;
-        (announceable && is_plain(path)).then_some(Matched { place, id: *id, route, counts, path })
+        (announceable && is_plain(path)).then_some(Matched { place, id: *id, second: *second, route, counts, path })
     }
 
     /// The index of the route for which many keys are asked for at `path` (no query).
@@ -112,15 +135,31 @@ impl Router {
         self.routes.iter().position(fits).filter(|_| is_plain(path))
     }
 
-    /// The index of the route with this id in the configuration; `None` when it is gone.
+    /// The index of the route with this id, of either way, in the configuration; `None` when it is
+    /// gone.
     pub fn place(&self, id: u16) -> Option<usize> {
-        self.routes.iter().position(|known| known.id == id)
+        self.routes.iter().position(|known| known.id == id || known.second == Some(id))
+    }
+
+    /// The index of the route whose second way has this id.
+    pub fn second(&self, id: u16) -> Option<usize> {
+        if !self.has_seconds {
+            return None;
+        }
+        self.routes.iter().position(|known| known.second == Some(id))
+    }
+
+    /// The id of the second way of the route at this index.
+    pub fn second_id(&self, place: usize) -> Option<u16> {
+        self.routes[place].second
     }
 
     /// Whether every route of `before` still has its id here, so that nothing stored has lost its
     /// route.
     pub fn has_all_of(&self, before: &Self) -> bool {
-        before.routes.iter().all(|known| self.place(known.id).is_some())
+        let has =
+            |known: &Known| self.place(known.id).is_some() && known.second.is_none_or(|id| self.place(id).is_some());
+        before.routes.iter().all(has)
     }
 
     /// The route with this id; `None` when it is gone.

@@ -102,6 +102,8 @@ pub(crate) fn tombstone(version: u64) -> Say {
 pub(crate) struct Script {
     clock: Clock,
     acts: Mutex<[(Duration, Act); REGIONS]>,
+    /// What regions do instead below `/v2/`: the second way of a route.
+    second: Mutex<Option<Act>>,
     asked: Mutex<Vec<(RegionId, Moment, Arc<Outgoing>)>>,
 }
 
@@ -122,7 +124,10 @@ impl Origin for Script {
         // No two legs are sent at the same moment.
         self.clock.suspend(Duration::from_nanos(100));
         self.asked.lock().unwrap().push((region, self.clock.now(), request.clone()));
-        let (after, act) = self.acts.lock().unwrap()[region.index()].clone();
+        let (after, mut act) = self.acts.lock().unwrap()[region.index()].clone();
+        if request.path_and_query.starts_with("/v2/") {
+            act = self.second.lock().unwrap().clone().unwrap_or(act);
+        }
         let clock = self.clock.clone();
         let (sent, sent_wall) = (clock.now(), clock.wall());
         let reply = async move {
@@ -208,7 +213,8 @@ impl World {
         fastrand::seed(7);
         let clock = Clock::simulated(Wall::from_millis(1_800_000_000_000));
         let acts = Mutex::new(acts.map(|(after, act)| (ms(after), act)));
-        let script = Arc::new(Script { clock: clock.clone(), acts, asked: Mutex::default() });
+        let script =
+            Arc::new(Script { clock: clock.clone(), acts, second: Mutex::default(), asked: Mutex::default() });
         let mut text = String::from("service.name = \"contexts\"\n");
         for name in ["a", "b", "c"] {
             text += &format!("[[service.region]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:1/{name}\"\n");
@@ -234,6 +240,18 @@ impl World {
     pub(crate) fn set_all(&self, after: u64, act: impl Into<Act>) {
         let act = act.into();
         [A, B, C].into_iter().for_each(|region| self.set(region, after, act.clone()));
+    }
+
+    /// What every region does from now on below `/v2/`.
+    pub(crate) fn set_second(&self, act: impl Into<Act>) {
+        *self.script.second.lock().unwrap() = Some(act.into());
+    }
+
+    /// Reloads with other settings.
+    pub(crate) fn reload(&mut self, change: impl FnOnce(&mut crate::config::Config)) {
+        let mut config = self.sidecar.config.clone();
+        change(&mut config);
+        self.sidecar = self.sidecar.renewed(config, self.script.clone()).unwrap();
     }
 
     /// The regions asked since the last call.

@@ -23,7 +23,7 @@ mod show;
 mod tests;
 
 pub(super) use derive::Derivations;
-pub(crate) use derive::moved_on;
+pub(crate) use derive::{form_named, moved_on};
 pub(super) use show::Shaped;
 pub use show::Unshaped;
 
@@ -90,6 +90,11 @@ pub(super) struct Shaping {
 }
 
 impl Shapes {
+    /// The message that replies are.
+    pub(super) fn schema(&self) -> Option<&Arc<Schema>> {
+        self.message.as_ref().map(|message| &message.schema)
+    }
+
     /// Reads the files that a route names. `None` if its callers may ask for nothing.
     pub(crate) fn of(route: &Route) -> Result<Option<Arc<Self>>, ShapeError> {
         let payload = &route.payload;
@@ -211,18 +216,22 @@ pub(crate) fn name_region_tags(headers: &mut HeaderMap) {
     }
 }
 
+/// What regions are asked for on a route of this form.
+pub(crate) fn accept_of(form: Form) -> HeaderValue {
+    HeaderValue::from_static(match form {
+        Form::Json => "application/json",
+        Form::Protobuf => "application/x-protobuf, application/json;q=0.5",
+    })
+}
+
 /// Asks regions for a form, whatever the caller's own lines, and for bytes as they are.
 pub(super) fn dressed(mut ask: Ask, form: Option<Form>, is_identity: bool) -> Ask {
     if form.is_none() && !is_identity {
         return ask;
     }
     let headers = &mut Arc::make_mut(&mut ask.request).headers;
-    let accept = form.map(|form| match form {
-        Form::Json => "application/json",
-        Form::Protobuf => "application/x-protobuf, application/json;q=0.5",
-    });
-    if let Some(accept) = accept {
-        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+    if let Some(form) = form {
+        headers.insert(header::ACCEPT, accept_of(form));
     }
     if is_identity {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));

@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
 
+use crate::config::UrlPerRegion;
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Moment, Wall};
 
@@ -170,5 +171,10 @@ pub trait Origin: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Streamed, Failure>> {
         let reply = self.ask(region, request, within);
         async move { reply.await.map(Streamed::from) }.boxed()
+    }
+
+    /// Where another service answers for the same regions; `None` when nobody has connections to it.
+    fn elsewhere(&self, _url: &UrlPerRegion) -> Option<Arc<dyn Origin>> {
+        None
     }
 }

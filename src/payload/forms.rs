@@ -4,7 +4,7 @@
 //! Both ways are one pass without a tree between. What is read was sent by a region: its size,
 //! depth and what is held of it are bounded, and no error shows a value of it.
 
-mod json;
+pub(super) mod json;
 mod print;
 mod read;
 mod scalar;

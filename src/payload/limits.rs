@@ -68,3 +68,16 @@ pub(crate) const FORM_DEPTH: usize = 100;
 pub(crate) const FORM_BYTES: usize = 64 * MIB;
 /// How many fields and elements of one record are held at once while its JSON is printed.
 pub(crate) const FORM_FIELDS: usize = 4 << 20;
+
+/// Largest body, of either side, that is compared.
+pub(crate) const COMPARED_BYTES: usize = 4 * MIB;
+/// How many values of one body are held at once while it is compared.
+pub(crate) const COMPARED_VALUES: usize = 1 << 18;
+/// How many pointers one comparison tells apart.
+pub(crate) const COMPARED_POINTERS: usize = 64;
+/// Longest pointer, bytes: where it would grow beyond that, what lies deeper goes by it.
+pub(crate) const POINTER_BYTES: usize = 256;
+/// Without a schema: longest name of a member that is shown, and most members of an object whose
+/// names are. A larger object is taken for a map.
+pub(crate) const SHOWN_NAME_BYTES: usize = 40;
+pub(crate) const SHOWN_MEMBERS: usize = 128;

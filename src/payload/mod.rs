@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod coding;
+pub mod compare;
 pub mod digest;
 pub mod forms;
 pub(crate) mod limits;

@@ -374,8 +374,8 @@ fn constant(raw: &Raw) -> Result<serde_json::Value, ConfigProblem> {
             let entries = table.entries.iter().map(|(key, entry)| Ok((key.clone(), constant(&entry.raw)?)));
             entries.collect::<Result<serde_json::Map<_, _>, _>>()?.into()
         }
-        Value::Other(kind) => {
-            return Err(ConfigProblem::new(format!("{kind} as a constant"), "write it between quotes"));
+        Value::Float(_) | Value::Other(_) => {
+            return Err(ConfigProblem::new(format!("{} as a constant", raw.kind()), "write it between quotes"));
         }
     })
 }

@@ -42,6 +42,8 @@ mod lagging;
 #[cfg(test)]
 mod lessons;
 #[cfg(test)]
+mod migration;
+#[cfg(test)]
 mod mistakes;
 #[cfg(test)]
 mod nodes;

@@ -122,6 +122,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         findings: Vec::new(),
         remarks: Vec::new(),
         routes: Vec::new(),
+        ways: Vec::new(),
     };
     change(&mut facts, &metrics);
     Status::of(&facts)

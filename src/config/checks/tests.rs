@@ -306,3 +306,18 @@ fn a_batch_path_takes_nothing_that_a_route_or_another_batch_path_serves() {
     allowed(&two("/v1/batches"));
     assert!(refused(&two("/v1/batch")).wrong.contains("of another route share paths"));
 }
+
+#[test]
+fn a_second_way_names_the_same_segments_differs_in_something_and_keeps_credentials_apart() {
+    let with = |second: &str| route("/v1/contexts/{key}", &format!("second = {{ {second} }}"));
+    allowed(&with("path = \"/v2/{key}\", way = \"check\", check_share = 0.5"));
+    allowed(&with("url = \"https://second.{region}.example.com\", versions = \"own\", new_share = 1"));
+    assert_eq!(setting(&with("path = \"/v2/{other}\"")), "service.route.second.path");
+    assert_eq!(setting(&with("way = \"new\"")), "service.route.second.way");
+    assert_eq!(setting(&with("path = \"/v2/{key}\", form = \"protobuf\"")), "service.route.second.form");
+    assert_eq!(setting(&with("path = \"/v2/{key}\", new_share = 1.5")), "service.route.second.new_share");
+    assert_eq!(setting(&with("url = \"https://a.{regio}.example.com\"")), "service.route.second.url");
+    let own = "path = \"/v2/{key}\", credentials_file = \"/t\"";
+    assert_eq!(setting(&with(own)), "service.route.second.credentials_file", "a caller's own entry");
+    allowed(&with(own).replace("second", "identity = \"sidecar\"\ncredentials = { file = \"/t\" }\nsecond"));
+}

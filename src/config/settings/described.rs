@@ -2,7 +2,7 @@
 
 use super::SettingKind::{
     self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Name,
-    Names, Parameter, Path, Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
+    Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
 };
 use super::{Setting, every};
 use crate::config::limits;
@@ -57,6 +57,8 @@ impl Setting {
             Filter => "a filter".to_owned(),
             Message => "`FILE#MESSAGE`".to_owned(),
             Parameter => "the name of a query parameter".to_owned(),
+            Share => "a number, 0 to 1".to_owned(),
+            UrlPerRegion => "an `http` or `https` URL, perhaps with `{region}`".to_owned(),
         }
     }
 }

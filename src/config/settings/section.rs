@@ -12,6 +12,8 @@ pub enum Section {
     Route,
     /// `credentials = { .. }` of a route.
     Credentials,
+    /// `second = { .. }` of a route.
+    Second,
     Listen,
     Admin,
     Cache,
@@ -50,12 +52,13 @@ impl Addressed {
 
 impl Section {
     /// What a sidecar's file may hold, in the order in which it is documented and printed.
-    pub(crate) const OF_SIDECARS: [Self; 13] = [
+    pub(crate) const OF_SIDECARS: [Self; 14] = [
         Self::Service,
         Self::Region,
         Self::Tls,
         Self::Route,
         Self::Credentials,
+        Self::Second,
         Self::Listen,
         Self::Admin,
         Self::Cache,
@@ -78,6 +81,7 @@ impl Section {
             Self::Tls => "service.region.tls",
             Self::Route => "service.route",
             Self::Credentials => "service.route.credentials",
+            Self::Second => "service.route.second",
             Self::Listen => "listen",
             Self::Admin => "admin",
             Self::Cache => "cache",
@@ -99,18 +103,18 @@ impl Section {
         match self {
             Self::Service => &["region", "route"],
             Self::Region => &["tls"],
-            Self::Route => &["credentials"],
+            Self::Route => &["credentials", "second"],
             Self::Catalogue => &["type"],
             _ => &[],
         }
     }
 
-    /// The table under whose heading it belongs: credentials belong to their route, TLS to its
-    /// region, and any other to itself.
+    /// The table under whose heading it belongs: credentials and the second way belong to their
+    /// route, TLS to its region, and any other to itself.
     pub const fn home(self) -> Self {
         match self {
             Self::Tls => Self::Region,
-            Self::Credentials => Self::Route,
+            Self::Credentials | Self::Second => Self::Route,
             section => section,
         }
     }

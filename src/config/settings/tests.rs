@@ -24,6 +24,12 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     if setting.section == Section::Credentials {
         env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
     }
+    if setting.section == Section::Second {
+        env.extend([("ROUTE__0__SECOND__PATH", "/v3/contexts/{key}")]);
+    }
+    if setting == &SECOND_CREDENTIALS_FILE {
+        env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
+    }
     if setting.section == Section::Tls {
         env.retain(|(name, _)| !name.contains("US_EAST"));
     }
@@ -120,6 +126,8 @@ fn another(setting: &Setting, token: &str) -> String {
         Filter => "warn,nearside=debug".to_owned(),
         SettingKind::Message => format!("{token}#acme.v1.Context"),
         SettingKind::Parameter => "fields".to_owned(),
+        SettingKind::Share => "0.25".to_owned(),
+        SettingKind::UrlPerRegion => "https://second.{region}.example.com".to_owned(),
     }
 }
 
@@ -230,7 +238,7 @@ fn the_example_shows_every_setting_and_its_true_default() {
         let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
         assert!(shown.is_some(), "{} is not in the example", setting.path());
     }
-    for setting in [Section::Tls, Section::Credentials].into_iter().flat_map(of) {
+    for setting in [Section::Tls, Section::Credentials, Section::Second].into_iter().flat_map(of) {
         assert!(EXAMPLE.contains(&format!("{} = ", setting.key)), "{} is not in the example", setting.path());
     }
     let env = base(&SERVICE_NAME, "").into_iter();
@@ -271,6 +279,7 @@ fn tables(schema: &Schema) -> String {
     for section in schema.sections.iter().copied() {
         let heading = match section {
             Section::Credentials => "credentials = { .. } of a route".to_owned(),
+            Section::Second => "second = { .. } of a route".to_owned(),
             Section::Tls => "tls = { .. } of a region".to_owned(),
             _ => section.heading(),
         };

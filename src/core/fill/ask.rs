@@ -18,7 +18,7 @@ use crate::core::batch::gather::InBatch;
 use crate::core::floors::{self, Stated};
 use crate::core::race::region::Purpose;
 use crate::core::shape;
-use crate::core::{Core, limits};
+use crate::core::{Core, limits, way};
 use crate::http::admission::{Admitted, Head};
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::{Generation, RecordId, Version};
@@ -170,11 +170,19 @@ pub(crate) fn dressed(
     let aged = ask.previous.as_ref().is_some_and(|previous| previous.age_at_receipt.get() >= limits::AGED);
     let marked = sent.fence.iter().any(|record| record.marker.is_some());
     let no_cache = ask.no_cache || is_on(Rule::R8) && (marked || aged);
-    let credentials = core.credentials[core.router.place(routing.route)?].as_ref();
-    if tag.is_none() && !no_cache && credentials.is_none() && floor.is_none() {
+    let place = core.router.place(routing.route)?;
+    let second = core.second(routing.route);
+    let credentials = match second {
+        Some(_) => core.second_credentials(place),
+        None => core.credentials[place].as_ref(),
+    };
+    if tag.is_none() && !no_cache && credentials.is_none() && floor.is_none() && second.is_none() {
         return Some(ask.request.clone());
     }
     let mut request = Outgoing::clone(&ask.request);
+    if let Some((route, second, _)) = second {
+        request.path_and_query = way::target(route, second, &request.path_and_query).into_owned();
+    }
     if let Some(tag) = tag {
         request.headers.insert(header::IF_NONE_MATCH, tag);
     }

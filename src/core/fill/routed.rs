@@ -23,6 +23,7 @@ use crate::cache::store::Put;
 use crate::config::Route;
 use crate::core::Core;
 use crate::core::answer::{Attempted, Blame};
+use crate::core::batch::gather::InBatch;
 use crate::core::floors;
 use crate::core::race::region::Leg;
 use crate::core::race::verdict::{self, Known, Verdict, Winner};
@@ -48,7 +49,7 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
     // A reader who insists gets nothing out of a region's own store, however new.
-    let floor = floors::stated(&sent.fence, sent.at).filter(|_| !ask.insists());
+    let floor = floors::stated(&sent.fence, sent.at).filter(|_| !ask.insists() && states_versions(&core, &routing));
     let request = dressed(&core, &ask, &routing, &sent, known.is_some(), floor);
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];
@@ -56,8 +57,9 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
-    let mut race =
-        Race::start(&core.regions, Question { request, terms, purpose: ask.purpose, through: ask.through.clone() });
+    let regions = core.regions_of(routing.route);
+    let through = through(&core, &ask, &routing);
+    let mut race = Race::start(regions, Question { request, terms, purpose: ask.purpose, through });
     let first = loop {
         tokio::select! {
             biased;
@@ -93,7 +95,22 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
         None => fill.fall_back(&mut leader, tally),
     }
     drop(leader);
+    super::comparison::begin(&core, &ask, &routing, &sent);
     super::background::recheck(&core, ask);
+}
+
+/// Whether the way that is asked understands what announcements state.
+fn states_versions(core: &Core, routing: &Routing) -> bool {
+    core.second(routing.route).is_none_or(|(_, second, _)| !second.has_own_versions)
+}
+
+/// Only the first way takes batches.
+fn through(core: &Core, ask: &Ask, routing: &Routing) -> Option<Arc<InBatch>> {
+    if core.second(routing.route).is_none() {
+        return ask.through.clone();
+    }
+    ask.withdraw();
+    None
 }
 
 /// What all regions show of one representation, for the auditor (R17).
@@ -109,7 +126,8 @@ pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> O
     let request = dressed(core, ask, routing, &sent, false, None)?;
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known: None, worst_lag: core.config.freshness.worst_lag };
-    let race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose, through: None });
+    let question = Question { request, terms, purpose: ask.purpose, through: None };
+    let race = Race::start(core.regions_of(routing.route), question);
     Some(AllAsked { sent, tally: race.finish().await })
 }
 

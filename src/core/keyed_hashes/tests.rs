@@ -29,6 +29,7 @@ fn service(types: &[&str]) -> Service {
         payload: Default::default(),
         batch: None,
         upstream_batch: None,
+        second: None,
     };
     let regions: Vec<RegionConfig> = Vec::new();
     let version_header = HeaderName::from_static("x-record-version");

@@ -3,7 +3,7 @@
 //! race's first leg.
 
 use crate::core::limits::{
-    AUDIT_SHARE, BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND,
+    AUDIT_SHARE, BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, CHECK_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND,
 };
 use crate::model::time::Moment;
 
@@ -85,6 +85,16 @@ impl Background {
     pub(crate) fn left_for_audits(&mut self, now: Moment) -> usize {
         self.turn(now);
         (self.allowed() * AUDIT_SHARE - f64::from(self.background)).max(0.0) as usize
+    }
+
+    /// Whether a comparison of two ways may send a leg now: it comes after everything else.
+    pub(crate) fn admit_check(&mut self, now: Moment) -> bool {
+        self.turn(now);
+        let admitted = f64::from(self.background) + 1.0 <= self.allowed() * CHECK_SHARE;
+        if admitted {
+            self.background += 1;
+        }
+        admitted
     }
 
     fn allowed(&self) -> f64 {
@@ -169,5 +179,16 @@ mod tests {
             budget.foreground(START);
         }
         assert_eq!(budget.left_for_audits(START), 30, "half of a hundred, less what was used");
+    }
+
+    #[test]
+    fn comparisons_come_after_rechecks_and_audits_and_take_a_quarter_at_most() {
+        let mut budget = Background::default();
+        let checks = |budget: &mut Background, now| (0..1000).filter(|_| budget.admit_check(now)).count();
+        assert_eq!(checks(&mut budget, START), 5);
+        (0..15).for_each(|_| assert!(budget.admit(START), "the rest is there for rechecks"));
+        let later = START + Duration::from_secs(5);
+        (0..5).for_each(|_| assert!(budget.admit(later)));
+        assert_eq!(checks(&mut budget, later), 0);
     }
 }

@@ -173,6 +173,28 @@ impl Regions {
         })
     }
 
+    /// The same regions where another service answers: what is known of each begins anew, and what
+    /// an operator took out is out here too.
+    pub(crate) fn elsewhere(&self, race: &crate::config::RaceConfig, origin: Arc<dyn Origin>) -> Arc<Self> {
+        let names = self.regions.iter().map(|region| region.name.clone()).collect();
+        let made = Self::of(names, race, origin, self.clock.clone(), self.metrics.clone(), self.bodies.clone());
+        Arc::new(Self {
+            regions: made.regions.clone(),
+            drained: self.drained.clone(),
+            origin: made.origin.clone(),
+            clock: made.clock.clone(),
+            metrics: made.metrics.clone(),
+            bodies: made.bodies.clone(),
+            ..*made
+        })
+    }
+
+    /// Whether `region` may be asked on behalf of a comparison now: only while the background does
+    /// little else.
+    pub(crate) fn admit_check(&self, region: RegionId) -> bool {
+        self.region(region).state().background.admit_check(self.clock.now())
+    }
+
     /// Changes how many requests may be under way at once to each region.
     pub fn permit(&self, most: usize, tasks: &Tasks) {
         self.regions.iter().for_each(|region| region.permits.resize(most, tasks));

@@ -51,7 +51,7 @@ pub(super) fn form_of(content: &Content) -> Option<Form> {
     form_named(content.value(&header::CONTENT_TYPE)?)
 }
 
-pub(super) fn form_named(media_type: &[u8]) -> Option<Form> {
+pub(crate) fn form_named(media_type: &[u8]) -> Option<Form> {
     if accept::is_json(media_type) {
         return Some(Form::Json);
     }

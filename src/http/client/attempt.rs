@@ -22,6 +22,7 @@ use url::Url;
 
 use super::connect::{Connector, Negotiated, Resolver};
 use super::incoming;
+use crate::config::UrlPerRegion;
 use crate::http::bodies::ByteBudget;
 use crate::http::client::http1_pool::{self, Http1Connection, Http1Pool};
 use crate::http::client::http2_client::Http2Client;
@@ -33,6 +34,8 @@ use crate::model::time::{Clock, Moment, Wall};
 
 pub(crate) struct HttpOrigin {
     pub(crate) sites: Vec<Arc<Site>>,
+    /// Services that routes name for their second way.
+    pub(crate) others: Vec<(UrlPerRegion, Arc<HttpOrigin>)>,
     pub(crate) version_header: HeaderName,
     pub(crate) resolver: Resolver,
     pub(crate) clock: Clock,
@@ -115,7 +118,8 @@ impl HttpOrigin {
     /// request. Returns when a reload has replaced everything that this call began with; `app`
     /// spawns it and drops it when it stops.
     pub(crate) async fn keep_warm(&self) {
-        let new = self.sites.iter().filter(|site| !site.is_kept_warm.swap(true, Ordering::Relaxed));
+        let others = self.others.iter().flat_map(|(_, other)| &other.sites);
+        let new = self.sites.iter().chain(others).filter(|site| !site.is_kept_warm.swap(true, Ordering::Relaxed));
         futures_util::future::join_all(new.map(|site| site.keep_warm())).await;
     }
 
@@ -164,6 +168,11 @@ impl Origin for HttpOrigin {
             Ok(Streamed { region, status: head.status, headers, versions, body })
         }
         .boxed()
+    }
+
+    fn elsewhere(&self, url: &UrlPerRegion) -> Option<Arc<dyn Origin>> {
+        let (_, other) = self.others.iter().find(|(known, _)| known == url)?;
+        Some(other.clone())
     }
 }
 

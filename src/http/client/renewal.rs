@@ -28,6 +28,15 @@ struct Trust {
     digest: [u8; 32],
 }
 
+impl Site {
+    /// Closes its connections as soon as nothing is under way over them.
+    fn let_go(&self) {
+        self.replaced.cancel();
+        self.lines.let_go();
+        self.connector.let_go();
+    }
+}
+
 impl HttpOrigin {
     /// Clients for every configured region, whose replies are held under `bodies`. Must be called
     /// within a runtime.
@@ -38,12 +47,39 @@ impl HttpOrigin {
         let service = &config.service;
         let none = Self {
             sites: Vec::new(),
+            others: Vec::new(),
             version_header: service.version_header.clone(),
             resolver: Resolver::of_the_machine(),
             clock,
             bodies: bodies.clone(),
         };
-        none.renewed(&service.regions)
+        none.renewed_for(service)
+    }
+
+    /// The same with the services that routes name for their second way.
+    ///
+    /// # Errors
+    /// See [`UnusableClient`].
+    pub(crate) fn renewed_for(&self, service: &config::Service) -> Result<Self, UnusableClient> {
+        let mut renewed = self.renewed(&service.regions)?;
+        let urls = service.routes.iter().filter_map(|route| route.second.as_ref()?.url.as_ref());
+        for url in urls {
+            if renewed.others.iter().any(|(known, _)| known == url) {
+                continue;
+            }
+            let there = |region: &config::RegionConfig| {
+                let moved =
+                    url.of(&region.name).ok_or_else(|| UnusableClient::Url { region: region.name.clone() })?;
+                Ok(config::RegionConfig { url: moved, ..region.clone() })
+            };
+            let regions = service.regions.iter().map(there).collect::<Result<Vec<_>, _>>()?;
+            let other = match self.others.iter().find(|(known, _)| known == url) {
+                Some((_, before)) => before.renewed(&regions)?,
+                None => self.renewed(&[])?.renewed(&regions)?,
+            };
+            renewed.others.push((url.clone(), Arc::new(other)));
+        }
+        Ok(renewed)
     }
 
     /// Clients for the same regions in the same order, as they are reached now. Those for which
@@ -72,6 +108,7 @@ impl HttpOrigin {
         let sites = (0u8..).zip(regions).map(site).collect::<Result<_, _>>()?;
         Ok(Self {
             sites,
+            others: Vec::new(),
             version_header: self.version_header.clone(),
             resolver: self.resolver.clone(),
             clock: self.clock.clone(),
@@ -88,11 +125,12 @@ impl HttpOrigin {
     /// Closes the connections that `renewed` does not use, as soon as nothing is under way over
     /// them.
     pub(crate) fn give_way(&self, renewed: &Self) {
-        for place in renewed.differ(self) {
-            let site = &self.sites[place];
-            site.replaced.cancel();
-            site.lines.let_go();
-            site.connector.let_go();
+        renewed.differ(self).into_iter().for_each(|place| self.sites[place].let_go());
+        for (url, other) in &self.others {
+            match renewed.others.iter().find(|(known, _)| known == url) {
+                Some((_, renewed)) => other.give_way(renewed),
+                None => other.sites.iter().for_each(|site| site.let_go()),
+            }
         }
     }
 
@@ -106,7 +144,14 @@ impl HttpOrigin {
     ) -> Result<Self, UnusableClient> {
         let resolver = Resolver::of_the_machine();
         let bodies = bodies.clone();
-        let mut origin = Self { sites: Vec::new(), version_header: version_header.clone(), resolver, clock, bodies };
+        let mut origin = Self {
+            sites: Vec::new(),
+            others: Vec::new(),
+            version_header: version_header.clone(),
+            resolver,
+            clock,
+            bodies,
+        };
         let site = |(id, region): (u8, &config::RegionConfig)| {
             let settings = settings.clone().filter(|_| region.url.scheme() == "https");
             origin.build(RegionId(id), region, Trust { settings, digest: [0; 32] }).map(Arc::new)

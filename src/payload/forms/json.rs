@@ -7,7 +7,7 @@ use super::Problem;
 
 /// The beginning of a value; of an object or list, the bracket.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token<'a> {
+pub(in crate::payload) enum Token<'a> {
     Null,
     Bool(bool),
     Number(&'a str),
@@ -17,7 +17,7 @@ pub(super) enum Token<'a> {
 }
 
 #[derive(Clone)]
-pub(super) struct Json<'a> {
+pub(in crate::payload) struct Json<'a> {
     text: &'a str,
     at: usize,
 }
@@ -25,7 +25,7 @@ pub(super) struct Json<'a> {
 type Read<T> = Result<T, Problem>;
 
 impl<'a> Json<'a> {
-    pub(super) fn new(text: &'a [u8]) -> Read<Self> {
+    pub(in crate::payload) fn new(text: &'a [u8]) -> Read<Self> {
         let text = std::str::from_utf8(text).map_err(|_| Problem::NotUtf8)?;
         Ok(Self { text, at: 0 })
     }
@@ -45,7 +45,7 @@ impl<'a> Json<'a> {
         Err(Problem::NotJson)
     }
 
-    pub(super) fn token(&mut self) -> Read<Token<'a>> {
+    pub(in crate::payload) fn token(&mut self) -> Read<Token<'a>> {
         match self.next()? {
             b'{' => Ok(Token::Object),
             b'[' => Ok(Token::List),
@@ -71,7 +71,7 @@ impl<'a> Json<'a> {
     }
 
     /// The next name in an object, `None` at its end. `first` is set before the first one.
-    pub(super) fn name(&mut self, first: &mut bool) -> Read<Option<Cow<'a, str>>> {
+    pub(in crate::payload) fn name(&mut self, first: &mut bool) -> Read<Option<Cow<'a, str>>> {
         let byte = match (self.next()?, std::mem::take(first)) {
             (b'}', _) => return Ok(None),
             (b',', false) => self.next()?,
@@ -86,7 +86,7 @@ impl<'a> Json<'a> {
     }
 
     /// Whether there is another element in a list.
-    pub(super) fn element(&mut self, first: &mut bool) -> Read<bool> {
+    pub(in crate::payload) fn element(&mut self, first: &mut bool) -> Read<bool> {
         let before = self.at;
         match (self.next()?, std::mem::take(first)) {
             (b']', _) => return Ok(false),
@@ -98,7 +98,7 @@ impl<'a> Json<'a> {
     }
 
     /// Passes over the rest of a value; objects and lists in it at most `depth` deep.
-    pub(super) fn skip(&mut self, token: &Token<'_>, depth: usize) -> Read<()> {
+    pub(in crate::payload) fn skip(&mut self, token: &Token<'_>, depth: usize) -> Read<()> {
         let mut first = true;
         let below = |depth: usize| depth.checked_sub(1).ok_or(Problem::TooDeep);
         match token {
@@ -119,7 +119,7 @@ impl<'a> Json<'a> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Read<()> {
+    pub(in crate::payload) fn finish(mut self) -> Read<()> {
         match self.next() {
             Err(_) => Ok(()),
             Ok(_) => Err(Problem::NotJson),
@@ -193,7 +193,7 @@ impl<'a> Json<'a> {
     }
 
     /// Whether `text` is one number as JSON writes it.
-    pub(super) fn is_number(text: &str) -> bool {
+    pub(in crate::payload) fn is_number(text: &str) -> bool {
         number_length(text.as_bytes()) == Some(text.len())
     }
 }

@@ -1,7 +1,8 @@
 //! Writes metrics in the OpenMetrics text format: names, help texts, labels.
 //!
 //! A label's value is a name from the configuration (a region, a route's path) or a word of the
-//! program, never something a caller or a region sent.
+//! program, never something a caller or a region sent. One exception: the pointers of [`ways`], which
+//! are names of fields.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,9 @@ use crate::telemetry::metrics::Cells;
 use crate::telemetry::metrics::process::ProcessGauges;
 
 mod payload;
+mod ways;
+
+pub use ways::WayGauges;
 
 /// The media type of what [`crate::telemetry::metrics::Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -51,6 +55,8 @@ pub struct Gauges {
     pub tasks: BTreeMap<&'static str, usize>,
     /// Each route's path, and its requests by outcome.
     pub routes: Vec<(String, [(&'static str, u64); 3])>,
+    /// Of routes with a second way.
+    pub ways: Vec<WayGauges>,
     /// One word per open finding: something in the configuration does not fit the service.
     pub findings: Vec<&'static str>,
     /// All words that a finding may have.
@@ -114,6 +120,7 @@ impl Collector for Scrape {
         requests(&mut page, &self.cells)?;
         payload::write(&mut page, &self.cells.payload)?;
         routes(&mut page, &self.gauges)?;
+        ways::write(&mut page, &self.gauges.ways)?;
         acts(&mut page, &self.cells)?;
         races(&mut page, &self.cells)?;
         announcements(&mut page, &self.cells)?;

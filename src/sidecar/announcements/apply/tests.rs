@@ -24,6 +24,7 @@ fn keyring() -> KeyedHashes {
         payload: Default::default(),
         batch: None,
         upstream_batch: None,
+        second: None,
     };
     KeyedHashes::new(&Service {
         name: "test".into(),

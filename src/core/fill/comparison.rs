@@ -1,0 +1,266 @@
+//! Compares what the first way of a route brought with what the second one says, for a sampled share
+//! of the fills that stored something. It comes after everything else in the background, and touches
+//! neither store nor floors: what it reads is compared, counted and dropped.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use tokio::sync::Semaphore;
+
+use super::{Ask, Routing};
+use crate::cache::entry::Entry;
+use crate::cache::key::Key;
+use crate::cache::limits::COPIED_BODY_BYTES;
+use crate::config::{Form, Way};
+use crate::core::race::region::Regions;
+use crate::core::way::ledger::{Ending, Ledger};
+use crate::core::{Core, floors, limits, shape, way};
+use crate::http::bodies::Reserved;
+use crate::http::exchange::{Outgoing, Reply};
+use crate::model::ids::{RegionId, Version};
+use crate::payload::coding::{Coding, decode};
+use crate::payload::compare::{Compared, Differences, Format, Side, compare};
+use crate::payload::schema::Schema;
+use crate::protocol::standing::Sent;
+use crate::tasks::on_blocking_pool;
+
+/// What comparisons have found, and how many may wait or be under way.
+#[derive(Debug)]
+pub struct Comparisons {
+    pub ledger: Ledger,
+    room: Arc<Semaphore>,
+    /// Held while something is asked and compared.
+    at_once: Semaphore,
+}
+
+impl Default for Comparisons {
+    fn default() -> Self {
+        let room = Arc::new(Semaphore::new(limits::CHECKS));
+        Self { ledger: Ledger::default(), room, at_once: Semaphore::new(limits::CHECKS_AT_ONCE) }
+    }
+}
+
+/// One reading of a record.
+struct Reading {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+    /// Of all records of the route, or none.
+    versions: Vec<Version>,
+    /// Its part of the budget for bodies, if it is large.
+    _reserved: Option<Reserved>,
+}
+
+/// Begins a comparison, if this fill of a first way stored something and chance takes it.
+pub(super) fn begin(core: &Arc<Core>, ask: &Ask, routing: &Routing, sent: &Sent) {
+    let Some(place) = core.router.place(routing.route) else { return };
+    let Some((_, second, _)) = core.second_at(place) else { return };
+    let id = core.router.second_id(place).filter(|id| *id != routing.route);
+    let Some(id) = id.filter(|_| second.way == Way::Check && second.check_share.takes(fastrand::u64(..))) else {
+        return;
+    };
+    let stored = core.store.get(ask.key.as_ref()).filter(|entry| entry.sent == sent.at);
+    let Some(entry) = stored else { return };
+    if core.sheds.load(std::sync::atomic::Ordering::Relaxed) {
+        return;
+    }
+    let Ok(room) = core.comparisons.room.clone().try_acquire_owned() else {
+        return core.comparisons.ledger.note(id, &Ending::Skipped, core.clock.now());
+    };
+    let (core, key, region, request) = (core.clone(), ask.key.clone(), entry.region, ask.request.clone());
+    let pair = Pair { core, place, key, region, request, of: routing.clone() };
+    let (tasks, stopping) = (pair.core.tasks.clone(), pair.core.tasks.stopping());
+    tasks.spawn("compare", async move {
+        let _room = room;
+        let ending = stopping.run_until_cancelled(pair.compare()).await;
+        if let Some(ending) = ending {
+            pair.core.comparisons.ledger.note(id, &ending, pair.core.clock.now());
+        }
+    });
+}
+
+/// The two ways to one record, in the region that answered.
+struct Pair {
+    core: Arc<Core>,
+    place: usize,
+    /// What the first way stored is under it. Nothing of that is held while this waits.
+    key: Key,
+    region: RegionId,
+    /// As a fill of the first way asks.
+    request: Arc<Outgoing>,
+    of: Routing,
+}
+
+/// What comes of two readings.
+enum Found {
+    /// Nothing a later reading could change.
+    Ended(Ending),
+    /// They differ, and the record may have changed between.
+    Differs(Differences),
+    OtherVersion,
+}
+
+impl Pair {
+    async fn compare(&self) -> Ending {
+        let before = match self.read(false).await {
+            Ok(Found::Ended(ending)) | Err(ending) => return ending,
+            Ok(before) => before,
+        };
+        tokio::time::sleep(limits::CHECK_AGAIN).await;
+        match (before, self.read(true).await) {
+            (_, Ok(Found::Ended(ending)) | Err(ending)) => ending,
+            (_, Ok(Found::OtherVersion)) => Ending::VersionDiffers,
+            (Found::Differs(before), Ok(Found::Differs(now))) => {
+                Some(before.and(&now)).filter(|both| !both.is_empty()).map_or(Ending::Same, Ending::Differs)
+            }
+            (_, Ok(Found::Differs(now))) => Ending::Differs(now),
+        }
+    }
+
+    /// Reads both ways, the first one out of the store unless `anew` or it has a coding that nobody
+    /// here can take off.
+    async fn read(&self, anew: bool) -> Result<Found, Ending> {
+        self.turn().await?;
+        if anew {
+            self.turn().await?;
+        }
+        let comparisons = &self.core.comparisons;
+        let _at_once = comparisons.at_once.acquire().await.map_err(|_| Ending::Skipped)?;
+        let first = match self.stored().filter(|stored| !anew && Coding::of(&stored.headers()).is_ok()) {
+            Some(entry) => {
+                let stated = entry.shows().iter().map(|shown| shown.version);
+                let versions = stated.filter(|version| version.is_credible()).collect();
+                self.reading(entry.status, entry.headers(), entry.body(), versions)?
+            }
+            None => self.first().await?,
+        };
+        let second = self.second(anew).await?;
+        Ok(self.found(first, second).await)
+    }
+
+    fn stored(&self) -> Option<Arc<Entry>> {
+        self.core.store.get(self.key.as_ref())
+    }
+
+    /// Keeps a reading within the budget for bodies, with what it takes to compare it.
+    fn reading(
+        &self,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+        versions: Vec<Version>,
+    ) -> Result<Reading, Ending> {
+        let _reserved = match body.len() {
+            ..=COPIED_BODY_BYTES => None,
+            bytes if bytes > limits::COMPARED_BYTES => return Err(Ending::Unreadable),
+            bytes => Some(self.core.bodies.reserve((bytes * limits::COMPARED_WEIGHT) as u64).ok_or(Ending::Skipped)?),
+        };
+        Ok(Reading { status, headers, body, versions, _reserved })
+    }
+
+    /// Waits until nothing else wants the background's budget.
+    async fn turn(&self) -> Result<(), Ending> {
+        let (every, longest) = limits::CHECK_TURN;
+        let until = self.core.clock.now() + longest;
+        while !self.core.regions.admit_check(self.region) {
+            if self.core.clock.now() >= until || self.core.regions.drained().contains(self.region) {
+                return Err(Ending::Skipped);
+            }
+            tokio::time::sleep(every).await;
+        }
+        Ok(())
+    }
+
+    /// What the first way says now.
+    async fn first(&self) -> Result<Reading, Ending> {
+        let mut request = Outgoing::clone(&self.request);
+        if let Some(held) = &self.core.credentials[self.place] {
+            request.headers.insert(held.header.clone(), held.value());
+        }
+        floors::insert(&mut request.headers, true, None);
+        self.ask(&self.core.regions, request).await
+    }
+
+    /// What the second way says; `anew` past any cache in front of it.
+    async fn second(&self, anew: bool) -> Result<Reading, Ending> {
+        let (route, second, held) = self.core.second_at(self.place).ok_or(Ending::Skipped)?;
+        let mut request = Outgoing::clone(&self.request);
+        request.path_and_query = way::target(route, second, &request.path_and_query).into_owned();
+        let asked = route.payload.message.as_ref().map(|message| message.form);
+        if let Some((first, other)) = asked.zip(second.form)
+            && request.headers.get(header::ACCEPT) == Some(&shape::accept_of(first))
+        {
+            request.headers.insert(header::ACCEPT, shape::accept_of(other));
+        }
+        if let Some(held) = self.core.second_credentials(self.place) {
+            request.headers.insert(held.header.clone(), held.value());
+        }
+        floors::insert(&mut request.headers, anew, None);
+        self.ask(&held.regions, request).await
+    }
+
+    /// What says nothing about the record has failed. It is no race: health and tokens of the region
+    /// hear nothing of it.
+    async fn ask(&self, regions: &Regions, mut request: Outgoing) -> Result<Reading, Ending> {
+        request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let reply = regions.origin().ask(self.region, Arc::new(request), regions.deadline()).await;
+        let Reply { status, headers, body, versions, .. } = reply.map_err(|_| Ending::Failed)?;
+        let says = status.is_success() && status != StatusCode::PARTIAL_CONTENT || is_absent(status);
+        if says { self.reading(status, headers, body, versions) } else { Err(Ending::Failed) }
+    }
+
+    async fn found(&self, first: Reading, second: Reading) -> Found {
+        let records = self.of.records().len();
+        let stated = |reading: &Reading| reading.versions.len() == records;
+        let versions = (stated(&first) && stated(&second)).then(|| first.versions == second.versions);
+        if versions == Some(false) {
+            return Found::OtherVersion;
+        }
+        let compared = match (is_absent(first.status), is_absent(second.status)) {
+            (true, true) => Some(Compared::Same),
+            (false, false) => self.compared(first, second).await,
+            _ => Some(Compared::Differs(Differences::of_the_whole())),
+        };
+        match compared {
+            Some(Compared::Same) => Found::Ended(Ending::Same),
+            Some(Compared::Unreadable) => Found::Ended(Ending::Unreadable),
+            Some(Compared::Differs(differences)) if versions.is_some() => Found::Ended(Ending::Differs(differences)),
+            Some(Compared::Differs(differences)) => Found::Differs(differences),
+            None => Found::Ended(Ending::Failed),
+        }
+    }
+
+    /// `None` if the work panicked.
+    async fn compared(&self, first: Reading, second: Reading) -> Option<Compared> {
+        let schema = self.core.shapes[self.place].as_ref().and_then(|shapes| shapes.schema().cloned());
+        let is_small = first.body.len() + second.body.len() <= limits::INLINE_DERIVE_BYTES;
+        let work = move || meant(&first, &second, schema.as_deref());
+        if is_small { Some(work()) } else { on_blocking_pool(work).await }
+    }
+}
+
+fn is_absent(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE)
+}
+
+fn meant(first: &Reading, second: &Reading, schema: Option<&Schema>) -> Compared {
+    let content = |reading: &Reading| {
+        let coding = Coding::of(&reading.headers).ok()?;
+        decode(coding, &reading.body, limits::COMPARED_BYTES, None).ok()
+    };
+    let (Some(one), Some(other)) = (content(first), content(second)) else { return Compared::Unreadable };
+    let side = |reading: &Reading| {
+        let media_type = reading.headers.get(header::CONTENT_TYPE);
+        match media_type.and_then(|value| shape::form_named(value.as_bytes())) {
+            Some(Form::Json) => Format::Json,
+            Some(Form::Protobuf) => Format::Protobuf,
+            None => Format::Otherwise,
+        }
+    };
+    let (written, there) = (side(first), side(second));
+    compare(Side { written, body: &one }, Side { written: there, body: &other }, schema)
+}
+
+#[cfg(test)]
+mod tests;
