@@ -19,6 +19,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
 use nearside::cache::content::Content;
+use nearside::cache::derived::Derived;
 use nearside::cache::entry::{Entry, Hold};
 use nearside::cache::rfc9111::{StoredFacts, end_to_end};
 use nearside::config::Listen;
@@ -148,11 +149,20 @@ fn shown(head: Head<'_>, hold: Hold) -> Shown {
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
         json: Default::default(),
+        derived: Derived::NONE,
         hold,
     };
     let line = CacheLine { hit: true, ..CacheLine::default() };
     let head = *head.method == Method::HEAD;
-    Shown { entry: Arc::new(entry), age: None, not_modified: false, head, cookies: Cookies::NONE, line }
+    Shown {
+        entry: Arc::new(entry),
+        instead: None,
+        age: None,
+        not_modified: false,
+        head,
+        cookies: Cookies::NONE,
+        line,
+    }
 }
 
 /// What the assertions compare with.

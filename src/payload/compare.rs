@@ -30,7 +30,7 @@ pub enum Format {
 /// One side of a comparison.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
-    pub written: Format,
+    pub format: Format,
     pub body: &'a [u8],
 }
 
@@ -44,13 +44,13 @@ pub enum Compared {
 
 /// Compares two bodies. With a schema, what it does not know is compared by its number alone.
 pub fn compare(first: Side<'_>, second: Side<'_>, schema: Option<&Schema>) -> Compared {
-    if first.written == second.written && first.body == second.body {
+    if first.format == second.format && first.body == second.body {
         return Compared::Same;
     }
     if first.body.len().max(second.body.len()) > COMPARED_BYTES {
         return Compared::Unreadable;
     }
-    let found = match (first.written, second.written, schema) {
+    let found = match (first.format, second.format, schema) {
         (Format::Otherwise, Format::Otherwise, _) => Some(Differences::of_the_whole()),
         (Format::Otherwise, ..) | (_, Format::Otherwise, _) => None,
         (_, _, Some(schema)) => by_schema(first, second, schema),
@@ -76,7 +76,7 @@ fn by_schema(first: Side<'_>, second: Side<'_>, schema: &Schema) -> Option<Diffe
 }
 
 fn canonical(side: Side<'_>, schema: &Schema) -> Result<Converted, FormError> {
-    if side.written == Format::Protobuf {
+    if side.format == Format::Protobuf {
         return schema.to_json(side.body);
     }
     let protobuf = schema.to_protobuf(side.body)?;

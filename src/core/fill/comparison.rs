@@ -250,7 +250,7 @@ fn meant(first: &Reading, second: &Reading, schema: Option<&Schema>) -> Compared
         decode(coding, &reading.body, limits::COMPARED_BYTES, None).ok()
     };
     let (Some(one), Some(other)) = (content(first), content(second)) else { return Compared::Unreadable };
-    let side = |reading: &Reading| {
+    let format = |reading: &Reading| {
         let media_type = reading.headers.get(header::CONTENT_TYPE);
         match media_type.and_then(|value| shape::form_named(value.as_bytes())) {
             Some(Form::Json) => Format::Json,
@@ -258,8 +258,8 @@ fn meant(first: &Reading, second: &Reading, schema: Option<&Schema>) -> Compared
             None => Format::Otherwise,
         }
     };
-    let (written, there) = (side(first), side(second));
-    compare(Side { written, body: &one }, Side { written: there, body: &other }, schema)
+    let (first, second) = (format(first), format(second));
+    compare(Side { format: first, body: &one }, Side { format: second, body: &other }, schema)
 }
 
 #[cfg(test)]

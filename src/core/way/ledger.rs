@@ -137,7 +137,7 @@ mod tests {
     use crate::payload::compare::{Compared, Format, Side, compare};
 
     fn differs(one: &str, other: &str) -> Ending {
-        let side = |body| Side { written: Format::Json, body };
+        let side = |body| Side { format: Format::Json, body };
         match compare(side(one.as_bytes()), side(other.as_bytes()), None) {
             Compared::Differs(differences) => Ending::Differs(differences),
             other => panic!("{other:?}"),

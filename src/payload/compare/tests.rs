@@ -7,7 +7,7 @@ use crate::payload::limits::COMPARED_POINTERS;
 use crate::payload::schema::Printing;
 
 fn json(body: &str) -> Side<'_> {
-    Side { written: Format::Json, body: body.as_bytes() }
+    Side { format: Format::Json, body: body.as_bytes() }
 }
 
 fn schema() -> &'static Schema {
@@ -74,11 +74,11 @@ fn with_a_schema_default_equals_absent_and_either_naming_and_spelling_is_the_sam
 fn protobuf_is_compared_with_json_and_with_protobuf_in_another_order() {
     let protobuf = |json: &str| schema().to_protobuf(json.as_bytes()).unwrap().body;
     let body = protobuf(r#"{"aString":"v","anInt64":"7"}"#);
-    let side = Side { written: Format::Protobuf, body: &body };
+    let side = Side { format: Format::Protobuf, body: &body };
     let same = compare(json(r#"{"an_int64":7,"a_string":"v","a_bool":false}"#), side, Some(schema()));
     assert_eq!(same, Compared::Same);
     let turned = [protobuf(r#"{"anInt64":"7"}"#), protobuf(r#"{"aString":"v"}"#)].concat();
-    let turned = Side { written: Format::Protobuf, body: &turned };
+    let turned = Side { format: Format::Protobuf, body: &turned };
     assert_eq!(compare(side, turned, Some(schema())), Compared::Same);
     assert_eq!(compare(json("{}"), side, None), Compared::Unreadable, "nobody can read it without a schema");
 }
@@ -90,7 +90,7 @@ fn what_cannot_be_read_is_unreadable_and_other_media_types_are_compared_by_their
     }
     assert_eq!(pointers("{}", "{\"aBool\":7}", Some(schema())), ["unreadable"]);
     assert_eq!(pointers("{}", &format!("{}1{}", "[".repeat(200), "]".repeat(200)), None), ["unreadable"]);
-    let text = |body: &'static str| Side { written: Format::Otherwise, body: body.as_bytes() };
+    let text = |body: &'static str| Side { format: Format::Otherwise, body: body.as_bytes() };
     assert_eq!(compare(text("a"), text("a"), None), Compared::Same);
     assert_eq!(compare(text("a"), text("b"), None), Compared::Differs(Differences::of_the_whole()));
     assert_eq!(compare(text("{}"), json("{}"), None), Compared::Unreadable);
