@@ -128,7 +128,7 @@ impl Answers for Store {
     fn find(self: &Arc<Self>, _: &mut Option<Caller>, head: Head<'_>) -> Result<Shown, BoxFuture<'static, Outcome>> {
         note(&self.log, head.method, head.path_and_query, head.headers);
         let length = head.path_and_query.len();
-        if length % 2 == 0 {
+        if length.is_multiple_of(2) {
             return Ok(shown(head, Hold::Uncacheable));
         }
         let kept = length % 4 == 1;
