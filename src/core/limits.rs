@@ -102,6 +102,8 @@ const _: () = assert!(ROUTES * RECORDS_PER_ROUTE * 2 <= RECORD_TYPES && RECORD_T
 const _: () =
     assert!(AUDIT_STEP.1.as_millis() < AUDIT_STEP.2.as_millis() && AUDIT_STEP.2.as_millis() < PAUSE.as_millis());
 const _: () = assert!(BACKGROUND_LEGS_PER_SECOND as u64 * AUDIT_WINDOWS[2].as_secs() / 2 < AUDIT_SUSPICIONS as u64);
+/// For how long regions are asked for JSON after one of them has shown that it has no Protobuf.
+pub const JSON_ALONE: Duration = Duration::from_secs(600);
 /// Largest body that is derived where requests are served, bytes; larger ones go to a thread of
 /// their own.
 pub const INLINE_DERIVE_BYTES: usize = 32 * KIB;

@@ -46,6 +46,7 @@ pub mod answer;
 pub mod batch;
 pub mod caller;
 mod churn;
+pub(crate) mod common_form;
 mod credentials;
 pub mod fast_path;
 pub mod fill;

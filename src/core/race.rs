@@ -3,7 +3,7 @@
 //! keep the best one*).
 //!
 //! A reply below its records' floors, as they are when it is judged, is never served unlabelled.
-//! Nothing outlives the deadline, and no region is asked twice.
+//! Nothing outlives the deadline, and no region is asked twice, except for another form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::Method;
 
 use crate::core::batch::gather::InBatch;
+use crate::core::common_form::CommonForm;
 use crate::core::race::region::{Leg, Purpose, Regions};
 use crate::core::race::verdict::{Judged, Known, Verdict, Winner};
 use crate::http::exchange::{Outgoing, Reply};
@@ -29,12 +30,27 @@ mod standard;
 
 #[derive(Clone)]
 pub(crate) struct Question {
-    /// GET or HEAD, as every region gets it.
-    pub request: Arc<Outgoing>,
+    pub sending: Sending,
     pub terms: Terms,
+}
+
+/// What every region is sent, and on whose behalf.
+#[derive(Clone)]
+pub(crate) struct Sending {
+    /// GET or HEAD.
+    pub request: Arc<Outgoing>,
     pub purpose: Purpose,
     /// Sends the legs, if they are part of a batch.
     pub through: Option<Arc<InBatch>>,
+    /// Hears which form each region has, if they are asked for Protobuf.
+    pub form: Option<Arc<CommonForm>>,
+}
+
+impl Sending {
+    /// By itself, to regions that have one form.
+    pub(crate) const fn alone(request: Arc<Outgoing>, purpose: Purpose) -> Self {
+        Self { request, purpose, through: None, form: None }
+    }
 }
 
 /// What replies are judged against.
@@ -82,9 +98,7 @@ pub(crate) struct Tally {
 /// A race under way. Dropping it abandons its legs.
 pub(crate) struct Race {
     regions: Arc<Regions>,
-    request: Arc<Outgoing>,
-    purpose: Purpose,
-    through: Option<Arc<InBatch>>,
+    sending: Sending,
     standard: Standard,
     legs: Legs,
     ended: Vec<Leg>,
@@ -115,27 +129,21 @@ enum Step {
 
 impl Race {
     pub(crate) fn start(regions: &Arc<Regions>, question: Question) -> Self {
-        let Question { request, terms, purpose, through } = question;
+        let Question { sending, terms } = question;
         let standard = Standard::of(terms, regions.clock.now());
-        let race = Self::over(regions, request, (purpose, through.clone()), standard);
+        let through = sending.through.clone();
+        let race = Self::over(regions, sending, standard);
         through.inspect(|batch| batch.began());
         race
     }
 
-    fn over(
-        regions: &Arc<Regions>,
-        request: Arc<Outgoing>,
-        (purpose, through): (Purpose, Option<Arc<InBatch>>),
-        standard: Standard,
-    ) -> Self {
+    fn over(regions: &Arc<Regions>, sending: Sending, standard: Standard) -> Self {
         let announcers = standard.announcers();
-        let plan = regions.plan(purpose, announcers);
+        let plan = regions.plan(sending.purpose, announcers);
         let now = regions.clock.now();
         let mut race = Self {
             regions: regions.clone(),
-            request,
-            purpose,
-            through,
+            sending,
             standard,
             legs: Legs::default(),
             ended: Vec::new(),
@@ -207,16 +215,16 @@ impl Race {
     /// A reader started to wait for what began in the background: the regions that the background
     /// budget held back are asked now.
     pub(crate) fn escalate(&mut self) {
-        if self.purpose == Purpose::Foreground || self.decided.is_some() {
+        if self.sending.purpose == Purpose::Foreground || self.decided.is_some() {
             return;
         }
-        self.purpose = Purpose::Foreground;
+        self.sending.purpose = Purpose::Foreground;
         let ended: RegionSet = self.ended.iter().map(|leg| leg.region).collect();
         let asked = RegionSet(ended.0 | self.missing.0 | self.probes.0);
         let unasked = |regions: Vec<RegionId>| -> Vec<RegionId> {
             regions.into_iter().filter(|region| !asked.contains(*region)).collect()
         };
-        let plan = self.regions.plan(self.purpose, self.standard.announcers());
+        let plan = self.regions.plan(self.sending.purpose, self.standard.announcers());
         (self.reserve, self.skipped) = (unasked(plan.reserve), unasked(plan.skipped));
         let first = unasked(plan.first);
         if !first.is_empty() {
@@ -303,8 +311,7 @@ impl Race {
 
     fn send(&mut self, region: RegionId) {
         let within = self.deadline - self.regions.clock.now();
-        let through = self.through.as_deref();
-        self.legs.start(self.regions.leg(region, self.request.clone(), within, self.purpose, through));
+        self.legs.start(self.regions.leg(region, &self.sending, within));
     }
 
     /// Takes in the end of a leg; `None` when none is under way any more.
@@ -379,7 +386,9 @@ impl Race {
         let Standard::Routed { .. } = &self.standard else { return Vec::new() };
         let records = self.standard.floors().len();
         let mut digests = Vec::new();
-        for reply in self.replies().filter(|reply| reply.status.is_success() && self.request.method != Method::HEAD) {
+        for reply in
+            self.replies().filter(|reply| reply.status.is_success() && self.sending.request.method != Method::HEAD)
+        {
             let versioned = verdict::ballot(reply, None).is_some_and(|ballot| ballot.is_versioned(records));
             if !versioned && let Some(digest) = digest::of_body(reply.body.len(), digest_of(reply)).await {
                 digests.push((reply.region, digest));

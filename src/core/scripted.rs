@@ -41,6 +41,8 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 #[derive(Clone)]
 pub(crate) enum Act {
     Say(Say),
+    /// The first to whoever names Protobuf, the second to others.
+    Either(Say, Say),
     Fail(Failure),
     Hang,
     Panic,
@@ -134,6 +136,10 @@ impl Origin for Script {
             tokio::time::sleep(after).await;
             let say = match act {
                 Act::Say(say) => say,
+                Act::Either(protobuf, json) => {
+                    let accept = request.headers.get(header::ACCEPT).map(HeaderValue::as_bytes).unwrap_or_default();
+                    if accept.starts_with(b"application/x-protobuf") { protobuf } else { json }
+                }
                 Act::Fail(failure) => return Err(failure),
                 Act::Hang => std::future::pending().await,
                 Act::Panic => panic!("a defect in a leg"),

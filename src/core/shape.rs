@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::cache::rfc9111;
 use crate::config::{Form, MessageRef, MessageSettings, Route};
+use crate::core::common_form::CommonForm;
 use crate::core::fill::Ask;
 use crate::http::admission::Head;
 use crate::payload::accept::Choice;
@@ -23,7 +24,7 @@ mod show;
 mod tests;
 
 pub(super) use derive::Derivations;
-pub(crate) use derive::{form_named, moved_on};
+pub(crate) use derive::{form_of, form_sent, moved_on};
 pub(super) use show::Shaped;
 pub use show::Unshaped;
 
@@ -40,6 +41,8 @@ struct Message {
     schema: Arc<Schema>,
     /// What regions are asked for.
     form: Form,
+    /// If that is Protobuf.
+    common: Option<Arc<CommonForm>>,
     strict_accept: bool,
 }
 
@@ -93,6 +96,11 @@ impl Shapes {
     /// The message that replies are.
     pub(super) fn schema(&self) -> Option<&Arc<Schema>> {
         self.message.as_ref().map(|message| &message.schema)
+    }
+
+    /// If regions are asked for Protobuf.
+    pub(super) fn common_form(&self) -> Option<&Arc<CommonForm>> {
+        self.message.as_ref()?.common.as_ref()
     }
 
     /// Reads the files that a route names. `None` if its callers may ask for nothing.
@@ -159,7 +167,8 @@ impl Message {
         let printing = Printing { names, defaults: settings.print_defaults };
         let schema =
             Schema::read(&bytes, message, printing).map_err(|error| ShapeError::Schema { file: shown(), error })?;
-        Ok(Self { schema: Arc::new(schema), form: settings.form, strict_accept: settings.strict_accept })
+        let common = (settings.form == Form::Protobuf).then(Arc::default);
+        Ok(Self { schema: Arc::new(schema), form: settings.form, common, strict_accept: settings.strict_accept })
     }
 }
 

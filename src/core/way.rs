@@ -15,6 +15,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::{Config, Form, IdentityMode, Route, SecondWay, Way};
 use crate::core::Core;
+use crate::core::common_form::CommonForm;
 use crate::core::credentials::{CredentialsError, HeldCredentials};
 use crate::core::race::region::Regions;
 use crate::core::router::Matched;
@@ -30,6 +31,8 @@ pub struct Second {
     pub(crate) regions: Arc<Regions>,
     /// Its own credentials.
     pub(in crate::core) credentials: Option<HeldCredentials>,
+    /// If it is asked for Protobuf.
+    common: Option<Arc<CommonForm>>,
 }
 
 /// The second way of each route. What is known of another service's regions outlives a reload.
@@ -55,7 +58,9 @@ pub(super) fn seconds(
             (Some(_), Some(known)) => known.renewed(&config.race, origin),
             (Some(_), None) => regions.elsewhere(&config.race, origin),
         };
-        Some(Second { regions, credentials })
+        let form = second.form.or_else(|| route.payload.message.as_ref().map(|message| message.form));
+        let common = (form == Some(Form::Protobuf)).then(Arc::default);
+        Some(Second { regions, credentials, common })
     };
     config.service.routes.iter().zip(held).map(of).collect()
 }
@@ -154,6 +159,14 @@ impl Core {
         let (_, second, held) = self.second_at(place)?;
         let shared = self.credentials[place].as_ref().filter(|_| second.url.is_none());
         held.credentials.as_ref().or(shared)
+    }
+
+    /// The form that all regions have, if the way with this id asks them for Protobuf.
+    pub(super) fn common_form(&self, route: u16) -> Option<&Arc<CommonForm>> {
+        if let Some((.., held)) = self.second(route) {
+            return held.common.as_ref();
+        }
+        self.shapes[self.router.place(route)?].as_ref()?.common_form()
     }
 
     /// What the second way is asked for where the first would be asked for `first`.

@@ -176,10 +176,12 @@ pub(crate) fn dressed(
         Some(_) => core.second_credentials(place),
         None => core.credentials[place].as_ref(),
     };
+    let common = core.common_form(routing.route);
+    let asked = common.map_or_else(|| ask.request.clone(), |common| common.dressed(ask.request.clone(), sent.at));
     if tag.is_none() && !no_cache && credentials.is_none() && floor.is_none() && second.is_none() {
-        return Some(ask.request.clone());
+        return Some(asked);
     }
-    let mut request = Outgoing::clone(&ask.request);
+    let mut request = Outgoing::clone(&asked);
     if let Some((route, second, _)) = second {
         request.path_and_query = way::target(route, second, &request.path_and_query).into_owned();
     }

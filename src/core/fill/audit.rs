@@ -18,9 +18,10 @@ use super::routed::{self, AllAsked};
 use super::{Ask, Of, Routing, background};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
+use crate::config::Form;
 use crate::core::race::region::{Leg, Purpose};
 use crate::core::race::verdict::{self, Verdict as Worth};
-use crate::core::{Core, limits};
+use crate::core::{Core, limits, shape};
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 use crate::payload::digest;
@@ -169,7 +170,7 @@ async fn audit(core: &Arc<Core>, key: Key) {
         settle(core, &ask.key, &[]);
         return core.metrics.audited("skipped");
     };
-    let seen = seen(&asked, routing.records().len());
+    let seen = seen(&asked, routing.records().len(), shape::form_of(&entry.content));
     let settled = settle(core, &ask.key, &seen);
     // Whatever replaced it meanwhile was asked for later than this audit's own replies.
     let stands = core.store.get(ask.key.as_ref()).is_some_and(|stored| Arc::ptr_eq(&stored, &entry));
@@ -221,8 +222,8 @@ fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<Au
 }
 
 /// What the regions show that say anything about the records, without replies from before an
-/// announcement (R8).
-fn seen(asked: &AllAsked, records: usize) -> Vec<(RegionId, Observation)> {
+/// announcement (R8). Bodies are compared with those of the form that is stored alone.
+fn seen(asked: &AllAsked, records: usize, form: Option<Form>) -> Vec<(RegionId, Observation)> {
     let tally = &asked.tally;
     let shows = |leg: &Leg| {
         let reply = leg.outcome.as_ref().ok()?;
@@ -233,6 +234,7 @@ fn seen(asked: &AllAsked, records: usize) -> Vec<(RegionId, Observation)> {
             Worth::Refused | Worth::Worthless => false,
         };
         let digest = tally.digests.iter().find(|(region, _)| *region == leg.region).map(|(_, digest)| *digest);
+        let digest = digest.filter(|_| shape::form_sent(&reply.headers) == form);
         says.then(|| (leg.region, Observation { absent: routed::is_absent(reply.status), versions, digest }))
     };
     let mut seen: Vec<_> = tally.legs.iter().filter_map(shows).collect();

@@ -250,13 +250,10 @@ fn meant(first: &Reading, second: &Reading, schema: Option<&Schema>) -> Compared
         decode(coding, &reading.body, limits::COMPARED_BYTES, None).ok()
     };
     let (Some(one), Some(other)) = (content(first), content(second)) else { return Compared::Unreadable };
-    let format = |reading: &Reading| {
-        let media_type = reading.headers.get(header::CONTENT_TYPE);
-        match media_type.and_then(|value| shape::form_named(value.as_bytes())) {
-            Some(Form::Json) => Format::Json,
-            Some(Form::Protobuf) => Format::Protobuf,
-            None => Format::Otherwise,
-        }
+    let format = |reading: &Reading| match shape::form_sent(&reading.headers) {
+        Some(Form::Json) => Format::Json,
+        Some(Form::Protobuf) => Format::Protobuf,
+        None => Format::Otherwise,
     };
     let (first, second) = (format(first), format(second));
     compare(Side { format: first, body: &one }, Side { format: second, body: &other }, schema)

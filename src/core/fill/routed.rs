@@ -27,8 +27,8 @@ use crate::core::batch::gather::InBatch;
 use crate::core::floors;
 use crate::core::race::region::Leg;
 use crate::core::race::verdict::{self, Known, Verdict, Winner};
-use crate::core::race::{First, Question, Race, Tally, Terms};
-use crate::core::shape;
+use crate::core::race::{First, Question, Race, Sending, Tally, Terms};
+use crate::core::shape::{self, form_of};
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::{RecordId, Version};
 use crate::model::time::Wall;
@@ -47,7 +47,7 @@ mod reach;
 pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let core = leader.core.clone();
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
-    let known = known(&ask, &routing, &sent);
+    let known = known(&core, &ask, &routing, &sent);
     // A reader who insists gets nothing out of a region's own store, however new.
     let floor = floors::stated(&sent.fence, sent.at).filter(|_| !ask.insists() && states_versions(&core, &routing));
     let request = dressed(&core, &ask, &routing, &sent, known.is_some(), floor);
@@ -58,8 +58,9 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
     let regions = core.regions_of(routing.route);
-    let through = through(&core, &ask, &routing);
-    let mut race = Race::start(regions, Question { request, terms, purpose: ask.purpose, through });
+    let (through, form) = (through(&core, &ask, &routing), core.common_form(routing.route).cloned());
+    let sending = Sending { request, purpose: ask.purpose, through, form };
+    let mut race = Race::start(regions, Question { sending, terms });
     let first = loop {
         tokio::select! {
             biased;
@@ -126,7 +127,9 @@ pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> O
     let request = dressed(core, ask, routing, &sent, false, None)?;
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known: None, worst_lag: core.config.freshness.worst_lag };
-    let question = Question { request, terms, purpose: ask.purpose, through: None };
+    let form = core.common_form(routing.route).cloned();
+    let sending = Sending { form, ..Sending::alone(request, ask.purpose) };
+    let question = Question { sending, terms };
     let race = Race::start(core.regions_of(routing.route), question);
     Some(AllAsked { sent, tally: race.finish().await })
 }
@@ -144,8 +147,13 @@ pub(crate) fn learn(core: &Arc<Core>, ask: &Ask, routing: &Routing, asked: &AllA
 }
 
 /// R7: validators are sent only while what they stand for may still be current.
-fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
+fn known(core: &Core, ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     let previous = ask.previous.as_ref()?;
+    if core.common_form(routing.route).is_some_and(|common| Some(common.asked(sent.at)) != form_of(&previous.content))
+    {
+        // A 304 for the tag of one form says nothing about the other.
+        return None;
+    }
     let Hold::Routed(routed) = &previous.hold else { return None };
     if previous.header(&header::ETAG).is_none() || routed.shows.len() != routing.records().len() {
         return None;

@@ -15,14 +15,14 @@ use crate::cache::rfc9111::{self, HeadEffect, Renewal, StoredFacts, fields};
 use crate::cache::store::Put;
 use crate::core::Core;
 use crate::core::answer::Cookies;
-use crate::core::race::{First, Question, Race, Terms};
+use crate::core::race::{First, Question, Race, Sending, Terms};
 use crate::http::exchange::{Failure, Outgoing, Reply};
 
 pub(crate) async fn run(mut leader: Leader, mut ask: Ask) {
     let core = leader.core.clone();
     loop {
         let request = dressed(&ask);
-        let question = Question { request, terms: Terms::Unrouted, purpose: ask.purpose, through: None };
+        let question = Question { sending: Sending::alone(request, ask.purpose), terms: Terms::Unrouted };
         let mut race = Race::start(&core.regions, question);
         let first = race.first().await;
         if let First::Good(winner) = &first

@@ -14,7 +14,9 @@ use super::health::{Fitness, Health};
 use super::verdict::Verdict;
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{Config, RaceMode};
-use crate::core::batch::gather::{InBatch, LegEnd};
+use crate::core::batch::gather::LegEnd;
+use crate::core::common_form::CommonForm;
+use crate::core::race::Sending;
 use crate::http::bodies::{ByteBudget, Reserved};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, RegionSet};
@@ -266,24 +268,27 @@ impl Regions {
     pub(crate) fn leg(
         self: &Arc<Self>,
         region: RegionId,
-        request: Arc<Outgoing>,
+        sending: &Sending,
         within: Duration,
-        purpose: Purpose,
-        through: Option<&InBatch>,
     ) -> impl Future<Output = Leg> + Send + use<> {
         let started = self.clock.now();
+        let Sending { request, purpose, through, form } = sending.clone();
         let permit = self.admit(region, purpose, started);
         // At once, so that a batch knows what it has to send when all its races have begun.
         let handed = through.filter(|_| permit.is_ok()).map(|batch| batch.ask(region, request.clone(), within));
         let regions = self.clone();
         async move {
-            let LegEnd { reply, counts } = match (permit, handed) {
-                (Ok(_held), Some(end)) => end.await,
-                (Ok(_held), None) => {
-                    LegEnd { reply: regions.origin.ask(region, request, within).await, counts: true }
+            let LegEnd { mut reply, counts } = match (&permit, handed) {
+                (Ok(_), Some(end)) => end.await,
+                (Ok(_), None) => {
+                    LegEnd { reply: regions.origin.ask(region, request.clone(), within).await, counts: true }
                 }
-                (Err(saturated), _) => LegEnd { reply: Err(saturated), counts: true },
+                (Err(saturated), _) => LegEnd { reply: Err(saturated.clone()), counts: true },
             };
+            if let Some(common) = form {
+                reply = regions.in_common_form(&common, &request, reply, started + within).await;
+            }
+            drop(permit);
             let (outcome, reserved) = regions.hold(reply.map(Arc::new));
             let took = regions.clock.now() - started;
             match &outcome {
@@ -292,6 +297,21 @@ impl Regions {
                 Err(failure) => regions.note_failure(region, failure),
             }
             Leg { region, outcome, took, verdict: None, reserved }
+        }
+    }
+
+    /// Asks for what all regions have, if that is not what this one was asked for.
+    async fn in_common_form(
+        &self,
+        common: &CommonForm,
+        request: &Outgoing,
+        reply: Result<Reply, Failure>,
+        until: Moment,
+    ) -> Result<Reply, Failure> {
+        let (reply, now) = (reply?, self.clock.now());
+        match common.note(request, &reply, now) {
+            Some(instead) => self.origin.ask(reply.region, instead, until - now).await,
+            None => Ok(reply),
         }
     }
 

@@ -68,7 +68,7 @@ impl World {
 
     fn run(&self, purpose: Purpose, standard: Standard) -> Race {
         self.script.asked.lock().unwrap().clear();
-        Race::over(&self.regions, Arc::new(get()), (purpose, None), standard)
+        Race::over(&self.regions, Sending::alone(Arc::new(get()), purpose), standard)
     }
 
     fn asked(&self) -> Vec<RegionId> {
@@ -199,7 +199,7 @@ async fn a_region_that_joins_the_marker_in_mid_race_is_no_announcer_to_that_race
     };
     announce(A);
     let terms = Terms::Routed { records: vec![record.clone()], known: None, worst_lag: ms(60_000) };
-    let question = Question { request: Arc::new(get()), terms, purpose: Purpose::Foreground, through: None };
+    let question = Question { sending: Sending::alone(Arc::new(get()), Purpose::Foreground), terms };
     let mut race = Race::start(&world.regions, question);
     tokio::select! {
         _ = race.first() => panic!("nobody has answered yet"),

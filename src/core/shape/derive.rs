@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header;
+use http::{HeaderMap, header};
 use tokio::sync::SetOnce;
 
 use super::FormAsked;
@@ -47,11 +47,16 @@ type ResultCell = Arc<SetOnce<Option<Arc<Entry>>>>;
 pub(in crate::core) struct Derivations(Mutex<HashMap<(usize, u64), ResultCell>>);
 
 /// Which form a reply's media type names; `None` for any other.
-pub(super) fn form_of(content: &Content) -> Option<Form> {
+pub(crate) fn form_of(content: &Content) -> Option<Form> {
     form_named(content.value(&header::CONTENT_TYPE)?)
 }
 
-pub(crate) fn form_named(media_type: &[u8]) -> Option<Form> {
+/// The same of a reply as it came.
+pub(crate) fn form_sent(headers: &HeaderMap) -> Option<Form> {
+    form_named(headers.get(header::CONTENT_TYPE)?.as_bytes())
+}
+
+fn form_named(media_type: &[u8]) -> Option<Form> {
     if accept::is_json(media_type) {
         return Some(Form::Json);
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 
-use super::derive::{ToDerive, body_of, deserves_index, form_named, form_of, is_small};
+use super::derive::{ToDerive, body_of, deserves_index, form_of, form_sent, is_small};
 use super::{FormAsked, Shape, ShapeRefused};
 use crate::cache::content::Content;
 use crate::cache::entry::Entry;
@@ -222,7 +222,7 @@ impl Shape {
 
     /// Whether a reply that is passed on as it comes is in a form that this caller does not take.
     fn refuses(&self, sent: &HeaderMap) -> bool {
-        let sent = sent.get(header::CONTENT_TYPE).and_then(|value| form_named(value.as_bytes()));
+        let sent = form_sent(sent);
         let asked = self.form.as_ref().filter(|asked| !asked.or_the_other);
         asked.zip(sent).is_some_and(|(asked, sent)| asked.form != sent)
     }

@@ -6,6 +6,7 @@ use crate::core::scripted::{A, Act, Answer, REGIONS, Say, World, body};
 
 mod fields;
 mod forms;
+mod mixed;
 
 fn lines(lines: &[(&'static str, &str)]) -> HeaderMap {
     let line =

@@ -11,14 +11,14 @@ use crate::core::scripted::{B, SECOND, status};
 const SCHEMA: &str = "syntax = \"proto3\"; package acme.v1;
 message Context { int64 seats = 1; Plan plan = 2; optional string note = 3; }
 message Plan { string name = 1; }";
-const RECORD: &str = r#"{"seats": 9, "plan": {"name": "team"}, "since": 2019}"#;
+pub(super) const RECORD: &str = r#"{"seats": 9, "plan": {"name": "team"}, "since": 2019}"#;
 /// The same, without what the schema does not know.
-const BINARY: &[u8] = b"\x08\x09\x12\x06\x0a\x04team";
-const PROTOBUF: (&str, &str) = ("accept", "application/x-protobuf");
+pub(super) const BINARY: &[u8] = b"\x08\x09\x12\x06\x0a\x04team";
+pub(super) const PROTOBUF: (&str, &str) = ("accept", "application/x-protobuf");
 
 /// Routes with a message: `/v1/forms/{key}`, and with more settings.
-struct Forms {
-    world: World,
+pub(super) struct Forms {
+    pub(super) world: World,
     _schema: TempDir,
 }
 
@@ -31,7 +31,7 @@ impl Forms {
         Self::with("", say)
     }
 
-    fn with(settings: &str, say: Say) -> Self {
+    pub(super) fn with(settings: &str, say: Say) -> Self {
         /// The compiler reads its standard files; one at a time is quick enough.
         static ONE: Mutex<()> = Mutex::new(());
         let directory = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ impl Forms {
         Self { world: World::with(&route, all(say)), _schema: directory }
     }
 
-    async fn get(&self, path: &str, sent: &[(&'static str, &str)]) -> Answer {
+    pub(super) async fn get(&self, path: &str, sent: &[(&'static str, &str)]) -> Answer {
         get(&self.world, path, sent).await
     }
 }
