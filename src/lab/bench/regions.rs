@@ -219,7 +219,7 @@ impl Regions {
             return Ok(false);
         }
         self.asked[region] += 1;
-        let body = vec![b'x'; body_bytes(path)];
+        let body = body(path);
         let delay = self.delay.of(region, path);
         self.answer(number, &body, delay)
     }
@@ -290,10 +290,32 @@ pub(crate) fn stored_bytes(view: &str) -> usize {
     HEADERS.iter().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>() + body_bytes(view)
 }
 
-/// The body size that the last segment of a path asks for: `1k`, `100k`.
+/// The body size that the last segment of a path asks for: `1k`, `100k`, `129b`.
 pub(crate) fn body_bytes(path: &str) -> usize {
     let view = path.rsplit('/').next().unwrap_or_default();
-    view.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(1).min(limits::BENCH_BODY_KIB) << 10
+    let number = |unit| view.strip_suffix(unit).and_then(|number| number.parse::<usize>().ok());
+    let bytes = number('b').or_else(|| number('k').map(|kib| kib.saturating_mul(1 << 10)));
+    bytes.unwrap_or(1 << 10).min(limits::BENCH_BODY_KIB << 10)
+}
+
+/// The view of a record of 1 MiB, as JSON: an object of [`RECORD_MEMBERS`] objects.
+pub(crate) const RECORD: &str = "record";
+pub(crate) const RECORD_MEMBERS: usize = 8192;
+/// What a member takes with the comma behind it.
+pub(crate) const MEMBER_BYTES: usize = 128;
+
+/// The name of one of its members.
+pub(crate) fn member(place: usize) -> String {
+    format!("m{place:04}")
+}
+
+fn body(path: &str) -> Vec<u8> {
+    if !path.ends_with(&["/", RECORD].concat()) {
+        return vec![b'x'; body_bytes(path)];
+    }
+    let text = "x".repeat(MEMBER_BYTES - r#""m0000":{"v":""},"#.len());
+    let members = (0..RECORD_MEMBERS).map(|place| format!(r#""{}":{{"v":"{text}"}}"#, member(place)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes()
 }
 
 #[cfg(test)]
@@ -323,6 +345,10 @@ mod tests {
 
     #[test]
     fn a_path_says_how_large_its_body_is() {
-        assert_eq!(["/a/k/1k", "/a/k/100k", "/a"].map(body_bytes), [1024, 102_400, 1024]);
+        assert_eq!(["/a/k/1k", "/a/k/100k", "/a/k/129b", "/a"].map(body_bytes), [1024, 102_400, 129, 1024]);
+        let record = body("/a/k/record");
+        assert_eq!(record.len(), RECORD_MEMBERS * MEMBER_BYTES + 1);
+        let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        assert!(record[member(RECORD_MEMBERS - 1)]["v"].is_string());
     }
 }

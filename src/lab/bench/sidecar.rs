@@ -20,6 +20,8 @@ pub(super) struct Extra {
     pub cache: String,
     /// For `[race]`.
     pub race: String,
+    /// For the route.
+    pub route: String,
     /// The topics that it subscribes to over SQS, one per region; `None` turns announcements off.
     pub live: Option<Announcing>,
 }
@@ -91,7 +93,7 @@ pub(super) fn says(readyz: &str, state: &str) -> bool {
 
 fn in_words(extra: &Extra) -> String {
     let live = extra.live.iter().map(|_| "live over SQS");
-    let lines = extra.cache.lines().chain(extra.race.lines()).chain(live);
+    let lines = [&extra.cache, &extra.race, &extra.route].into_iter().flat_map(|text| text.lines()).chain(live);
     lines.fold(String::new(), |words, line| words + ", " + line)
 }
 
@@ -105,7 +107,9 @@ fn configuration(wish: &Wish, extra: &Extra, address: &Address, admin: SocketAdd
         }
     }
     text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n\
-             batch = \"/v1/batch/{view}\"\n[listen]\n";
+             batch = \"/v1/batch/{view}\"\n";
+    text += &extra.route;
+    text += "\n[listen]\n";
     text += &match address {
         Address::Tcp(address) => format!("tcp = \"{address}\"\n"),
         Address::Unix(path) => format!("tcp = false\nunix = \"{}\"\n", path.display()),
@@ -141,7 +145,7 @@ mod tests {
         let folder = std::path::PathBuf::from("/tmp/bench");
         let wish =
             Wish { upstreams, core: None, folder, unix: false, h2c: false, keeper: None, cache_bytes: 1 << 30 };
-        let extra = Extra { cache: "soft_ttl = \"1h\"".into(), race: "mode = \"all\"".into(), live: None };
+        let extra = Extra { cache: "soft_ttl = \"1h\"".into(), race: "mode = \"all\"".into(), ..Extra::default() };
         for address in [Address::Tcp("127.0.0.1:3".parse().unwrap()), Address::Unix(wish.socket())] {
             let text = configuration(&wish, &extra, &address, "127.0.0.1:4".parse().unwrap());
             let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));

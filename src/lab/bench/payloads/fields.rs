@@ -6,15 +6,35 @@ use serde_json::Value;
 
 use super::airports::{Airports, WireForm};
 use super::cpu::CpuBudget;
+use crate::payload::mask::Mask;
+use crate::payload::projection::{Index, project};
 
 /// A field of a reply: `airports`, a record's key, a field's name.
 pub(crate) type FieldPath = [String; 3];
 
-/// A way to have fields of a body: how many of them there were.
-pub(crate) type TakeFields = fn(&[u8], &[FieldPath]) -> usize;
+/// A way to have fields of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldsWay {
+    /// Parses the whole body, as a caller without projections does, and looks the fields up.
+    Parse,
+    /// What the first caller of a version costs the sidecar: an index, if the body deserves one, and
+    /// a cut.
+    First,
+    /// What the same fields cost from then on.
+    Again,
+}
 
-/// The ways that are measured.
-pub(crate) const WAYS: [(&str, TakeFields); 1] = [("serde_json, all", parsed)];
+impl FieldsWay {
+    pub(crate) const ALL: [Self; 3] = [Self::Parse, Self::First, Self::Again];
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Parse => "parsed by serde_json",
+            Self::First => "cut, a version's first",
+            Self::Again => "cut, again",
+        }
+    }
+}
 
 /// How many fields, and where they stand.
 pub(crate) const ASKED: [(usize, FieldPlace); 9] = [
@@ -46,24 +66,36 @@ impl FieldPlace {
     }
 }
 
-/// Parses the whole body, as a caller without projections does, and looks the fields up.
+/// How many of the fields are in a body.
 fn parsed(body: &[u8], paths: &[FieldPath]) -> usize {
     let whole: Value = serde_json::from_slice(body).unwrap_or_default();
     let found = |path: &&FieldPath| path.iter().try_fold(&whole, |value, name| value.get(name)).is_some();
     paths.iter().filter(found).count()
 }
 
+fn indexed(body: &[u8]) -> Option<Index> {
+    Index::pays_for(body).then(|| Index::of(body).ok()).flatten()
+}
+
 /// What each of [`ASKED`] takes of a reply, in microseconds; `None` where a field was not found.
-pub(crate) fn taken(reply: &Airports, take: TakeFields, budget: CpuBudget) -> Vec<Option<f64>> {
+pub(crate) fn taken(reply: &Airports, way: FieldsWay, budget: CpuBudget) -> Vec<Option<f64>> {
     let body = WireForm::Json.written(reply);
     let one = |(count, place)| {
         let paths = paths(reply, count, place);
-        let all = take(&body, &paths) == count;
-        all.then(|| {
-            budget.spent_us(|| {
-                black_box(take(&body, &paths));
-            })
-        })
+        let mask = Mask::literal(&paths.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(",")).ok()?;
+        let index = indexed(&body);
+        let cut = project(&body, index.as_ref(), &mask).ok()?;
+        if parsed(cut.as_ref(), &paths) != count {
+            return None;
+        }
+        let work: &dyn Fn() = match way {
+            FieldsWay::Parse => &|| {
+                black_box(parsed(&body, &paths));
+            },
+            FieldsWay::First => &|| drop(black_box(project(&body, indexed(&body).as_ref(), &mask))),
+            FieldsWay::Again => &|| drop(black_box(project(&body, index.as_ref(), &mask))),
+        };
+        Some(budget.spent_us(work))
     };
     ASKED.map(one).to_vec()
 }
@@ -99,7 +131,10 @@ mod tests {
         assert_eq!((last.len(), &last[9]), (10, &["airports", keys[keys.len() - 1], "lid"].map(str::to_owned)));
         assert_ne!(paths(reply, 50, FieldPlace::Middle), paths(reply, 50, FieldPlace::Last));
         let budget = CpuBudget { parts: 1, part: Duration::ZERO };
-        assert!(taken(reply, parsed, budget).iter().all(|us| us.is_some_and(|us| us > 0.0)));
-        assert!(taken(reply, |_, _| 0, budget).iter().all(Option::is_none));
+        for way in FieldsWay::ALL {
+            assert!(taken(reply, way, budget).iter().all(|us| us.is_some_and(|us| us > 0.0)), "{way:?}");
+        }
+        let few = &made_up().replies(300, 1)[0];
+        assert!(taken(few, FieldsWay::Parse, budget).iter().any(Option::is_none), "it has no fifty fields");
     }
 }

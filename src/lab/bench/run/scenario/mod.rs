@@ -7,6 +7,7 @@ use crate::lab::bench::sidecar::NEARSIDE;
 
 mod announced;
 mod batch;
+mod fields;
 mod hit;
 mod ingest;
 mod live;
@@ -22,7 +23,7 @@ mod trouble;
 pub(crate) type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
 
 /// All scenarios, in the order of the report.
-pub(crate) const ALL: [(&str, Measure); 22] = [
+pub(crate) const ALL: [(&str, Measure); 23] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),
@@ -31,6 +32,7 @@ pub(crate) const ALL: [(&str, Measure); 22] = [
     ("hit-h2c", hit::h2c),
     ("hot-10k", hit::hot),
     ("batch", batch::hot),
+    ("fields", fields::hot),
     ("miss", miss::fastest),
     ("miss-tail", miss::tail),
     ("start", start::start),

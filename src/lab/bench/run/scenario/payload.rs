@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::lab::bench::payloads::airports::{AirportSet, PLACE, WireForm};
 use crate::lab::bench::payloads::coded::{CodedCost, LEVELS, SMALL, WrittenReplies, single_records};
 use crate::lab::bench::payloads::cpu::CpuBudget;
-use crate::lab::bench::payloads::fields::{ASKED, WAYS, taken};
+use crate::lab::bench::payloads::fields::{ASKED, FieldsWay, taken};
 use crate::lab::bench::result::{FigureTable, Goal, Missing, PlotData, Scenario};
 use crate::lab::bench::run::{Bench, BenchError};
 use crate::payload::coding::CodingError;
@@ -117,8 +117,8 @@ fn fields(set: &AirportSet, budget: CpuBudget) -> FigureTable {
     let mut rows = Vec::new();
     for (size, bytes, _) in SIZES {
         let Some(reply) = set.replies(bytes, 1).pop() else { continue };
-        for (way, take) in WAYS {
-            rows.push((format!("{size} {way}"), taken(&reply, take, budget)));
+        for way in FieldsWay::ALL {
+            rows.push((format!("{size} {}", way.word()), taken(&reply, way, budget)));
         }
     }
     FigureTable {

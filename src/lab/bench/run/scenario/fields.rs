@@ -1,0 +1,74 @@
+//! A few fields of a large record, beside plain hits of a record of that size.
+
+use super::hit::{self, CONNECTIONS};
+use super::ratio_of;
+use crate::lab::bench::load::BenchRequest;
+use crate::lab::bench::pace::LoadPace;
+use crate::lab::bench::paths::{self, Paths};
+use crate::lab::bench::regions::{Delay, MEMBER_BYTES, RECORD, RECORD_MEMBERS, member};
+use crate::lab::bench::result::Scenario;
+use crate::lab::bench::run::{Bench, BenchError, Entrant};
+use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
+use crate::lab::bench::subject::Subject;
+
+/// How many fields are asked for.
+const COUNTS: [usize; 3] = [1, 10, 50];
+/// Where they stand: the name, and how many of the members that are not asked for come before.
+const PLACES: [(&str, fn(usize) -> usize); 3] =
+    [("first", |_| 0), ("middle", |others| others / 2), ("last", |others| others)];
+const LIMIT: f64 = 1.3;
+
+/// What fields cost once somebody has asked for them: the record is stored and fresh.
+pub(super) fn hot(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+    let mut scenario = Scenario {
+        name: "fields".to_owned(),
+        title: "Some fields of a record of 1 MiB".to_owned(),
+        how: format!(
+            "HTTP/1.1, {CONNECTIONS} connections kept alive, closed loop; 1, 10 and 50 of {RECORD_MEMBERS} members, \
+             and records that are as long as those answers"
+        ),
+        ..Scenario::default()
+    };
+    let regions = bench.ground.regions(1, Delay::None)?;
+    let extra = Extra { route: "fields = \"fields\"".to_owned(), ..Extra::default() };
+    let start = |name: String| {
+        let wish = bench.ground.wish(NEARSIDE, &regions)?;
+        let started = sidecar::start(&bench.ground.program, &wish, &extra).map_err(BenchError::from)?;
+        Ok::<_, BenchError>(Subject { name, ..started.subject })
+    };
+    let mut entrants = Vec::new();
+    for count in COUNTS {
+        let bytes = (count * MEMBER_BYTES + 1) as u64;
+        let plain = BenchRequest::new(Paths::Fixed(paths::path(1, &format!("{bytes}b"))), bytes);
+        entrants.push((start(plain_name(count))?, plain));
+        for (place, before) in PLACES {
+            let skipped = before(RECORD_MEMBERS - count);
+            let names: Vec<_> = (skipped..skipped + count).map(member).collect();
+            let path = format!("{}?fields={}", paths::path(1, RECORD), names.join(","));
+            entrants.push((start(name(count, place))?, BenchRequest::new(Paths::Fixed(path), bytes)));
+        }
+    }
+    let prove = |(subject, ask)| {
+        let mut entrant = Entrant::new(subject, CONNECTIONS, ask)?;
+        entrant.prove()?;
+        Ok::<_, BenchError>(entrant)
+    };
+    let entrants = entrants.into_iter().map(prove).collect::<Result<_, _>>()?;
+    bench.rounds(&mut scenario, entrants, LoadPace::Closed)?;
+    for count in COUNTS {
+        for (place, _) in PLACES {
+            let (own, plain) = (name(count, place), plain_name(count));
+            let goal = ratio_of(&scenario, &own, &format!("{own}: CPU per request"), &plain, LIMIT, hit::cpu);
+            scenario.goals.extend(goal);
+        }
+    }
+    Ok(scenario)
+}
+
+fn name(count: usize, place: &str) -> String {
+    format!("{count} {place}")
+}
+
+fn plain_name(count: usize) -> String {
+    format!("plain, {} bytes", count * MEMBER_BYTES + 1)
+}
