@@ -1,8 +1,16 @@
-//! Generates the Protobuf types of `proto/` with protox: no protoc binary is needed.
+//! Generates the Protobuf types of `proto/`, and the descriptors of the schema that `nearside dev`
+//! serves with, with protox: no protoc binary is needed.
+
+use std::path::Path;
+
+use prost::Message;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(["nearside/v1/announcement.proto"], ["proto"])?;
     prost_build::Config::new().compile_fds(descriptors)?;
+    println!("cargo:rerun-if-changed=src/lab/dev/limits.proto");
+    let descriptors = protox::compile(["limits.proto"], ["src/lab/dev"])?;
+    std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("limits.binpb"), descriptors.encode_to_vec())?;
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::http::limits::REPLY_BODY_BYTES;
 use crate::model::size::{KIB, MIB};
 
+/// The largest request for many keys that a region's front hands on, in bytes.
+pub(crate) const FRONT_BATCH_BYTES: usize = MIB;
 /// How long a measured server may take until it answers; Varnish compiles its program first.
 pub(crate) const BENCH_READY_WAIT: Duration = Duration::from_secs(60);
 /// How often the harness checks whether a server answers.

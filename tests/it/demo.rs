@@ -62,6 +62,13 @@ async fn every_step_of_the_story_holds_for_the_real_sidecar() {
     assert_eq!((hits.asked, hits.hits, hits.failed), (2_000, 2_000, 0));
     assert!(hits.spread.p50 < nearest.took.unwrap(), "a hit costs no region's time: {:?}", hits.spread);
 
+    let shapes = &story.shapes;
+    let (json, protobuf, (_, fields)) = (&shapes.json, &shapes.protobuf, &shapes.fields);
+    assert!([json, protobuf, fields].iter().all(|seen| seen.is_good() && seen.is_hit()), "of one entry: {shapes:?}");
+    assert!(protobuf.bytes < json.bytes && fields.bytes < json.bytes, "{shapes:?}");
+    assert!(shapes.batch.1.is_good() && shapes.batch.1.bytes > 20 * fields.bytes, "{shapes:?}");
+    assert!(shapes.requests.iter().all(|(_, count)| *count == 1), "one request to each region: {shapes:?}");
+
     let change = &story.change;
     assert!(change.before < Some(change.version), "and it was seen, or the story would have broken off");
     assert!(change.visible >= Duration::from_millis(20), "no sooner than the first region ingested it");

@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
 use crate::lab::front::reply::{self, ScriptedReply, VERSION_HEADER};
+use crate::lab::limits;
 
 /// A node, and how it is reached. Clones share their connections.
 #[derive(Clone)]
@@ -25,14 +27,22 @@ impl NodeBehind {
     }
 
     pub(super) async fn reply(self, request: Request<Incoming>) -> ScriptedReply {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let is_batch = *request.method() == Method::POST && request.uri().path().starts_with("/v1/batch/");
+        if !is_batch && !matches!(*request.method(), Method::GET | Method::HEAD) {
             return reply::problem(StatusCode::METHOD_NOT_ALLOWED, "a region is read only: write to the catalogue");
         }
-        let (head, _) = request.into_parts();
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        // Also for HEAD: the front leaves the body out, and states its length.
-        let asked = self.http.get(format!("{}{target}", self.base)).headers(unframed(head.headers));
-        match whole(asked).await {
+        let (head, body) = request.into_parts();
+        let url = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", |target| target.as_str()));
+        // GET also for HEAD: the front leaves the body out, and states its length.
+        let asked = if is_batch {
+            let Ok(keys) = Limited::new(body, limits::FRONT_BATCH_BYTES).collect().await else {
+                return reply::problem(StatusCode::PAYLOAD_TOO_LARGE, "the keys are too many for the region's front");
+            };
+            self.http.post(url).body(keys.to_bytes())
+        } else {
+            self.http.get(url)
+        };
+        match whole(asked.headers(unframed(head.headers))).await {
             Ok(reply) => reply,
             Err(_) => reply::problem(StatusCode::BAD_GATEWAY, "the node did not answer"),
         }

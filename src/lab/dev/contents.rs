@@ -14,6 +14,11 @@ pub(super) const PROFILE: &str = "profile";
 pub(super) const TENANTS: usize = 800;
 pub(super) const SHARDS: usize = 8;
 
+/// Where many keys of a view are asked for at once: a region's node has it there too.
+pub(super) fn batch_path(view: &str) -> String {
+    format!("/v1/batch/{view}")
+}
+
 const VIEWS: &str = include_str!("views.toml");
 
 pub(super) fn contents() -> Contents {

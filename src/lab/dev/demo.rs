@@ -14,8 +14,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::build::{DevWorld, DevWorldError};
-use super::contents::{LIMITS, PROFILE};
+use super::contents::{LIMITS, PROFILE, batch_path};
 use super::ports::{CONTROL_PORT, Ports};
+use super::schema::SchemaFile;
 use super::screen::Screen;
 use super::story::{self, Story, StoryError};
 use crate::lab::front::port::Port;
@@ -68,6 +69,9 @@ pub enum DevError {
     /// The story could not go on.
     #[error(transparent)]
     Story(#[from] StoryError),
+    /// The directory for temporary files does not take one.
+    #[error("the schema of the view cannot be written below TMPDIR: {0}")]
+    Schema(io::Error),
     /// The output cannot be written.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
@@ -89,8 +93,9 @@ where
     if let Some(port) = options.port.filter(|port| Port::hold(*port).is_err()) {
         return Err(DevError::Taken(port));
     }
+    let schema = SchemaFile::write().map_err(DevError::Schema)?;
     let mut world = DevWorld::start(options.ports, options.data.clone()).await?;
-    let config = sidecar_config(&mut world, &options);
+    let config = sidecar_config(&mut world, &options, &schema);
     let sidecar = match start(config).await {
         Ok(sidecar) => sidecar,
         Err(why) => {
@@ -103,7 +108,8 @@ where
         let stay_up = async {
             begin(&mut world, &sidecar, &mut screen).await?;
             let story = match options.story {
-                true => Some(tell(&world, &sidecar, &options, &mut screen).await?),
+                // On the heap: it is large, and so is whatever waits for it.
+                true => Some(Box::pin(tell(&world, &sidecar, &options, &mut screen)).await?),
                 false => None,
             };
             if !options.exit_after_demo {
@@ -184,7 +190,7 @@ async fn ready(admin: SocketAddr, within: Duration) -> String {
 }
 
 /// The sidecar's configuration, as an operator would write it.
-fn sidecar_config(world: &mut DevWorld, options: &DevOptions) -> String {
+fn sidecar_config(world: &mut DevWorld, options: &DevOptions, schema: &SchemaFile) -> String {
     let tcp = options.port.unwrap_or_else(|| options.ports.free(SIDECAR_PORT, "the sidecar", &mut world.notes));
     let admin = options.ports.free(ADMIN_PORT, "the admin page", &mut world.notes);
     let mut text = String::from("[service]\nname = \"contexts\"\nversion_header = \"x-record-version\"\n");
@@ -200,8 +206,13 @@ fn sidecar_config(world: &mut DevWorld, options: &DevOptions) -> String {
     for view in [LIMITS, PROFILE] {
         let _ = writeln!(
             text,
-            "\n[[service.route]]\npath = \"/v1/contexts/{{key}}/{view}\"\nrecords = [\"{view}:{{key}}\"]"
+            "\n[[service.route]]\npath = \"/v1/contexts/{{key}}/{view}\"\nrecords = [\"{view}:{{key}}\"]\n\
+             fields = \"fields\"\nbatch = \"{batch}\"\nupstream_batch = \"{batch}\"",
+            batch = batch_path(view)
         );
+        if view == LIMITS {
+            let _ = writeln!(text, "schema = \"{}\"", schema.named());
+        }
     }
     let base = &world.aws.base;
     let _ = write!(

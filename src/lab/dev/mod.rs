@@ -18,6 +18,7 @@ pub mod demo;
 mod late;
 mod ports;
 pub mod reader;
+mod schema;
 pub mod screen;
 pub mod story;
 

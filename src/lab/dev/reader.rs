@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
+use http::header::{ACCEPT, CONTENT_TYPE};
 
-use super::contents::LIMITS;
+use super::contents::{LIMITS, batch_path};
 use crate::lab::front::reply::VERSION_HEADER;
 use crate::model::time::Clock;
 
@@ -19,6 +20,8 @@ pub struct Seen {
     pub version: Option<u64>,
     /// What the one that was asked said in `Cache-Status` (RFC 9211); empty if nothing.
     pub label: String,
+    /// The length of its body.
+    pub bytes: usize,
     /// From the request to the last byte.
     pub took: Duration,
 }
@@ -67,10 +70,32 @@ impl WorldReader {
     }
 
     pub async fn get(&self, key: &str) -> Seen {
+        self.seen(self.http.get(format!("{}{}", self.base, Self::path(key)))).await
+    }
+
+    /// As Protobuf.
+    pub async fn get_protobuf(&self, key: &str) -> Seen {
+        let asked = self.http.get(format!("{}{}", self.base, Self::path(key)));
+        self.seen(asked.header(ACCEPT, "application/x-protobuf")).await
+    }
+
+    /// These fields alone, with commas between.
+    pub async fn get_fields(&self, key: &str, fields: &str) -> Seen {
+        self.seen(self.http.get(format!("{}{}?fields={fields}", self.base, Self::path(key)))).await
+    }
+
+    /// All of them in one request.
+    pub async fn get_batch(&self, keys: &[String]) -> Seen {
+        let asked = self.http.post(format!("{}{}", self.base, batch_path(LIMITS)));
+        let keys = serde_json::json!({ "keys": keys }).to_string();
+        self.seen(asked.header(CONTENT_TYPE, "application/json").body(keys)).await
+    }
+
+    async fn seen(&self, asked: reqwest::RequestBuilder) -> Seen {
         let sent = self.clock.now();
-        let outcome = self.http.get(format!("{}{}", self.base, Self::path(key))).send().await;
-        let Ok(response) = outcome else {
-            return Seen { status: None, version: None, label: String::new(), took: self.clock.now() - sent };
+        let Ok(response) = asked.send().await else {
+            let took = self.clock.now() - sent;
+            return Seen { status: None, version: None, label: String::new(), bytes: 0, took };
         };
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let version = text(VERSION_HEADER.as_str()).and_then(|version| version.parse().ok());
@@ -78,8 +103,9 @@ impl WorldReader {
         let mut labels = response.headers().get_all("cache-status").iter();
         let label = labels.next_back().and_then(|label| label.to_str().ok()).unwrap_or_default().to_owned();
         let status = response.status().as_u16();
-        let whole = response.bytes().await.is_ok();
-        Seen { status: whole.then_some(status), version, label, took: self.clock.now() - sent }
+        let whole = response.bytes().await.ok();
+        let bytes = whole.as_ref().map_or(0, |body| body.len());
+        Seen { status: whole.map(|_| status), version, label, bytes, took: self.clock.now() - sent }
     }
 
     /// Asks for all of `keys`, `at_once` at a time; calls `done` with the number of replies after
@@ -139,7 +165,7 @@ mod tests {
     use super::*;
 
     fn labelled(label: &str) -> Seen {
-        Seen { status: Some(200), version: None, label: label.to_owned(), took: Duration::ZERO }
+        Seen { status: Some(200), version: None, label: label.to_owned(), bytes: 0, took: Duration::ZERO }
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::build::DevWorld;
 use super::contents::{SHARDS, TENANTS};
 use super::reader::{Seen, Spread};
-use super::story::{AllDown, DeadRegion, Lagging, Miss, Story, StoryChange, StoryHits, StoryJoined, StoryLeg, Told};
+use super::story::{
+    AllDown, DeadRegion, Lagging, Miss, Story, StoryChange, StoryHits, StoryJoined, StoryLeg, StoryShapes, Told,
+};
 
 /// The width of a line in columns.
 pub const WIDTH: usize = 100;
@@ -75,6 +77,7 @@ impl<'a> Screen<'a> {
             }
             Told::Miss(miss) => self.miss(miss)?,
             Told::Hits(hits) => self.hits(hits)?,
+            Told::Shapes(shapes) => self.shapes(shapes)?,
             Told::Change(change) => self.change(change)?,
             Told::Joined(joined) => self.joined(joined)?,
             Told::DeadRegion(dead) => self.dead_region(dead)?,
@@ -113,6 +116,15 @@ impl<'a> Screen<'a> {
                 "the other record of the same view",
             ),
             (limits("tenant-7"), "the new host, in a newer version"),
+            (format!("curl -si '{sidecar}/v1/contexts/tenant-7/limits?fields=plan,host'"), "two fields of it, a hit"),
+            (
+                format!("{} -H accept:application/x-protobuf", limits("tenant-7").replace("-si", "-so -")),
+                "the same as Protobuf, a hit",
+            ),
+            (
+                format!("curl -s --json '{{\"keys\":[\"tenant-7\",\"tenant-9\"]}}' {sidecar}/v1/batch/limits"),
+                "two records in one request",
+            ),
             (format!("{program} dev chaos eu-west-1 off{control}"), "a region refuses connections"),
             (format!("{program} dev chaos us-east-1 slow 5s{control}"), "another is slow"),
             (format!("{} | head -n 1", limits("tenant-8")), "200 all the same, from the third"),
@@ -145,6 +157,21 @@ impl<'a> Screen<'a> {
             self.line("in a debug build; a release build takes a quarter: cargo run --release -- dev")?;
         }
         Ok(())
+    }
+
+    fn shapes(&mut self, shapes: &StoryShapes) -> io::Result<()> {
+        let StoryShapes { json, protobuf, fields: (fields, some), batch: (keys, batch), requests } = shapes;
+        let of_the_entry = |seen: &Seen| if seen.is_hit() { "a hit, of the same entry" } else { "no hit" };
+        for (name, seen) in [
+            ("a record as JSON".to_owned(), json),
+            ("as Protobuf, derived once".to_owned(), protobuf),
+            (format!("its fields {fields}"), some),
+        ] {
+            self.fact(&name, &format!("{} bytes", seen.bytes), of_the_entry(seen))?;
+        }
+        let most = requests.iter().map(|(_, count)| *count).max().unwrap_or_default();
+        let each = format!("{most} request to each of {} regions", requests.len());
+        self.fact(&format!("{keys} cold records in one request"), &ms(batch.took), &each)
     }
 
     fn change(&mut self, change: &StoryChange) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! The story that `nearside dev` shows: seven steps, each done to a running world and measured from
+//! The story that `nearside dev` shows: eight steps, each done to a running world and measured from
 //! outside. [`super::screen`] shows what was measured, and tests assert it. A step's result
 //! consists of what a caller, a region or a topic saw, never of what was expected. Every step
 //! undoes the changes that it made to the regions.
@@ -24,6 +24,8 @@ pub struct Story {
     pub miss: Miss,
     /// The same key again and again.
     pub hits: StoryHits,
+    /// The same records in other shapes.
+    pub shapes: StoryShapes,
     /// A change in the catalogue.
     pub change: StoryChange,
     /// A change of a record that many views need.
@@ -69,7 +71,20 @@ pub struct StoryHits {
     pub spread: Spread,
 }
 
-/// Step 3: a change.
+/// Step 3: what callers ask for besides one record as it is.
+#[derive(Clone, Debug)]
+pub struct StoryShapes {
+    pub json: Seen,
+    pub protobuf: Seen,
+    /// The fields that were asked for, and what came.
+    pub fields: (&'static str, Seen),
+    /// How many cold records were asked for in one request, and what came.
+    pub batch: (usize, Seen),
+    /// How many requests reached each region for those.
+    pub requests: Vec<(String, u64)>,
+}
+
+/// Step 4: a change.
 #[derive(Clone, Debug)]
 pub struct StoryChange {
     /// The view's version before the change, as the caller saw it.
@@ -82,7 +97,7 @@ pub struct StoryChange {
     pub arrivals: Vec<(String, Option<Duration>)>,
 }
 
-/// Step 4: a view made of two records.
+/// Step 5: a view made of two records.
 #[derive(Clone, Debug)]
 pub struct StoryJoined {
     /// The record that was changed.
@@ -98,7 +113,7 @@ pub struct StoryJoined {
     pub applied: Duration,
 }
 
-/// Step 5: a region dies.
+/// Step 6: a region dies.
 #[derive(Clone, Debug)]
 pub struct DeadRegion {
     /// The region that was switched off.
@@ -115,7 +130,7 @@ pub struct DeadRegion {
     pub during: Spread,
 }
 
-/// Step 6: a region lags.
+/// Step 7: a region lags.
 #[derive(Clone, Debug)]
 pub struct Lagging {
     /// The region that lagged and was the fastest.
@@ -131,7 +146,7 @@ pub struct Lagging {
     pub legs: Vec<StoryLeg>,
 }
 
-/// Step 7: all regions are down.
+/// Step 8: all regions are down.
 #[derive(Clone, Debug)]
 pub struct AllDown {
     /// The version that was announced and that no region can deliver.
@@ -156,6 +171,7 @@ pub enum Told<'a> {
     /// Step 1 is done; the others follow.
     Miss(&'a Miss),
     Hits(&'a StoryHits),
+    Shapes(&'a StoryShapes),
     Change(&'a StoryChange),
     Joined(&'a StoryJoined),
     DeadRegion(&'a DeadRegion),
@@ -178,16 +194,17 @@ pub enum StoryError {
 }
 
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The first of the tenants of step 5 and of step 6, and one that nobody asks for before step 7.
+/// The first of the tenants of steps 3, 6 and 7, and one that nobody asks for before step 8.
+const FIRST_BATCH: usize = 501;
 const FIRST_COLD: usize = 101;
 const FIRST_LAGGING: usize = 701;
 const COLD: &str = "tenant-799";
 /// How long nothing new must have come for a change to be over.
 const CALM: Duration = Duration::from_millis(300);
-/// The key of steps 1, 2, 3, 4 and 7; it is on the first shard.
+/// The key of steps 1 to 5 and 8; it is on the first shard.
 pub(super) const KEY: &str = "tenant-1";
 
-/// Does all seven steps to `world` through the sidecar at `sidecar`; `tell` hears of each step and
+/// Does all eight steps to `world` through the sidecar at `sidecar`; `tell` hears of each step and
 /// may pause.
 ///
 /// The world needs three regions and the records that it starts with.
@@ -204,6 +221,9 @@ pub async fn run_story(
     tell(Told::Begin("Hits: the same record again and again, one connection")).await;
     let hits = stage.hits(2_000, &mut tell).await;
     tell(Told::Hits(&hits)).await;
+    tell(Told::Begin("What a caller needs: Protobuf, two fields, twenty records in one request")).await;
+    let shapes = stage.shapes(20).await;
+    tell(Told::Shapes(&shapes)).await;
     tell(Told::Begin("A change in the catalogue: every region announces it, the sidecar asks again")).await;
     let change = stage.change().await?;
     tell(Told::Change(&change)).await;
@@ -219,7 +239,7 @@ pub async fn run_story(
     tell(Told::Begin("All regions down: what is stored is served, and what cannot be fresh is labelled")).await;
     let all_down = stage.all_down().await?;
     tell(Told::AllDown(&all_down)).await;
-    Ok(Story { miss, hits, change, joined, dead_region, lagging, all_down, took: world.clock.now() - began })
+    Ok(Story { miss, hits, shapes, change, joined, dead_region, lagging, all_down, took: world.clock.now() - began })
 }
 
 struct Stage<'a> {
@@ -242,6 +262,20 @@ impl Stage<'_> {
         let hits = seen.iter().filter(|one| one.is_hit()).count();
         let failed = seen.iter().filter(|one| !one.is_good()).count();
         StoryHits { asked, hits, failed, spread: Spread::of(&seen) }
+    }
+
+    async fn shapes(&self, keys: usize) -> StoryShapes {
+        const FIELDS: &str = "plan,host";
+        let json = self.reader.get(KEY).await;
+        let protobuf = self.reader.get_protobuf(KEY).await;
+        let fields = (FIELDS, self.reader.get_fields(KEY, FIELDS).await);
+        let cold: Vec<String> = (FIRST_BATCH..).take(keys).map(|number| format!("tenant-{number}")).collect();
+        let total = || self.world.regions.iter().map(|region| region.front.traffic.total()).collect::<Vec<_>>();
+        let before = total();
+        let batch = (keys, self.reader.get_batch(&cold).await);
+        let names = self.world.regions.iter().map(|region| region.front.name.clone());
+        let requests = names.zip(total().into_iter().zip(before).map(|(after, before)| after - before)).collect();
+        StoryShapes { json, protobuf, fields, batch, requests }
     }
 
     async fn change(&self) -> Result<StoryChange, StoryError> {
