@@ -143,7 +143,8 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
             // If signals cannot be caught, it runs until it is killed.
             let _ = process::told_to_stop().await;
         };
-        demo::run(options, &mut out, start_for_the_world, stop).await
+        // On the heap: it is large.
+        Box::pin(demo::run(options, &mut out, start_for_the_world, stop)).await
     };
     process::block_on(work).map_err(failed)?.map(drop).map_err(failed)
 }
