@@ -10,7 +10,9 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::cache::rfc9111;
-use crate::config::{Form, MessageRef, MessageSettings, Route};
+use crate::config::error::{ConfigError, ConfigProblem};
+use crate::config::scope::Origins;
+use crate::config::{Config, Form, MessageRef, MessageSettings, Route};
 use crate::core::fill::Ask;
 use crate::http::admission::Head;
 use crate::payload::accept::Choice;
@@ -52,6 +54,32 @@ pub enum ShapeError {
     Schema { file: String, error: SchemaError },
 }
 
+impl ShapeError {
+    fn problem(&self) -> ConfigProblem {
+        match self {
+            Self::File { file, error } => {
+                let what = format!("the schema {file} cannot be read: {error}");
+                ConfigProblem::new(what, "create it, or correct the path and its permissions")
+            }
+            Self::Schema { file, error } => {
+                // Each of them says what is wrong; what to do.
+                let said = error.to_string();
+                let (what, instead) = said.rsplit_once("; ").unwrap_or((&said, "make it again"));
+                ConfigProblem::new(format!("{file} {what}"), instead)
+            }
+        }
+    }
+}
+
+/// Every route's schema that cannot be used, with where it was written.
+pub fn unusable_schemas(config: &Config, origins: &Origins) -> Vec<ConfigError> {
+    let mistake = |(at, route): (usize, &Route)| {
+        let error = Message::read(route.payload.message.as_ref()?).err()?;
+        Some(origins.schema_mistake(at, error.problem()))
+    };
+    config.service.routes.iter().enumerate().filter_map(mistake).collect()
+}
+
 /// Why a request for a shape goes no further. The caller has to correct it.
 #[derive(Debug, thiserror::Error)]
 pub enum ShapeRefused {
@@ -91,7 +119,7 @@ pub(super) struct Shaping {
 
 impl Shapes {
     /// The message that replies are.
-    pub(super) fn schema(&self) -> Option<&Arc<Schema>> {
+    pub(crate) fn schema(&self) -> Option<&Arc<Schema>> {
         self.message.as_ref().map(|message| &message.schema)
     }
 
