@@ -336,9 +336,7 @@ fn told(loaded: Result<(Config, Origins), Vec<ConfigError>>) -> Result<(Config, 
 
 /// A configuration whose routes' schemas can be used too, or every mistake in those. A reload, and
 /// whatever else makes a core, finds them by itself.
-fn with_schemas(
-    loaded: Result<(Config, Origins), Vec<ConfigError>>,
-) -> Result<(Config, Origins), Vec<ConfigError>> {
+fn with_schemas(loaded: Result<(Config, Origins), Vec<ConfigError>>) -> Result<(Config, Origins), Vec<ConfigError>> {
     let (config, origins) = loaded?;
     let mistakes = unusable_schemas(&config, &origins);
     if mistakes.is_empty() { Ok((config, origins)) } else { Err(mistakes) }

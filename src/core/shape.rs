@@ -12,9 +12,11 @@ use http::{HeaderMap, HeaderValue, header};
 use crate::cache::rfc9111;
 use crate::config::error::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
-use crate::config::{Config, Form, MessageRef, MessageSettings, Route};
+use crate::config::{Config, Form, MessageRef, MessageSettings, Route, RoutePayload};
 use crate::core::fill::Ask;
 use crate::http::admission::Head;
+use crate::http::limits::REPLY_BODY_BYTES;
+use crate::model::size::MIB;
 use crate::payload::accept::Choice;
 use crate::payload::mask::{self, Mask, MaskError, Masks};
 use crate::payload::schema::{Names, Printing, Schema, SchemaError};
@@ -89,7 +91,12 @@ pub enum ShapeRefused {
     #[error("this path is served as application/json and application/x-protobuf alone")]
     NotAcceptable,
     /// The operator has to correct the schema, or the service its replies.
-    #[error("the record does not fit the schema of this path, and the caller takes no other form; accept JSON too")]
+    #[error(
+        "the record cannot be had in the form asked for: it does not fit the schema of this path, has more than {most} \
+         MiB, or comes as a region sends it (no-transform, a signature, a content coding, a condition or body of the \
+         caller's); accept the other form too",
+        most = REPLY_BODY_BYTES / MIB
+    )]
     Mismatch,
 }
 
@@ -231,12 +238,16 @@ pub(crate) fn varied(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// A region knows its own entity tags, not those of what was made of its bytes.
-pub(crate) fn name_region_tags(headers: &mut HeaderMap) {
-    for name in [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_RANGE] {
+/// A region knows its own entity tags, not those of what was made of its bytes. Not so `If-Range`:
+/// a part of the region's bytes is no part of what was made of them.
+pub(crate) fn name_region_tags(headers: &mut HeaderMap, payload: &RoutePayload) {
+    if !payload.is_declared() {
+        return;
+    }
+    for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
         let header::Entry::Occupied(mut lines) = headers.entry(name) else { continue };
         for line in lines.iter_mut() {
-            let tags = line.to_str().ok().map(show::region_tags);
+            let tags = line.to_str().ok().map(|line| show::region_tags(line, payload));
             if let Some(Ok(tags)) = tags.map(HeaderValue::try_from) {
                 *line = tags;
             }

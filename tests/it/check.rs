@@ -95,7 +95,9 @@ fn every_schema_that_cannot_be_used_is_told_with_its_place_before_anything_runs(
     std::fs::write(&text_file, "syntax = \"proto3\"; message Context {}").unwrap();
     let set = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payload/editions.binpb");
     let route = |path: &str, schema: &str| {
-        format!("[[service.route]]\npath = \"/v1/{path}/{{k}}\"\nrecords = [\"{path}:{{k}}\"]\nschema = \"{schema}\"\n")
+        format!(
+            "[[service.route]]\npath = \"/v1/{path}/{{k}}\"\nrecords = [\"{path}:{{k}}\"]\nschema = \"{schema}\"\n"
+        )
     };
     let regions = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n";
     let text_file = text_file.display();
@@ -107,15 +109,16 @@ fn every_schema_that_cannot_be_used_is_told_with_its_place_before_anything_runs(
     std::fs::write(&file, format!("{regions}{good}{no_set}{no_message}")).unwrap();
     for command in ["check", "run", "doctor"] {
         let path = ["--path", "/v1/good/x"];
-        let args = [&[command, "--config", file.to_str().unwrap()][..], if command == "doctor" { &path } else { &[] }];
+        let args =
+            [&[command, "--config", file.to_str().unwrap()][..], if command == "doctor" { &path } else { &[] }];
         let output = nearside(&args.concat(), &[]);
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{command}: {told}");
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines.len(), 3, "{told}");
-        assert!(lines[0].contains("bad.toml:11:10: service.route.schema: "), "{told}");
+        assert!(lines[0].contains("bad.toml:11:10: error: service.route.schema: "), "{told}");
         assert!(lines[0].contains("is no descriptor set; make one with `protoc"), "{told}");
-        assert!(lines[1].contains("bad.toml:15:10: service.route.schema: "), "{told}");
+        assert!(lines[1].contains("bad.toml:15:10: error: service.route.schema: "), "{told}");
         assert!(lines[1].ends_with("did you mean \"nearside.editions.Edition\"?"), "{told}");
     }
     let output = nearside(&["check", "--without-files", "--config", file.to_str().unwrap()], &[]);

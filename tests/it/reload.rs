@@ -152,7 +152,10 @@ async fn another_schema_in_the_same_file_is_a_change_and_one_that_cannot_be_used
     let mistakes = list(&done["mistakes"]);
     assert_eq!(mistakes.len(), 2, "{mistakes:?}");
     let place = format!("{}:", stage.program.file().display());
-    assert!(mistakes.iter().all(|it| it.starts_with(&place) && it.contains("is no descriptor set; ")), "{mistakes:?}");
+    assert!(
+        mistakes.iter().all(|it| it.starts_with(&place) && it.contains("is no descriptor set; ")),
+        "{mistakes:?}"
+    );
     stage.stop().await;
 }
 
