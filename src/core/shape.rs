@@ -124,7 +124,27 @@ pub(super) struct Shaping {
     pub(super) shape: Option<Shape>,
 }
 
+/// What a request asks of its route, for those who explain it.
+#[derive(Debug)]
+pub struct Asked {
+    /// Which form the caller gets; `None` without a schema.
+    pub choice: Option<Choice>,
+    /// What regions are asked for by the first way; `None` passes the caller's `Accept` on.
+    pub form: Option<Form>,
+    /// The target without the parameter that names fields, where it is there.
+    pub path_and_query: Option<String>,
+    /// The fields, written shortest; `None` for all.
+    pub mask: Option<String>,
+}
+
 impl Shapes {
+    pub(crate) fn asked(&self, head: Head<'_>) -> Result<Asked, ShapeRefused> {
+        let choice = self.choice(head.headers);
+        let Shaping { path_and_query, shape } = self.shaping(head, choice)?;
+        let mask = shape.and_then(|shape| shape.mask).map(|mask| mask.canonical().to_owned());
+        Ok(Asked { choice, form: self.asked_form(choice), path_and_query, mask })
+    }
+
     /// The message that replies are.
     pub(crate) fn schema(&self) -> Option<&Arc<Schema>> {
         self.message.as_ref().map(|message| &message.schema)

@@ -159,6 +159,63 @@ fn explain_says_what_to_give_it_and_who_shares_a_reply() {
 }
 
 #[test]
+fn explain_says_what_is_made_of_a_routes_bytes_and_which_way_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let text_of = "syntax = \"proto3\"; package acme; message Context { int32 seat_count = 1; Plan plan = 2; }\n\
+                   message Plan { string name = 1; }";
+    std::fs::write(directory.path().join("context.proto"), text_of).unwrap();
+    let set = protox::compile(["context.proto"], [directory.path()]).unwrap();
+    let (schema, file) = (directory.path().join("c.binpb"), directory.path().join("n.toml"));
+    std::fs::write(&schema, prost::Message::encode_to_vec(&set)).unwrap();
+    let settings = |way: &str| {
+        format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1/base\"\n[[service.route]]\n\
+             path = \"/v1/contexts/{{key}}/{{view}}\"\nrecords = [\"context:{{key}}\"]\nfields = \"fields\"\n\
+             schema = \"{}#acme.Context\"\nbatch = \"/v1/batch/{{view}}\"\nupstream_batch = \"/v1/many/{{view}}\"\n\
+             second = {{ path = \"/v2/{{view}}/{{key}}\", form = \"protobuf\", {way} }}\n",
+            schema.display()
+        )
+    };
+    let explained = |way: &str, path: &str, accept: &str| {
+        std::fs::write(&file, settings(way)).unwrap();
+        let accept = format!("Accept: {accept}");
+        let args = ["explain", path, "--config", file.to_str().unwrap(), "--header", &accept, "--timeout", "1s"];
+        let output = nearside(&args, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let (path, protobuf) = ("/v1/contexts/acme/full?x=1&fields=plan.name,plan,seat_count", "application/x-protobuf");
+    let first = explained("way = \"check\", check_share = 0.5", path, "*/*");
+    for line in [
+        "asked at  http://127.0.0.1:1/base/v1/contexts/acme/full?x=1",
+        "form      regions are asked for application/json",
+        "          this caller gets application/json",
+        "fields    regions never see the parameter `fields`; this caller gets plan,seatCount of the JSON",
+        "batch     callers POST many keys to /v1/batch/{view}; regions get the rest at /v1/many/{view}",
+        "way       check: the first answers for this record, and some of its answers are compared with the second's",
+    ] {
+        assert!(first.lines().any(|told| told == line), "{line}: {first}");
+    }
+    assert!(first.contains("kept apart  by path and query without its fields, Accept-Encoding"), "{first}");
+    let second = explained("way = \"new\", new_share = 1", path, protobuf);
+    for line in [
+        "asked at  http://127.0.0.1:1/base/v2/full/acme?x=1",
+        "form      regions are asked for application/x-protobuf, application/json;q=0.5",
+        "          this caller gets application/x-protobuf",
+        "way       new: the second answers for this record",
+    ] {
+        assert!(second.lines().any(|told| told == line), "{line}: {second}");
+    }
+    let derived = explained("way = \"old\"", path, protobuf);
+    assert!(derived.contains("this caller gets application/x-protobuf, derived once for each version"), "{derived}");
+    let refused = explained("way = \"old\"", "/v1/contexts/acme/full?fields=nothing", "*/*");
+    assert!(refused.contains("REFUSED   this request: the path \"nothing\" leads to no field"), "{refused}");
+    let batch = explained("way = \"old\"", "/v1/batch/full", "*/*");
+    assert!(batch.contains("each is answered as a GET of /v1/contexts/{key}/{view} would be"), "{batch}");
+    assert!(batch.contains("a key fills {key}") && !batch.contains("no route names it"), "{batch}");
+}
+
+#[test]
 fn a_file_that_is_not_there_and_arguments_that_make_no_sense_are_usage_mistakes() {
     for args in [&["check", "--config", "/no/such/file.toml"][..], &["chekc"], &["dev", "chaos"], &[]] {
         assert_eq!(nearside(args, &[]).status.code(), Some(2), "{args:?}");

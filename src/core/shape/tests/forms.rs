@@ -329,10 +329,12 @@ async fn the_log_names_the_route_whose_records_do_not_fit() {
     let lines = tracing_subscriber::fmt().json().with_writer(move || Page(to.clone())).finish();
     let _guard = tracing::subscriber::set_default(lines);
     let forms = Forms::new(json("no JSON"));
+    forms.get("/v1/forms/x", &[]).await;
+    // Derived on this thread, whose lines these are.
     forms.get("/v1/forms/x", &[PROTOBUF]).await;
     forms.world.stop().await;
     let text = String::from_utf8(page.lock().unwrap().clone()).unwrap();
-    let line = text.lines().find(|line| line.contains("does not fit")).unwrap();
+    let line = text.lines().find(|line| line.contains("does not fit")).unwrap_or_else(|| panic!("{text}"));
     assert!(line.contains("\"route\":\"/v1/forms/{key}\""), "{line}");
 }
 
