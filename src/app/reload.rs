@@ -13,9 +13,9 @@ use crate::admin::status::ReloadStatus;
 use crate::app::limits;
 use crate::config::error::{ConfigError, ConfigProblem, Place};
 use crate::config::scope::Origins;
-use crate::config::{Config, Transport, change};
+use crate::config::{Config, Route, Transport, change};
 use crate::core::fill::audit;
-use crate::core::{Core, Current};
+use crate::core::{Core, Current, shape};
 use crate::http::client::attempt::HttpOrigin;
 use crate::http::connection::Shutdown;
 use crate::http::exchange::Origin;
@@ -180,6 +180,10 @@ impl Reloader {
 
     /// Builds everything new, which may fail, and then puts it in place, which cannot.
     fn apply(&self, state: &mut State, wanted: Config, origins: Origins) -> Result<Reloaded, Vec<ConfigError>> {
+        let mistakes = shape::unusable_schemas(&wanted, &origins);
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
         let running = self.current.load_full();
         let config = change::merged(&running.config, &wanted);
         let (changes, holds) = change::compare(&state.origins, &origins);
@@ -299,6 +303,7 @@ fn other_content(running: &Core, sidecar: &Core, http: Option<(&HttpOrigin, &Htt
             changed.push(format!("service.route[{}].credentials.file: another value", route.path.text));
         }
     }
+    changed.extend(other_schemas(running, sidecar));
     let regions = |sidecar: &Core, place: usize| sidecar.config.service.regions[place].clone();
     for place in http.map(|(before, http)| http.differ(before)).unwrap_or_default() {
         let (before, region) = (regions(running, place), regions(sidecar, place));
@@ -307,6 +312,19 @@ fn other_content(running: &Core, sidecar: &Core, http: Option<(&HttpOrigin, &Htt
         }
     }
     changed
+}
+
+/// The routes whose schema is another although every setting of it is as before.
+fn other_schemas(running: &Core, sidecar: &Core) -> Vec<String> {
+    let before = &running.config.service.routes;
+    let of = |core: &Core, place: usize| Some(core.shapes[place].as_ref()?.schema()?.id());
+    let told = |(place, route): (usize, &Route)| {
+        let was = before.iter().position(|known| known.path == route.path)?;
+        let same_settings = before[was].payload.message == route.payload.message;
+        let is_other = same_settings && of(running, was) != of(sidecar, place);
+        is_other.then(|| format!("service.route[{}].schema: other content", route.path.text))
+    };
+    sidecar.config.service.routes.iter().enumerate().filter_map(told).collect()
 }
 
 /// A file that was good when it was checked and is not any more, or something that only a restart

@@ -8,7 +8,7 @@ use bytesize::ByteSize;
 
 mod message;
 
-use super::{CheckArgs, CommandError, paint, settings, told, variables};
+use super::{CheckArgs, CommandError, paint, settings, told, variables, with_schemas};
 use crate::cache::capacity::Memory;
 use crate::config::scope::Origins;
 use crate::config::{effective, read};
@@ -16,7 +16,10 @@ use crate::config::{effective, read};
 /// Reads the configuration as `nearside run` would, and reports the result.
 pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
     let path = args.settings.config.as_deref();
-    let (config, origins) = if args.without_files { settings(path) } else { told(read::load(path, variables())) }?;
+    let (config, origins) = match args.without_files {
+        true => settings(path)?,
+        false => told(with_schemas(read::load(path, variables())))?,
+    };
     if let Some(file) = &args.announcement {
         return message::explain(&config, file, args.path.as_deref());
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::styling::{AnsiColor, Style};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{CommandError, ConfigArgs, told, variables};
+use super::{CommandError, ConfigArgs, told, variables, with_schemas};
 use crate::admin::findings::Check;
 use crate::admin::findings::report::{LineState, ReportLine};
 use crate::app::doctor::{self, DoctorOrder};
@@ -56,7 +56,7 @@ pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 
 /// Examines, prints, and fails if something is wrong.
 pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
-    let (config, origins) = told(read::load(args.settings.config.as_deref(), variables()))?;
+    let (config, origins) = told(with_schemas(read::load(args.settings.config.as_deref(), variables())))?;
     log::init(&log::for_commands()).map_err(|error| CommandError::Failed(error.to_string()))?;
     origins.warnings.iter().for_each(|warning| say(&warning.to_string()));
     let listen = args.listen;

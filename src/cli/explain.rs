@@ -9,10 +9,15 @@ use serde_json::json;
 
 use super::ctl::{self, Reach};
 use super::{CommandError, doctor, settings, variables};
-use crate::config::{Config, IdentityMode, RegionConfig, Route, Unrouted};
+use crate::config::{Config, IdentityMode, Route, Unrouted};
 use crate::core::fill::ask;
 use crate::core::router::{Matched, Router};
+use crate::core::way;
 use crate::http::admission::Head;
+
+mod payload;
+
+use payload::Wanted;
 
 /// `nearside explain`
 #[derive(Clone, Debug, Args)]
@@ -51,16 +56,19 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
         headers.append(name.clone(), value.clone());
     }
     let router = Router::new(&config.service);
-    let matched = router.find(&args.path[..path_len]);
+    let matched = router.find(&args.path[..path_len]).map(way::chosen);
     let mut lines = match &matched {
         Some(matched) => {
-            let mut lines = routed(matched, &args.path, path_len, &headers);
-            let asked = |region: &RegionConfig| format!("{}{}", region.url.as_str().trim_end_matches('/'), args.path);
-            let asked: Vec<_> = config.service.regions.iter().map(asked).collect();
+            let head = Head { method: &http::Method::GET, path_and_query: &args.path, path_len, headers: &headers };
+            let wanted = payload::wanted(matched.route, head);
+            let mut lines = routed(matched, head, &wanted);
+            let asked = payload::asked_at(&config, matched, &wanted, &args.path);
             lines.insert(1, format!("asked at  {}", asked.join("\n          ")));
+            lines.extend(payload::lines(matched, &wanted));
             lines
         }
-        None => unrouted(&config, &router, &args.path[..path_len]),
+        None => payload::batch(&router, &args.path[..path_len])
+            .unwrap_or_else(|| unrouted(&config, &router, &args.path[..path_len])),
     };
     if matched.is_some() {
         lines.push(String::new());
@@ -74,10 +82,9 @@ fn print(lines: &[String]) -> Result<(), CommandError> {
     lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(|error| CommandError::Failed(error.to_string()))
 }
 
-fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMap) -> Vec<String> {
-    let route = matched.route;
+fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String> {
+    let (route, headers) = (matched.route, head.headers);
     let records: Vec<_> = matched.records().map(|(record_type, key)| format!("{record_type}:{key}")).collect();
-    let head = Head { method: &http::Method::GET, path_and_query: path, path_len, headers };
     let request = ask::routed_request(head, route);
     let dropped = headers.keys().filter(|name| !request.headers.contains_key(*name) && !is_own(name));
     let mut lines = vec![
@@ -89,9 +96,10 @@ fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMa
     ];
     let may = ask::goes_along(route).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
     lines.push(format!("            (of these, where a caller sends them: {may}, accept-encoding)"));
-    let keyed = keyed(route);
+    let (keyed, accept) = (keyed(route), if payload::keeps_accept_apart(wanted) { "Accept, " } else { "" });
+    let query = if route.payload.fields.is_some() { "query without its fields" } else { "query" };
     lines.push(format!(
-        "kept apart  by path and query, Accept, Accept-Encoding{keyed}: each combination has its own reply"
+        "kept apart  by path and {query}, {accept}Accept-Encoding{keyed}: each combination has its own reply"
     ));
     let dropped = names(dropped);
     if !dropped.is_empty() {

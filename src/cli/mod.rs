@@ -14,6 +14,7 @@ use url::Url;
 use crate::config::error::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
 use crate::config::{Config, TopicArn, read};
+use crate::core::shape::unusable_schemas;
 
 mod bench;
 mod check;
@@ -294,7 +295,7 @@ pub fn execute(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => {
             let read = move || read::load(args.config.as_deref(), variables());
-            told(read()).and_then(|(config, origins)| run_sidecar(config, origins, read))
+            told(with_schemas(read())).and_then(|(config, origins)| run_sidecar(config, origins, read))
         }
         Command::Check(args) => check::check(args),
         Command::Doctor(args) => doctor::doctor(args),
@@ -331,6 +332,14 @@ fn told(loaded: Result<(Config, Origins), Vec<ConfigError>>) -> Result<(Config, 
         tell(&mistakes);
         CommandError::Usage(String::new())
     })
+}
+
+/// A configuration whose routes' schemas can be used too, or every mistake in those. A reload, and
+/// whatever else makes a core, finds them by itself.
+fn with_schemas(loaded: Result<(Config, Origins), Vec<ConfigError>>) -> Result<(Config, Origins), Vec<ConfigError>> {
+    let (config, origins) = loaded?;
+    let mistakes = unusable_schemas(&config, &origins);
+    if mistakes.is_empty() { Ok((config, origins)) } else { Err(mistakes) }
 }
 
 /// The configuration for a command that uses none of the files it names.

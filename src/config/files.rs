@@ -48,7 +48,7 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
     }
 }
 
-/// Checks a file with descriptors. What it describes is seen when the route is made.
+/// Checks a file with descriptors. What it describes is read by those who know what a schema is.
 fn descriptors(ledger: &mut Collector, at: usize, file: &Path) {
     let length = open(file).and_then(|file| file.metadata()).map(|about| about.len());
     let (what, instead) = match length {

@@ -2,7 +2,7 @@
 //! from ([`Origins`], which `nearside check` shows). A mistake never ends the reading: a default or
 //! stand-in takes the place of what is wrong, so that the next mistake is found too.
 
-use super::settings::{PresetValue, SERVICES, SIDECAR, Schema, Section, Setting, SettingKind, of};
+use super::settings::{PresetValue, ROUTE_SCHEMA, SERVICES, SIDECAR, Schema, Section, Setting, SettingKind, of};
 use super::tree::{Raw, TomlTable, Value};
 use super::value;
 use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
@@ -43,6 +43,12 @@ impl Origins {
     /// Where this setting (of this region or route) was written.
     pub fn place(&self, setting: &Setting, item: Option<usize>) -> Place {
         self.find(setting, item).map_or(Place::Default, |found| found.place.clone())
+    }
+
+    /// A mistake in what the file of a route's `schema` holds: found when it is read, by those who
+    /// know what a schema is.
+    pub fn schema_mistake(&self, route: usize, wrong: ConfigProblem) -> ConfigError {
+        ConfigError::new(self.place(&ROUTE_SCHEMA, Some(route)), ROUTE_SCHEMA.path(), wrong)
     }
 
     pub fn is_written(&self, setting: &Setting, item: Option<usize>) -> bool {

@@ -67,17 +67,23 @@ pub enum Outcome {
     NoneAnswered(Vec<Attempted>),
     /// The bound on fills is reached.
     Busy,
-    /// One of these for a caller of Protobuf, with the media type's name: what the sidecar itself
-    /// says is a `google.rpc.Status`.
-    ForProtobuf(Box<Outcome>, &'static str),
+    /// One of these where some route has a message.
+    ByAccept(Box<Outcome>, ByAccept),
+}
+
+/// What the sidecar itself says where some route has a message: by `Accept` a `google.rpc.Status`.
+#[derive(Clone, Copy, Debug)]
+pub struct ByAccept {
+    /// How the caller names Protobuf, if that is what it gets.
+    pub protobuf: Option<&'static str>,
 }
 
 impl Outcome {
-    /// For a caller who names Protobuf so, or not at all.
-    pub fn told_in(self, protobuf: Option<&'static str>) -> Self {
-        match (self, protobuf) {
-            (told @ (Self::Shown(_) | Self::Streamed { .. } | Self::Many { .. } | Self::ForProtobuf(..)), _) => told,
-            (own, Some(media_type)) => Self::ForProtobuf(Box::new(own), media_type),
+    /// In the form that its caller's `Accept` chooses, if it chooses.
+    pub fn told(self, by: Option<ByAccept>) -> Self {
+        match (self, by) {
+            (told @ (Self::Shown(_) | Self::Streamed { .. } | Self::Many { .. } | Self::ByAccept(..)), _) => told,
+            (own, Some(by)) => Self::ByAccept(Box::new(own), by),
             (own, None) => own,
         }
     }
@@ -197,7 +203,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
                 .respond()
         }
         Outcome::NoneAnswered(asked) => none_answered(asked),
-        Outcome::ForProtobuf(outcome, media_type) => in_protobuf(respond(*outcome, names), media_type),
+        Outcome::ByAccept(outcome, by) => chosen(respond(*outcome, names), by),
         Outcome::Busy => {
             let detail = "too many lookups are under way in the sidecar; retry shortly";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1).respond()
@@ -253,12 +259,24 @@ struct Said {
     detail: String,
 }
 
-/// A problem of the sidecar's own as a `google.rpc.Status`; what regions say stays as it is.
-fn in_protobuf(mut response: Response<Body>, media_type: &'static str) -> Response<Body> {
+/// A problem of the sidecar's own in the form that `Accept` chose; what regions say stays as it is.
+fn chosen(mut response: Response<Body>, by: ByAccept) -> Response<Body> {
     let Some(Said { word, detail }) = response.extensions_mut().remove() else { return response };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    let Some(media_type) = by.protobuf else { return response };
     let body = rpc_status::encode(response.status(), &word, &detail);
     *response.body_mut() = Body::Whole(Some(body.into()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// The answer to HEAD, which ends with its head: hyper sees to that over HTTP/1.1 alone.
+pub fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Body::Whole(whole) = response.body_mut()
+        && let Some(body) = whole.take()
+    {
+        response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(body.len().into());
+    }
     response
 }
 

@@ -12,7 +12,7 @@ use crate::cache::entry::Entry;
 use crate::cache::key::{KeyBuffer, KeyRef, Representation};
 use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::Route;
-use crate::core::answer::{CacheLine, Cookies, Shown};
+use crate::core::answer::{ByAccept, CacheLine, Cookies, Shown};
 use crate::core::router::Matched;
 use crate::core::shape::Shapes;
 use crate::http::admission::Head;
@@ -98,16 +98,14 @@ impl Caller {
 }
 
 impl Core {
-    /// How a caller of Protobuf names it, where some route has a message: such callers get what the
-    /// sidecar itself says in that form too.
-    pub(super) fn protobuf_wanted(&self, headers: &HeaderMap) -> Option<&'static str> {
-        if !self.has_messages {
-            return None;
-        }
-        match Choice::of(headers) {
+    /// Where some route has a message, callers of Protobuf get what the sidecar itself says in that
+    /// form too.
+    pub(super) fn told_by(&self, headers: &HeaderMap) -> Option<ByAccept> {
+        let protobuf = || match Choice::of(headers) {
             Choice::Protobuf { media_type, .. } => Some(media_type),
             Choice::Json | Choice::AsNamed => None,
-        }
+        };
+        self.has_messages.then(|| ByAccept { protobuf: protobuf() })
     }
 }
 

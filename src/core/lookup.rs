@@ -160,7 +160,13 @@ fn routed_to(
         Some(_) => Fwd::Stale,
         None => Fwd::UriMiss,
     };
-    let ask = dressed(core.routed_ask(head, caller, key, stored, matched, floor));
+    let mut ask = core.routed_ask(head, caller, key, stored, matched, floor);
+    let is_missed = |entry: &Arc<Entry>| shape.as_ref().is_some_and(|shape| shape.is_missed_by(entry));
+    if ask.no_cache && ask.previous.as_ref().is_some_and(is_missed) {
+        // A 304 would only repeat it.
+        ask.previous = None;
+    }
+    let ask = dressed(ask);
     Found::Ask(Box::new(Plan { ask, fwd, shape }))
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::Core;
 use super::write::{self, Write};
@@ -17,7 +17,7 @@ use crate::core::fill::ask;
 use crate::core::floors;
 use crate::core::lookup::OnRoute;
 use crate::core::race::verdict;
-use crate::core::shape;
+use crate::core::shape::{self, Shape, ShapeRefused, Shaping};
 use crate::http::admission::Admitted;
 use crate::http::exchange::{Failure, Outgoing, Streamed};
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
@@ -33,8 +33,12 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
     let safe = rfc9111::way(&admitted.method, &admitted.headers) != Handling::Unsafe;
     let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.records));
     let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
+    let whole = match read.map(|on_route| Whole::of(core, admitted, on_route.place)).transpose() {
+        Ok(whole) => whole.unwrap_or_default(),
+        Err(refused) => return Outcome::Unshaped(refused),
+    };
     let passed = match read {
-        Some(on_route) => read_through(core, admitted, on_route, started).await,
+        Some(on_route) => read_through(core, admitted, &whole, on_route, started).await,
         None => {
             let route = on_route.map(|it| &core.config.service.routes[it.place]);
             core.regions.pass(ask::passed_request(admitted, route), RegionSet::EMPTY).await.map(|head| (head, None))
@@ -45,6 +49,7 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
             let region = core.names[region.index()].clone();
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
         }
+        Ok((head, _)) if whole.is_refused(&head) => Outcome::Unshaped(ShapeRefused::Mismatch),
         Ok((head, label)) => {
             // Before the caller learns of it: its next request must not be answered from before the
             // write.
@@ -90,6 +95,41 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
     outcome
 }
 
+/// How a region is asked for what is passed on whole, in the region's form, whatever shape the
+/// caller wants; nothing where the route declares nothing.
+#[derive(Default)]
+struct Whole {
+    /// The target without the parameter that names fields, if it is there.
+    path_and_query: Option<String>,
+    accept: Option<HeaderValue>,
+    shape: Option<Shape>,
+}
+
+impl Whole {
+    fn of(core: &Core, admitted: &Admitted, place: usize) -> Result<Self, ShapeRefused> {
+        let Some(shapes) = &core.shapes[place] else { return Ok(Self::default()) };
+        let choice = shapes.choice(&admitted.headers);
+        let Shaping { path_and_query, shape } = shapes.shaping(admitted.head(), choice)?;
+        let common = || shapes.common_form().map(|common| common.asked(core.clock.now()));
+        let accept = shapes.asked_form(choice).map(|form| shape::accept_of(common().unwrap_or(form)));
+        Ok(Self { path_and_query, accept, shape })
+    }
+
+    fn put(&self, request: &mut Outgoing) {
+        if let Some(path_and_query) = &self.path_and_query {
+            request.path_and_query.clone_from(path_and_query);
+        }
+        if let Some(accept) = &self.accept {
+            request.headers.insert(header::ACCEPT, accept.clone());
+        }
+    }
+
+    /// Whether this is a record in a form that the caller does not take.
+    fn is_refused(&self, head: &Streamed) -> bool {
+        head.status.is_success() && self.shape.as_ref().is_some_and(|shape| shape.refuses(&head.headers))
+    }
+}
+
 /// Reads through a route. With the reply comes its label: below the floor (R1) because no region
 /// has better, or doubtful (R15).
 ///
@@ -97,6 +137,7 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
 async fn read_through(
     core: &Arc<Core>,
     admitted: &Admitted,
+    whole: &Whole,
     on_route: &OnRoute,
     started: Moment,
 ) -> Result<(Streamed, Option<Label>), Failure> {
@@ -105,6 +146,7 @@ async fn read_through(
     routing.note_read(started);
     let records = routing.records();
     let mut request = ask::passed_read(admitted, &core.config.service.routes[*place]);
+    whole.put(&mut request);
     if let Some(held) = &core.credentials[*place] {
         request.headers.insert(held.header.clone(), held.value());
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::answer::{self, CacheLine, Detail, Fwd, Outcome, Shown};
+use super::answer::{self, ByAccept, CacheLine, Detail, Fwd, Outcome, Shown};
 use super::caller::Caller;
 use super::fill::background::Refresh;
 use super::fill::{Ask, Failed, Filled, Got, Of, Role, Routing};
@@ -33,10 +33,12 @@ pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Respons
 
 /// Handles one request that hyper read, from admission to the answer.
 pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerFuture {
-    let protobuf = core.protobuf_wanted(request.headers());
+    let by = core.told_by(request.headers());
+    let is_head = *request.method() == Method::HEAD;
+    let ended = move |response| if is_head { answer::without_body(response) } else { response };
     let entered = match core.admission.enter(request, via) {
         Ok(entered) => entered,
-        Err(refusal) => return Either::Left(ready(refused(core, refusal, protobuf))),
+        Err(refusal) => return Either::Left(ready(ended(refused(core, refusal, by)))),
     };
     let found = entered.head().map(|head| lookup(core, &mut Caller::of(head.headers), head, false));
     let found = match found.map(|found| at_once(core, found)) {
@@ -48,23 +50,23 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
     let asked = async move {
         let admitted = match entered.whole().await {
             Ok(admitted) => admitted,
-            Err(refusal) => return refused(&core, refusal, protobuf),
+            Err(refusal) => return ended(refused(&core, refusal, by)),
         };
         let outcome = match found {
             Some(found) => carry_out(&core, found, admitted).await,
             None => serve(&core, admitted).await,
         };
-        answer::respond(outcome, &core.names)
+        ended(answer::respond(outcome, &core.names))
     };
     Either::Right(asked.boxed())
 }
 
-fn refused(core: &Core, refusal: Refusal, protobuf: Option<&'static str>) -> Response<Body> {
+fn refused(core: &Core, refusal: Refusal, by: Option<ByAccept>) -> Response<Body> {
     core.metrics.refused(refusal.word());
     if refusal == Refusal::NoRoom {
         core.metrics.over_budget("request-bodies");
     }
-    answer::respond(Outcome::Refused(refusal).told_in(protobuf), &core.names)
+    answer::respond(Outcome::Refused(refusal).told(by), &core.names)
 }
 
 /// The answer, if there is one already; begins the refresh that it triggers.
@@ -96,8 +98,8 @@ pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
 /// Answers what was found, or asks for it. The future that passes a request on is boxed, because
 /// most requests do not need it.
 pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
-    let protobuf = core.protobuf_wanted(&admitted.headers);
-    carried_out(core, found, admitted).await.told_in(protobuf)
+    let by = core.told_by(&admitted.headers);
+    carried_out(core, found, admitted).await.told(by)
 }
 
 async fn carried_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {

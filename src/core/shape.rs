@@ -10,10 +10,14 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::cache::rfc9111;
-use crate::config::{Form, MessageRef, MessageSettings, Route};
+use crate::config::error::{ConfigError, ConfigProblem};
+use crate::config::scope::Origins;
+use crate::config::{Config, Form, MessageRef, MessageSettings, Route, RoutePayload};
 use crate::core::common_form::CommonForm;
 use crate::core::fill::Ask;
 use crate::http::admission::Head;
+use crate::http::limits::REPLY_BODY_BYTES;
+use crate::model::size::MIB;
 use crate::payload::accept::Choice;
 use crate::payload::mask::{self, Mask, MaskError, Masks};
 use crate::payload::schema::{Names, Printing, Schema, SchemaError};
@@ -55,6 +59,32 @@ pub enum ShapeError {
     Schema { file: String, error: SchemaError },
 }
 
+impl ShapeError {
+    fn problem(&self) -> ConfigProblem {
+        match self {
+            Self::File { file, error } => {
+                let what = format!("the schema {file} cannot be read: {error}");
+                ConfigProblem::new(what, "create it, or correct the path and its permissions")
+            }
+            Self::Schema { file, error } => {
+                // Each of them says what is wrong; what to do.
+                let said = error.to_string();
+                let (what, instead) = said.rsplit_once("; ").unwrap_or((&said, "make it again"));
+                ConfigProblem::new(format!("{file} {what}"), instead)
+            }
+        }
+    }
+}
+
+/// Every route's schema that cannot be used, with where it was written.
+pub fn unusable_schemas(config: &Config, origins: &Origins) -> Vec<ConfigError> {
+    let mistake = |(at, route): (usize, &Route)| {
+        let error = Message::read(route.payload.message.as_ref()?).err()?;
+        Some(origins.schema_mistake(at, error.problem()))
+    };
+    config.service.routes.iter().enumerate().filter_map(mistake).collect()
+}
+
 /// Why a request for a shape goes no further. The caller has to correct it.
 #[derive(Debug, thiserror::Error)]
 pub enum ShapeRefused {
@@ -64,7 +94,12 @@ pub enum ShapeRefused {
     #[error("this path is served as application/json and application/x-protobuf alone")]
     NotAcceptable,
     /// The operator has to correct the schema, or the service its replies.
-    #[error("the record does not fit the schema of this path, and the caller takes no other form; accept JSON too")]
+    #[error(
+        "the record cannot be had in the form asked for: it does not fit the schema of this path, has more than {most} \
+         MiB, or comes as a region sends it (no-transform, a signature, a content coding, a condition or body of the \
+         caller's); accept the other form too",
+        most = REPLY_BODY_BYTES / MIB
+    )]
     Mismatch,
 }
 
@@ -92,9 +127,29 @@ pub(super) struct Shaping {
     pub(super) shape: Option<Shape>,
 }
 
+/// What a request asks of its route, for those who explain it.
+#[derive(Debug)]
+pub struct Asked {
+    /// Which form the caller gets; `None` without a schema.
+    pub choice: Option<Choice>,
+    /// What regions are asked for by the first way; `None` passes the caller's `Accept` on.
+    pub form: Option<Form>,
+    /// The target without the parameter that names fields, where it is there.
+    pub path_and_query: Option<String>,
+    /// The fields, written shortest; `None` for all.
+    pub mask: Option<String>,
+}
+
 impl Shapes {
+    pub(crate) fn asked(&self, head: Head<'_>) -> Result<Asked, ShapeRefused> {
+        let choice = self.choice(head.headers);
+        let Shaping { path_and_query, shape } = self.shaping(head, choice)?;
+        let mask = shape.and_then(|shape| shape.mask).map(|mask| mask.canonical().to_owned());
+        Ok(Asked { choice, form: self.asked_form(choice), path_and_query, mask })
+    }
+
     /// The message that replies are.
-    pub(super) fn schema(&self) -> Option<&Arc<Schema>> {
+    pub(crate) fn schema(&self) -> Option<&Arc<Schema>> {
         self.message.as_ref().map(|message| &message.schema)
     }
 
@@ -212,12 +267,16 @@ pub(crate) fn varied(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// A region knows its own entity tags, not those of what was made of its bytes.
-pub(crate) fn name_region_tags(headers: &mut HeaderMap) {
-    for name in [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_RANGE] {
+/// A region knows its own entity tags, not those of what was made of its bytes. Not so `If-Range`:
+/// a part of the region's bytes is no part of what was made of them.
+pub(crate) fn name_region_tags(headers: &mut HeaderMap, payload: &RoutePayload) {
+    if !payload.is_declared() {
+        return;
+    }
+    for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
         let header::Entry::Occupied(mut lines) = headers.entry(name) else { continue };
         for line in lines.iter_mut() {
-            let tags = line.to_str().ok().map(show::region_tags);
+            let tags = line.to_str().ok().map(|line| show::region_tags(line, payload));
             if let Some(Ok(tags)) = tags.map(HeaderValue::try_from) {
                 *line = tags;
             }

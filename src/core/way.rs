@@ -102,7 +102,7 @@ impl Origin for Unversioned {
 
 /// The same path by the way that answers for its record now.
 #[inline]
-pub(super) fn chosen(mut matched: Matched<'_>) -> Matched<'_> {
+pub(crate) fn chosen(mut matched: Matched<'_>) -> Matched<'_> {
     if let Some(second) = matched.second
         && is_new(&matched)
     {
@@ -127,7 +127,7 @@ fn hash(record_type: &str, key: &str) -> u64 {
 }
 
 /// Where the second way has what is at `path_and_query` of the first.
-pub(super) fn target<'t>(route: &Route, second: &SecondWay, path_and_query: &'t str) -> Cow<'t, str> {
+pub(crate) fn target<'t>(route: &Route, second: &SecondWay, path_and_query: &'t str) -> Cow<'t, str> {
     let path_len = path_and_query.find('?').unwrap_or(path_and_query.len());
     let (path, query) = path_and_query.split_at(path_len);
     let Some((other, captures)) = second.path.as_ref().zip(route.path.captures(path)) else {

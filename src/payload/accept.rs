@@ -27,8 +27,10 @@ fn protobuf(name: &[u8]) -> Option<&'static str> {
 
 /// What one element of `Accept` names.
 enum Range {
-    /// Any media type, or any that JSON is one of.
-    Wildcard,
+    /// `*/*`
+    Any,
+    /// `application/*`, which says more of JSON than `*/*` does (RFC 9110, 12.5.1).
+    AnyApplication,
     Protobuf(&'static str),
     /// JSON without a version.
     Json,
@@ -52,8 +54,8 @@ impl Choice {
     /// Of equally good ones Protobuf, since it was named on purpose.
     pub fn of(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(header::ACCEPT).iter();
-        let (mut protobuf, mut json, mut names_other) = (None, 0, false);
-        let (mut takes_all, mut refuses_json) = (false, false);
+        let (mut protobuf, mut json, mut names_other, mut refuses_json) = (None, None, false, false);
+        let (mut any, mut any_application) = (None, None);
         for element in lines.flat_map(|line| split(line.as_bytes(), b',')).filter(|it| !it.is_empty()) {
             let (range, quality) = range(element).unwrap_or((Range::Other, 1000));
             match range {
@@ -62,17 +64,18 @@ impl Choice {
                 }
                 // What is meant instead is the region's to find out.
                 Range::Json if quality == 0 => refuses_json = true,
-                Range::Json => json = json.max(quality),
-                Range::Versioned if quality > 0 => (json, names_other) = (json.max(quality), true),
-                Range::Wildcard => takes_all |= quality > 0,
+                Range::Json => json = json.max(Some(quality)),
+                Range::Versioned if quality > 0 => (json, names_other) = (json.max(Some(quality)), true),
+                Range::Any => any = any.max(Some(quality)),
+                Range::AnyApplication => any_application = any_application.max(Some(quality)),
                 Range::Other => names_other |= quality > 0,
                 _ => {}
             }
         }
+        let by_wildcard = any_application.or(any).filter(|_| !refuses_json);
+        let json = json.or(by_wildcard).unwrap_or_default();
         match protobuf {
-            Some((media_type, quality)) if quality >= json => {
-                Self::Protobuf { media_type, or_json: json > 0 || takes_all && !refuses_json }
-            }
+            Some((media_type, quality)) if quality >= json => Self::Protobuf { media_type, or_json: json > 0 },
             _ if names_other || refuses_json => Self::AsNamed,
             _ => Self::Json,
         }
@@ -119,7 +122,8 @@ fn range(element: &[u8]) -> Option<(Range, u16)> {
         }
     }
     let range = match &*name {
-        b"*/*" | b"application/*" => Range::Wildcard,
+        b"*/*" => Range::Any,
+        b"application/*" => Range::AnyApplication,
         b"text/*" => Range::Text,
         b"application/json" | b"text/json" if has_parameters => Range::Versioned,
         b"application/json" | b"text/json" => Range::Json,

@@ -39,7 +39,7 @@ pub struct Schema {
     id: u64,
 }
 
-/// Why there is no schema: whoever configured it can mend it.
+/// Why there is no schema: whoever configured it can mend it. What is wrong; what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error(

@@ -89,6 +89,43 @@ fn a_missing_token_file_is_one_clear_line() {
 }
 
 #[test]
+fn every_schema_that_cannot_be_used_is_told_with_its_place_before_anything_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, text_file) = (directory.path().join("bad.toml"), directory.path().join("context.proto"));
+    std::fs::write(&text_file, "syntax = \"proto3\"; message Context {}").unwrap();
+    let set = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payload/editions.binpb");
+    let route = |path: &str, schema: &str| {
+        format!(
+            "[[service.route]]\npath = \"/v1/{path}/{{k}}\"\nrecords = [\"{path}:{{k}}\"]\nschema = \"{schema}\"\n"
+        )
+    };
+    let regions = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n";
+    let text_file = text_file.display();
+    let [good, no_set, no_message] = [
+        route("good", &format!("{set}#nearside.editions.Edition")),
+        route("text", &format!("{text_file}#acme.Context")),
+        route("none", &format!("{set}#nearside.editions.Editoin")),
+    ];
+    std::fs::write(&file, format!("{regions}{good}{no_set}{no_message}")).unwrap();
+    for command in ["check", "run", "doctor"] {
+        let path = ["--path", "/v1/good/x"];
+        let args =
+            [&[command, "--config", file.to_str().unwrap()][..], if command == "doctor" { &path } else { &[] }];
+        let output = nearside(&args.concat(), &[]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {told}");
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines.len(), 3, "{told}");
+        assert!(lines[0].contains("bad.toml:11:10: error: service.route.schema: "), "{told}");
+        assert!(lines[0].contains("is no descriptor set; make one with `protoc"), "{told}");
+        assert!(lines[1].contains("bad.toml:15:10: error: service.route.schema: "), "{told}");
+        assert!(lines[1].ends_with("did you mean \"nearside.editions.Edition\"?"), "{told}");
+    }
+    let output = nearside(&["check", "--without-files", "--config", file.to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(0), "a pipeline need not have them");
+}
+
+#[test]
 fn an_announcement_that_would_do_nothing_is_a_mistake_and_one_that_would_do_something_is_none() {
     let directory = tempfile::tempdir().unwrap();
     let message = directory.path().join("message.json");
@@ -119,6 +156,63 @@ fn explain_says_what_to_give_it_and_who_shares_a_reply() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(shown.contains("where nothing in `kept apart` differs"), "{shown}");
     assert!(shown.contains("each combination has its own reply"), "{shown}");
+}
+
+#[test]
+fn explain_says_what_is_made_of_a_routes_bytes_and_which_way_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let text_of = "syntax = \"proto3\"; package acme; message Context { int32 seat_count = 1; Plan plan = 2; }\n\
+                   message Plan { string name = 1; }";
+    std::fs::write(directory.path().join("context.proto"), text_of).unwrap();
+    let set = protox::compile(["context.proto"], [directory.path()]).unwrap();
+    let (schema, file) = (directory.path().join("c.binpb"), directory.path().join("n.toml"));
+    std::fs::write(&schema, prost::Message::encode_to_vec(&set)).unwrap();
+    let settings = |way: &str| {
+        format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1/base\"\n[[service.route]]\n\
+             path = \"/v1/contexts/{{key}}/{{view}}\"\nrecords = [\"context:{{key}}\"]\nfields = \"fields\"\n\
+             schema = \"{}#acme.Context\"\nbatch = \"/v1/batch/{{view}}\"\nupstream_batch = \"/v1/many/{{view}}\"\n\
+             second = {{ path = \"/v2/{{view}}/{{key}}\", form = \"protobuf\", {way} }}\n",
+            schema.display()
+        )
+    };
+    let explained = |way: &str, path: &str, accept: &str| {
+        std::fs::write(&file, settings(way)).unwrap();
+        let accept = format!("Accept: {accept}");
+        let args = ["explain", path, "--config", file.to_str().unwrap(), "--header", &accept, "--timeout", "1s"];
+        let output = nearside(&args, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let (path, protobuf) = ("/v1/contexts/acme/full?x=1&fields=plan.name,plan,seat_count", "application/x-protobuf");
+    let first = explained("way = \"check\", check_share = 0.5", path, "*/*");
+    for line in [
+        "asked at  http://127.0.0.1:1/base/v1/contexts/acme/full?x=1",
+        "form      regions are asked for application/json",
+        "          this caller gets application/json",
+        "fields    regions never see the parameter `fields`; this caller gets plan,seatCount of the JSON",
+        "batch     callers POST many keys to /v1/batch/{view}; regions get the rest at /v1/many/{view}",
+        "way       check: the first answers for this record, and some of its answers are compared with the second's",
+    ] {
+        assert!(first.lines().any(|told| told == line), "{line}: {first}");
+    }
+    assert!(first.contains("kept apart  by path and query without its fields, Accept-Encoding"), "{first}");
+    let second = explained("way = \"new\", new_share = 1", path, protobuf);
+    for line in [
+        "asked at  http://127.0.0.1:1/base/v2/full/acme?x=1",
+        "form      regions are asked for application/x-protobuf, application/json;q=0.5",
+        "          this caller gets application/x-protobuf",
+        "way       new: the second answers for this record",
+    ] {
+        assert!(second.lines().any(|told| told == line), "{line}: {second}");
+    }
+    let derived = explained("way = \"old\"", path, protobuf);
+    assert!(derived.contains("this caller gets application/x-protobuf, derived once for each version"), "{derived}");
+    let refused = explained("way = \"old\"", "/v1/contexts/acme/full?fields=nothing", "*/*");
+    assert!(refused.contains("REFUSED   this request: the path \"nothing\" leads to no field"), "{refused}");
+    let batch = explained("way = \"old\"", "/v1/batch/full", "*/*");
+    assert!(batch.contains("each is answered as a GET of /v1/contexts/{key}/{view} would be"), "{batch}");
+    assert!(batch.contains("a key fills {key}") && !batch.contains("no route names it"), "{batch}");
 }
 
 #[test]

@@ -123,6 +123,43 @@ async fn one_mistake_changes_nothing_and_all_mistakes_are_told() {
 }
 
 #[tokio::test]
+async fn another_schema_in_the_same_file_is_a_change_and_one_that_cannot_be_used_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("contexts.binpb");
+    let write = |seats: &str| {
+        let text = format!("syntax = \"proto3\"; package acme; message Context {{ {seats} seats = 1; }}");
+        std::fs::write(directory.path().join("context.proto"), text).unwrap();
+        let set = protox::compile(["context.proto"], [directory.path()]).unwrap();
+        std::fs::write(&file, prost::Message::encode_to_vec(&set)).unwrap();
+    };
+    write("int32");
+    let route = |path: &str| {
+        format!(
+            "[[service.route]]\npath = \"/v1/{path}/{{key}}/typed\"\nrecords = [\"context:{{key}}\"]\n\
+             schema = \"{}#acme.Context\"\n",
+            file.display()
+        )
+    };
+    let rest = format!("{KEPT}{}{}", route("one"), route("two"));
+    let stage = Stage::set(&rest).await;
+    assert_eq!(stage.reload(&rest).await["changed"], serde_json::json!([]));
+    write("int64");
+    let told = |path: &str| format!("service.route[/v1/{path}/{{key}}/typed].schema: other content");
+    assert_eq!(stage.reload(&rest).await["changed"], serde_json::json!([told("one"), told("two")]));
+    std::fs::write(&file, "no descriptors").unwrap();
+    let done = stage.reload(&rest).await;
+    assert_eq!(done["outcome"], "refused");
+    let mistakes = list(&done["mistakes"]);
+    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+    let place = format!("{}:", stage.program.file().display());
+    assert!(
+        mistakes.iter().all(|it| it.starts_with(&place) && it.contains("is no descriptor set; ")),
+        "{mistakes:?}"
+    );
+    stage.stop().await;
+}
+
+#[tokio::test]
 async fn what_needs_a_restart_is_named_and_the_rest_is_applied() {
     let stage = Stage::set(KEPT).await;
     let more = "[[service.region]]\nname = \"new\"\nurl = \"http://127.0.0.1:1\"\n\

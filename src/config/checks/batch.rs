@@ -26,6 +26,7 @@ pub(super) fn check(ledger: &mut Collector, routes: &[Route]) {
         }
         if let Some(upstream) = &route.upstream_batch {
             names(ledger, &schema::ROUTE_UPSTREAM_BATCH, at, &route.path, upstream);
+            fills_the_same(ledger, at, route, upstream);
         }
     }
 }
@@ -44,6 +45,18 @@ fn names(ledger: &mut Collector, setting: &'static Setting, at: usize, path: &Pa
         None => "remove it: the path has no segment for a key".to_owned(),
     };
     refuse(ledger, setting, Some(at), what, &instead);
+}
+
+/// Refuses an upstream path whose keys would fill another segment than those of the batch do.
+fn fills_the_same(ledger: &mut Collector, at: usize, route: &Route, upstream: &PathTemplate) {
+    let by_batch = route.batch.as_ref().and_then(|batch| route.path.left_out_by(batch));
+    let Some((own, other)) = by_batch.zip(route.path.left_out_by(upstream)).filter(|(own, other)| own != other)
+    else {
+        return;
+    };
+    let what = format!("{} leaves out {{{other}}}, but the keys of `batch` fill {{{own}}}", quoted(&upstream.text));
+    let instead = format!("leave out {{{own}}} and name {{{other}}}");
+    refuse(ledger, &schema::ROUTE_UPSTREAM_BATCH, Some(at), what, &instead);
 }
 
 /// Refuses a path that is served already.

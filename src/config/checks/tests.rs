@@ -285,6 +285,11 @@ fn a_batch_path_leaves_out_the_one_segment_that_the_keys_fill() {
         assert!(mistake.instead.contains("\"/v1/batch/{view}\" for {key}"), "{}", mistake.instead);
     }
     assert_eq!(setting(&of("upstream_batch = \"/v1/many/{view}\"\n")), "service.route.upstream_batch");
+    let other = refused(&of("batch = \"/v1/batch/{view}\"\nupstream_batch = \"/v1/batch/{key}\"\n"));
+    assert_eq!(
+        (other.setting.as_str(), other.instead.as_str()),
+        ("service.route.upstream_batch", "leave out {key} and name {view}")
+    );
     let keyless = "[[service.route]]\npath = \"/v1/all\"\nrecords = [\"list:all\"]\nbatch = \"/v1/batch\"\n";
     assert_eq!(setting(keyless), "service.route.batch");
 }

@@ -47,6 +47,8 @@ fn every_refusal_has_its_status_and_a_problem_document() {
         (Refusal::LargeBody, 413),
         (Refusal::SlowBody, 408),
         (Refusal::BadBody, 400),
+        (Refusal::Coding, 501),
+        (Refusal::NoRoom, 503),
     ];
     for (refusal, status) in expected {
         let response = respond(Outcome::Refused(refusal), &names());
@@ -63,6 +65,26 @@ fn document(response: Response<Body>) -> serde_json::Value {
         Body::Whole(Some(bytes)) => serde_json::from_slice(&bytes).unwrap(),
         _ => panic!("a problem has a body"),
     }
+}
+
+#[test]
+fn an_error_whose_form_accept_chose_says_so_and_head_gets_its_length_alone() {
+    for (protobuf, media_type) in
+        [(None, "application/problem+json"), (Some("application/x-protobuf"), "application/x-protobuf")]
+    {
+        let refused = || Outcome::Refused(Refusal::BadTarget).told(Some(ByAccept { protobuf }));
+        let response = respond(refused(), &names());
+        assert_eq!(
+            (&response.headers()["vary"], &response.headers()["content-type"]),
+            (&"accept".parse().unwrap(), &media_type.parse().unwrap())
+        );
+        let Body::Whole(Some(body)) = response.into_body() else { panic!("it has a body") };
+        let head = without_body(respond(refused(), &names()));
+        assert_eq!(head.headers()["content-length"], body.len().to_string());
+        assert!(matches!(head.into_body(), Body::Whole(None)));
+    }
+    let nobody_chose = respond(Outcome::Refused(Refusal::BadTarget).told(None), &names());
+    assert!(!nobody_chose.headers().contains_key("vary"));
 }
 
 #[test]

@@ -245,7 +245,7 @@ impl Answering {
             Outcome::Streamed { .. } | Outcome::Many { .. } => (Outcome::LargePart, CacheLine::default(), None),
             outcome => (outcome, CacheLine::default(), None),
         };
-        let outcome = outcome.told_in(batch.core.protobuf_wanted(&batch.headers));
+        let outcome = outcome.told(batch.core.told_by(&batch.headers));
         let (head, body) = respond(outcome, &batch.core.names).into_parts();
         let body = match body {
             Body::Whole(whole) => whole.unwrap_or_default(),

@@ -6,6 +6,7 @@
 //! not because another fill answers it; after a short while even if some have not. Legs that come
 //! later (hedges, refills) are gathered for a moment.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,21 +28,27 @@ use crate::protocol::limits::REGIONS;
 use crate::tasks::{Tasks, on_blocking_pool};
 use crate::telemetry::metrics::Metrics;
 
-/// Until when each region is asked for one key at a time, because it took no batch.
+type Untils = [Option<Moment>; REGIONS];
+
+/// Until when each region is asked for one key at a time, because it took no batch: for each
+/// `upstream_batch`, of which there are no more than routes.
 #[derive(Default)]
-pub(crate) struct Unable(Mutex<[Option<Moment>; REGIONS]>);
+pub(crate) struct Unable(Mutex<HashMap<String, Untils>>);
 
 impl Unable {
-    fn is(&self, region: RegionId, now: Moment) -> bool {
-        self.known()[region.index()].is_some_and(|until| now < until)
+    fn is(&self, path: &str, region: RegionId, now: Moment) -> bool {
+        self.known().get(path).is_some_and(|untils| untils[region.index()].is_some_and(|until| now < until))
     }
 
-    fn note(&self, region: RegionId, now: Moment) {
-        self.known()[region.index()] = Some(now + UNABLE_FOR);
+    fn note(&self, path: &str, region: RegionId, now: Moment) {
+        let mut known = self.known();
+        // Those of paths that a reload took away go too.
+        known.retain(|_, untils| untils.iter().flatten().any(|until| now < *until));
+        known.entry(path.to_owned()).or_default()[region.index()] = Some(now + UNABLE_FOR);
     }
 
-    fn known(&self) -> MutexGuard<'_, [Option<Moment>; REGIONS]> {
-        // Each change is one plain store.
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Untils>> {
+        // Each change is one plain store, insertion or removal.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -54,6 +61,8 @@ pub(crate) struct Outside {
     pub(crate) tasks: Tasks,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) unable: Arc<Unable>,
+    /// The route's `upstream_batch`, as written.
+    pub(crate) path: String,
     pub(crate) version_header: HeaderName,
 }
 
@@ -145,8 +154,8 @@ impl Gatherer {
     }
 
     async fn send(&self, region: RegionId, legs: Vec<Handed>) {
-        let Outside { origin, clock, unable, metrics, .. } = &self.outside;
-        if legs.len() == 1 || unable.is(region, clock.now()) {
+        let Outside { origin, clock, unable, path, metrics, .. } = &self.outside;
+        if legs.len() == 1 || unable.is(path, region, clock.now()) {
             return self.send_one_by_one(region, legs).await;
         }
         let items: Vec<_> = legs.iter().map(|leg| (&*leg.key, &leg.request.headers)).collect();
@@ -161,7 +170,7 @@ impl Gatherer {
         match reply {
             Ok(reply) if reply.status == StatusCode::OK => self.hand_out(&reply, legs).await,
             Ok(reply) if takes_none(reply.status) => {
-                unable.note(region, clock.now());
+                unable.note(path, region, clock.now());
                 self.send_one_by_one(region, legs).await;
             }
             Err(Failure::Oversized { .. }) => self.send_one_by_one(region, legs).await,
@@ -271,4 +280,21 @@ fn calls(legs: Vec<Handed>) -> Vec<Vec<Handed>> {
 /// The region does not know the request, so it says nothing about the keys.
 fn takes_none(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 404 | 405 | 411 | 413 | 415 | 501)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_takes_no_batch_of_one_route_is_still_asked_for_those_of_others() {
+        let (unable, now) = (Unable::default(), Moment::default());
+        unable.note("/v1/many/{view}", RegionId(1), now);
+        assert!(unable.is("/v1/many/{view}", RegionId(1), now));
+        assert!(!unable.is("/v1/many/{view}", RegionId(0), now));
+        assert!(!unable.is("/v2/many", RegionId(1), now));
+        unable.note("/v2/many", RegionId(0), now + UNABLE_FOR);
+        assert!(!unable.is("/v1/many/{view}", RegionId(1), now + UNABLE_FOR));
+        assert_eq!(unable.known().len(), 1, "what is over is forgotten");
+    }
 }

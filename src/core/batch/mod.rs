@@ -306,12 +306,14 @@ impl Batch {
 
     fn outside(&self) -> Outside {
         let core = &self.core;
+        let upstream = core.config.service.routes[self.place].upstream_batch.as_ref();
         Outside {
             origin: core.regions.origin().clone(),
             clock: core.clock.clone(),
             tasks: core.tasks.clone(),
             metrics: core.metrics.clone(),
             unable: core.batches.unable.clone(),
+            path: upstream.map_or_else(String::new, |path| path.text.clone()),
             version_header: core.config.service.version_header.clone(),
         }
     }

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use serde::de::IgnoredAny;
 
 use crate::core::answer::{Bound, CacheLine, Detail, Shown};
+use crate::payload::accept;
 
 /// How a part's body goes into the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,9 @@ impl<'a> Said<'a> {
             Some(Bound::None) => out.extend_from_slice(b",\"bound\":null"),
             None => {}
         }
-        if let Some(content_type) = self.content_type.filter(|it| form.is_some() && *it != b"application/json") {
+        // An empty message is a body too: its media type says so.
+        let has_body = |it: &[u8]| form.is_some() || self.status == StatusCode::OK && accept::is_protobuf(it);
+        if let Some(content_type) = self.content_type.filter(|it| has_body(it) && *it != b"application/json") {
             put_member("contentType", content_type, out);
         }
         if let Some(coding) = self.coding.filter(|_| form.is_some()) {

@@ -335,9 +335,7 @@ pub(crate) fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
             request.headers.append(&name, value.clone());
         }
     }
-    if route.payload.is_declared() {
-        shape::name_region_tags(&mut request.headers);
-    }
+    shape::name_region_tags(&mut request.headers, &route.payload);
     request
 }
 
@@ -355,8 +353,8 @@ pub(crate) fn unrouted_request(head: Head<'_>) -> Outgoing {
 /// `route` is the one that its path is on, if any.
 pub(crate) fn passed_request(admitted: &Admitted, route: Option<&Route>) -> Outgoing {
     let mut headers = passed_headers(&admitted.headers);
-    if route.is_some_and(|route| route.payload.is_declared()) {
-        shape::name_region_tags(&mut headers);
+    if let Some(route) = route {
+        shape::name_region_tags(&mut headers, &route.payload);
     }
     let path_and_query = admitted.path_and_query.clone();
     Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }

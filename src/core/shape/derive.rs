@@ -84,7 +84,7 @@ fn derived(core: &Core, entry: &Entry, wanted: &ToDerive) -> Entry {
     if let Some(asked) = wanted.form.as_ref().filter(|asked| derived.form(asked.id()).is_none()) {
         let (suffix, media_type) = (asked.suffix(), asked.media_type);
         let instead = |body| Arc::new(entry.content.instead(Some(media_type), &suffix, body));
-        let content = converted(core, &entry.content, asked).map(instead);
+        let content = converted(core, entry, asked).map(instead);
         derived = derived.with_form(DerivedForm { id: asked.id(), suffix: suffix.into(), media_type, content });
     }
     if wanted.index && derived.index().is_none() {
@@ -97,8 +97,8 @@ fn derived(core: &Core, entry: &Entry, wanted: &ToDerive) -> Entry {
 }
 
 /// The body in the other form; `None` if it does not fit the schema.
-fn converted(core: &Core, content: &Content, asked: &FormAsked) -> Option<Bytes> {
-    let (body, began) = (body_of(content), core.clock.now());
+fn converted(core: &Core, entry: &Entry, asked: &FormAsked) -> Option<Bytes> {
+    let (body, began) = (body_of(&entry.content), core.clock.now());
     let (converted, work) = match asked.form {
         Form::Json => (asked.schema.to_json(body), PayloadWork::ToJson),
         Form::Protobuf => (asked.schema.to_protobuf(body), PayloadWork::ToProtobuf),
@@ -113,7 +113,9 @@ fn converted(core: &Core, content: &Content, asked: &FormAsked) -> Option<Bytes>
         Err(error) => {
             core.metrics.mismatch();
             if let Some(left_out) = core.mismatch_lines.take(core.clock.now()) {
-                tracing::warn!(%error, left_out, "a reply does not fit the schema of its route");
+                let route = entry.hold.routed().and_then(|routed| core.router.route(routed.route));
+                let route = route.map(|route| route.path.text.as_str());
+                tracing::warn!(route, %error, left_out, "a reply does not fit the schema of its route");
             }
             None
         }

@@ -1,8 +1,10 @@
 //! Puts an answer into the shape that its caller asked for.
 
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
+use siphasher::sip::SipHasher13;
 
 use super::derive::{ToDerive, body_of, deserves_index, form_of, form_sent, is_small};
 use super::{FormAsked, Shape, ShapeRefused};
@@ -10,7 +12,7 @@ use crate::cache::content::Content;
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::cache::rfc9111;
-use crate::config::Form;
+use crate::config::{Form, RoutePayload};
 use crate::core::Core;
 use crate::core::answer::{Outcome, Shown};
 use crate::payload::projection;
@@ -76,6 +78,14 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Whether it is known that `entry` cannot be had in this shape.
+    pub(in crate::core) fn is_missed_by(&self, entry: &Entry) -> bool {
+        let known = self.form.as_ref().and_then(|asked| entry.derived.form(asked.id()));
+        known.is_some_and(|form| form.content.is_none())
+    }
+}
+
 impl FormAsked {
     fn instead_of_it(&self) -> Step {
         if self.or_the_other { Step::Own } else { Step::Mismatch }
@@ -109,21 +119,31 @@ fn may_transform(content: &Content) -> bool {
 /// What is appended to a region's entity tag for what was made of its bytes, and taken off again by
 /// [`region_tags`].
 pub(super) fn tag_suffix(letter: char, id: u64) -> String {
-    format!("~{letter}{id:016x}")
+    let suffix = format!("~{letter}{id:016x}");
+    let check = check(&suffix);
+    suffix + &check
 }
 
 const SUFFIX_BYTES: usize = "~p0123456789abcdef".len();
+const CHECK_BYTES: usize = 4;
 
-/// The entity tags of a condition as the region knows them.
-pub(in crate::core) fn region_tags(line: &str) -> String {
+/// What tells a suffix of ours from a region's own tag that looks like one. The same everywhere.
+fn check(suffix: &str) -> String {
+    let mut hasher = SipHasher13::new_with_keys(0x6e65_6172_7369_6465, 0x7461_6773);
+    hasher.write(suffix.as_bytes());
+    format!("{:04x}", hasher.finish() as u16)
+}
+
+/// The entity tags of a condition as the region knows them: without what this route may have
+/// appended.
+pub(in crate::core) fn region_tags(line: &str, payload: &RoutePayload) -> String {
     let mut tags = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(close) = rest.find('"') {
         let (before, after) = rest.split_at(close);
-        let mut tag = before;
-        while let Some(shorter) = without_suffix(tag) {
-            tag = shorter;
-        }
+        // In the opposite order: fields are cut out of a form.
+        let tag = if payload.fields.is_some() { without_suffix(before, &['m']) } else { before };
+        let tag = if payload.message.is_some() { without_suffix(tag, &['p', 'j']) } else { tag };
         tags.push_str(tag);
         tags.push('"');
         rest = &after[1..];
@@ -132,11 +152,14 @@ pub(in crate::core) fn region_tags(line: &str) -> String {
     tags
 }
 
-fn without_suffix(tag: &str) -> Option<&str> {
-    let at = tag.len().checked_sub(SUFFIX_BYTES)?;
-    let suffix = tag.get(at..)?.strip_prefix('~')?;
-    let is_id = |id: &str| id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    (suffix.starts_with(['p', 'j', 'm']) && suffix.get(1..).is_some_and(is_id)).then_some(&tag[..at])
+fn without_suffix<'t>(tag: &'t str, letters: &[char]) -> &'t str {
+    let shorter = || {
+        let at = tag.len().checked_sub(SUFFIX_BYTES + CHECK_BYTES)?;
+        let (suffix, stated) = tag.get(at..)?.split_at_checked(SUFFIX_BYTES)?;
+        let is_ours = suffix.strip_prefix('~')?.starts_with(letters) && check(suffix) == stated;
+        is_ours.then_some(&tag[..at])
+    };
+    shorter().unwrap_or(tag)
 }
 
 impl Unshaped {
@@ -213,15 +236,12 @@ impl Shape {
             Outcome::Shown(shown) => {
                 Unshaped { shown, shape: self, key: key.clone() }.away(core, headers).await.outcome()
             }
-            Outcome::Streamed { status: StatusCode::OK, headers: sent, .. } if self.refuses(&sent) => {
-                Outcome::Unshaped(ShapeRefused::Mismatch)
-            }
             other => other,
         }
     }
 
     /// Whether a reply that is passed on as it comes is in a form that this caller does not take.
-    fn refuses(&self, sent: &HeaderMap) -> bool {
+    pub(in crate::core) fn refuses(&self, sent: &HeaderMap) -> bool {
         let sent = form_sent(sent);
         let asked = self.form.as_ref().filter(|asked| !asked.or_the_other);
         asked.zip(sent).is_some_and(|(asked, sent)| asked.form != sent)

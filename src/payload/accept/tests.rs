@@ -43,7 +43,7 @@ fn who_names_protobuf_gets_it_under_that_name() {
     assert_eq!(of(&["application/x-protobuf;q=0.5, application/protobuf;q=0.9"]), PLAIN);
     assert_eq!(of(&["application/protobuf, application/x-protobuf"]), PLAIN);
     assert_eq!(of(&["text/html", "application/x-protobuf;q=0.1"]), X);
-    assert_eq!(of(&["*/*", "application/x-protobuf;q=0.001"]), X_OR_JSON);
+    assert_eq!(of(&["*/*", "application/x-protobuf"]), X_OR_JSON);
 }
 
 #[test]
@@ -54,6 +54,12 @@ fn json_of_a_higher_quality_is_preferred_and_of_the_same_is_not() {
     assert_eq!(of(&["application/x-protobuf, */*;q=0.1"]), X_OR_JSON);
     assert_eq!(of(&["application/x-protobuf, */*;q=0.1, application/json;q=0"]), X);
     assert_eq!(of(&["application/x-protobuf;q=0.9, application/json"]), Choice::Json);
+    assert_eq!(of(&["application/x-protobuf;q=0.1, */*;q=0.9"]), Choice::Json);
+    assert_eq!(of(&["*/*", "application/x-protobuf;q=0.001"]), Choice::Json);
+    assert_eq!(of(&["application/x-protobuf;q=0.5, application/*;q=0.1, */*;q=0.9"]), X_OR_JSON);
+    assert_eq!(of(&["application/x-protobuf;q=0.5, application/json;q=0.1, */*"]), X_OR_JSON);
+    assert_eq!(of(&["application/x-protobuf;q=0.5, application/json;q=0, */*"]), X);
+    assert_eq!(of(&["application/x-protobuf, */*;q=0"]), X);
     assert_eq!(of(&["application/x-protobuf;q=0.9, text/json;q=0.901"]), Choice::Json);
     assert_eq!(of(&["application/x-protobuf;q=0.9, application/vnd.acme.v2+json"]), Choice::AsNamed);
 }

@@ -222,7 +222,8 @@ async fn a_condition_that_is_passed_on_names_the_regions_tag_whatever_form_its_c
             let got = wire.ask("PUT", path, &[&format!("If-Match: {sent}")], b"{}").await;
             assert_eq!((got.status(), tag(&got)), (200, own.clone()), "the region agrees");
             wire.get(path, &["Range: bytes=2-9", &format!("If-Range: {sent}")]).await;
-            assert_eq!(wire.last_seen().all("if-range"), ["\"v1\""]);
+            let as_it_came = [sent.as_str()];
+            assert_eq!(wire.last_seen().all("if-range"), as_it_came, "parts of one form are no parts of another");
         }
         wire.end().await;
     }

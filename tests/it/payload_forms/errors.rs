@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
-use nearside::core::answer::{Outcome, respond};
+use nearside::core::answer::{ByAccept, Outcome, respond};
 use nearside::core::batch::request::Refused;
 use nearside::core::shape::ShapeRefused;
 use nearside::http::admission::Refusal;
@@ -131,7 +131,7 @@ fn of_batch(refused: Refused) -> Row {
 /// A new variant has to have its row here; `None` for what is no answer of the sidecar's own.
 fn of(own: Outcome) -> Option<Row> {
     let row = match own {
-        Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } | Outcome::ForProtobuf(..) => {
+        Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } | Outcome::ByAccept(..) => {
             return None;
         }
         Outcome::Refused(refusal) => of_refusal(refusal),
@@ -257,7 +257,7 @@ fn told(outcome: &Outcome, accept: &str) -> Got {
         _ => Outcome::Busy,
     };
     let response = match accept {
-        PROTOBUF => respond(Outcome::ForProtobuf(Box::new(again()), PROTOBUF), &[]),
+        PROTOBUF => respond(again().told(Some(ByAccept { protobuf: Some(PROTOBUF) })), &[]),
         _ => respond(again(), &[]),
     };
     let (head, body) = response.into_parts();
@@ -365,6 +365,37 @@ async fn a_head_that_is_too_large_in_http2_is_refused_in_its_callers_form() {
             _ => drop(is_problem(&row, &got)),
         }
     }
+    wire.end().await;
+    tasks.drain(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_refused_gets_the_lines_of_the_get_and_no_body_over_either_protocol() {
+    let descriptors = descriptors();
+    let (wire, tasks) = (Wire::with(1, &declared(&descriptors, ""), region).await, Tasks::new());
+    let mut sender = h2c(&wire, &tasks).await;
+    for (path, more) in [
+        ("/v1/contexts/plain", ("cache-control", "only-if-cached")),
+        ("/v1/contexts/plain", ("sec-fetch-site", "cross-site")),
+    ] {
+        let url = format!("http://localhost{path}");
+        let lines = [("accept", PROTOBUF), more];
+        let (status, get, body) = over_h2(&mut sender, "GET", &url, &lines, Vec::new()).await;
+        let (head_status, head, nothing) = over_h2(&mut sender, "HEAD", &url, &lines, Vec::new()).await;
+        assert_eq!((head_status, nothing.len()), (status, 0), "{more:?}");
+        assert!(status >= 400 && !body.is_empty(), "{more:?}: {status} {get:?}");
+        for name in ["content-length", "content-type", "vary"] {
+            assert_eq!((name, head.get(name)), (name, get.get(name)));
+        }
+        assert_eq!(head["content-length"], body.len().to_string());
+        let sent = format!(
+            "HEAD {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {PROTOBUF}\r\n{}: {}\r\n\r\n",
+            more.0, more.1
+        );
+        let one = exchange(&mut wire.connect().await, sent.as_bytes(), true).await.expect("an answer");
+        assert_eq!((one.status(), one.header("content-length")), (status, &*body.len().to_string()));
+    }
+    drop(sender);
     wire.end().await;
     tasks.drain(Duration::from_secs(10)).await;
 }

@@ -1,12 +1,16 @@
 //! JSON and Protobuf of one record: a test for each sentence that docs/payloads.md says of forms
 //! and validators.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use http_body_util::BodyExt;
 use tempfile::TempDir;
 
 use super::*;
+use crate::core::answer::respond;
 use crate::core::scripted::{B, SECOND, status};
+use crate::core::serve::serve;
+use crate::http::admission::Admitted;
 
 const SCHEMA: &str = "syntax = \"proto3\"; package acme.v1;
 message Context { int64 seats = 1; Plan plan = 2; optional string note = 3; }
@@ -50,6 +54,14 @@ impl Forms {
         Self { world: World::with(&route, all(say)), _schema: directory }
     }
 
+    /// A condition as a region gets it, of a request that only a region can answer.
+    async fn asked_with(&self, name: &'static str, value: &str) -> String {
+        self.world.requests();
+        let passed = ("if-unmodified-since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        self.get("/v1/forms/y", &[(name, value), passed]).await;
+        self.world.requests()[0].2.headers[name].to_str().unwrap().to_owned()
+    }
+
     pub(super) async fn get(&self, path: &str, sent: &[(&'static str, &str)]) -> Answer {
         get(&self.world, path, sent).await
     }
@@ -88,7 +100,7 @@ async fn a_derived_form_has_its_own_tag_length_and_lines_and_says_what_it_varies
     assert_eq!((binary.header("repr-digest"), binary.header("accept-ranges")), ("", ""));
     assert_eq!(plain.header("repr-digest"), "sha-256=:x:");
     let tag = binary.header("etag");
-    assert!(tag.starts_with("\"v1~p") && tag.len() == "\"v1~p0123456789abcdef\"".len(), "{tag}");
+    assert!(tag.starts_with("\"v1~p") && tag.len() == "\"v1~p0123456789abcdef0123\"".len(), "{tag}");
     for (accept, named, status) in [
         ("application/x-protobuf", tag, 304),
         ("application/x-protobuf", "\"v1\"", 200),
@@ -213,10 +225,130 @@ async fn a_range_of_a_derived_form_is_ignored_and_a_condition_that_is_passed_on_
     let forms = Forms::new(json(RECORD));
     let binary = forms.get("/v1/forms/x", &[PROTOBUF, ("range", "bytes=0-1")]).await;
     assert_eq!((binary.status, &binary.bytes[..]), (200, BINARY));
-    let mut headers = lines(&[("if-match", &format!("{}, W/\"other\"", binary.header("etag")))]);
-    crate::core::shape::name_region_tags(&mut headers);
-    assert_eq!(headers["if-match"], "\"v1\", W/\"other\"");
+    let named = format!("{}, W/\"other\"", binary.header("etag"));
+    assert_eq!(forms.asked_with("if-match", &named).await, "\"v1\", W/\"other\"");
     forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tag_that_only_looks_like_a_derived_ones_is_the_regions_own() {
+    let binary = body(BINARY).with("content-type", "application/x-protobuf").with("etag", "W/\"v1\"");
+    let forms = Forms::with("form = \"protobuf\"", binary);
+    let both = forms.get("/v1/forms/x?fields=plan.name", &[]).await.header("etag").to_owned();
+    assert!(both.contains("~j") && both.contains("~m"), "{both}");
+    assert_eq!(forms.asked_with("if-match", &both).await, "W/\"v1\"");
+    assert_eq!(forms.asked_with("if-range", &both).await, both, "parts of the region's bytes are no parts of these");
+    let last = both.len() - 2;
+    let off_by_one = format!("{}{}\"", &both[..last], if &both[last..=last] == "0" { "1" } else { "0" });
+    for own in ["\"a~p0123456789abcdef\"", "\"a~m0123456789abcdef0123\"", "\"~p\"", "\"\"", &off_by_one] {
+        assert_eq!(forms.asked_with("if-match", own).await, own);
+    }
+    forms.world.stop().await;
+    let without = get_of_contexts(&both).await;
+    assert_eq!(without, both, "a route that makes nothing strips nothing");
+}
+
+/// `If-Match` as a region gets it on a route that declares nothing.
+async fn get_of_contexts(tag: &str) -> String {
+    let world = World::new(all(json(RECORD)));
+    get(&world, "/v1/contexts/x/full", &[("if-match", tag)]).await;
+    let sent = world.requests()[0].2.headers["if-match"].to_str().unwrap().to_owned();
+    world.stop().await;
+    sent
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_passed_on_for_one_caller_is_asked_for_in_the_routes_form_and_never_with_the_fields() {
+    let forms = Forms::new(json(RECORD));
+    let (either, condition) = (("accept", "application/x-protobuf, application/json;q=0.1"), ("if-match", "\"v1\""));
+    for method in [Method::GET, Method::HEAD] {
+        let path = "/v1/forms/x?a=1&fields=plan&b=2";
+        let whole = forms.world.ask(method.clone(), path, lines(&[either, condition])).await;
+        assert_eq!((whole.status, whole.header("content-type")), (200, "application/json"), "{method}");
+        assert!(whole.header("vary").contains("accept"));
+        if method == Method::GET {
+            assert_eq!(whole.body, RECORD);
+        }
+    }
+    let asked = forms.world.requests();
+    assert!(asked.len() >= 2);
+    for (_, _, request) in asked {
+        assert_eq!(
+            (&*request.path_and_query, &request.headers["accept"]),
+            ("/v1/forms/x?a=1&b=2", &http::HeaderValue::from_static("application/json"))
+        );
+    }
+    let other = forms.get("/v1/forms/x", &[PROTOBUF, condition]).await;
+    assert_eq!(other.status, 502, "a caller who takes no JSON gets none");
+    forms.world.requests();
+    assert_eq!(forms.get("/v1/forms/x?fields=unknown", &[condition]).await.status, 400);
+    assert!(forms.world.asked().is_empty());
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_cache_asks_for_the_bytes_again_where_what_is_stored_does_not_fit() {
+    let forms = Forms::new(json("no JSON"));
+    assert_eq!(forms.get("/v1/forms/x", &[PROTOBUF]).await.status, 502);
+    // Mended, and the region forgot to change its tag.
+    forms.world.set_all(5, json(RECORD));
+    assert_eq!(forms.get("/v1/forms/x", &[PROTOBUF]).await.status, 502);
+    let again = forms.get("/v1/forms/x", &[PROTOBUF, ("cache-control", "no-cache")]).await;
+    assert_eq!((again.status, &again.bytes[..]), (200, BINARY));
+    forms.world.requests();
+    forms.get("/v1/forms/x", &[PROTOBUF, ("cache-control", "no-cache")]).await;
+    let conditional = |request: &crate::http::exchange::Outgoing| request.headers.contains_key("if-none-match");
+    assert!(forms.world.requests().iter().all(|(_, _, request)| conditional(request)), "what fits is revalidated");
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_message_in_a_batch_says_what_it_is() {
+    let forms = Forms::with("batch = \"/v1/many\"", json("{}"));
+    let admitted = Admitted {
+        method: Method::POST,
+        path_and_query: "/v1/many".to_owned(),
+        path_len: "/v1/many".len(),
+        headers: lines(&[PROTOBUF, ("content-type", "application/json")]),
+        body: r#"{"keys":["x"]}"#.into(),
+    };
+    let core = &forms.world.sidecar;
+    let answer = respond(serve(core, admitted).await, &core.names);
+    let answer: serde_json::Value =
+        serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap();
+    let part = &answer["parts"][0];
+    assert_eq!((&part["status"], &part["contentType"]), (&200.into(), &"application/x-protobuf".into()), "{part}");
+    assert!(part.get("body").is_none());
+    forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_names_the_route_whose_records_do_not_fit() {
+    let page: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let to = page.clone();
+    let lines = tracing_subscriber::fmt().json().with_writer(move || Page(to.clone())).finish();
+    let _guard = tracing::subscriber::set_default(lines);
+    let forms = Forms::new(json("no JSON"));
+    forms.get("/v1/forms/x", &[]).await;
+    // Derived on this thread, whose lines these are.
+    forms.get("/v1/forms/x", &[PROTOBUF]).await;
+    forms.world.stop().await;
+    let text = String::from_utf8(page.lock().unwrap().clone()).unwrap();
+    let line = text.lines().find(|line| line.contains("does not fit")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("\"route\":\"/v1/forms/{key}\""), "{line}");
+}
+
+/// What is logged.
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[tokio::test(start_paused = true)]
