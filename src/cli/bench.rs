@@ -51,7 +51,7 @@ pub struct BenchArgs {
     /// Write the report as one HTML file that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
-    /// Draw what a hit costs, as in the README
+    /// Draw what a hit costs, or of a run without hits what payloads cost, as in the README
     #[arg(long, value_name = "FILE", conflicts_with = "target")]
     pub picture: Option<PathBuf>,
     /// Measure this URL instead: a service of your own, over plain HTTP

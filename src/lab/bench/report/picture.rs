@@ -1,8 +1,6 @@
-//! The picture for the README: the CPU cost of a hit, for us and for the alternatives. It is one
-//! SVG that stands alone: it fetches no script, no font and no other file. Its colours follow the
+//! The pictures for the README: the CPU cost of a hit, for us and for the alternatives; and of a run
+//! without hits, what payloads weigh and cost. Each is one SVG that stands alone: it fetches no script, no font and no other file. Its colours follow the
 //! reader's light or dark system, background and ink together.
-
-use std::fmt::Write as _;
 
 use super::bars::{Bar, Layout, bars};
 use super::escape::escaped;
@@ -11,14 +9,20 @@ use super::ink::{Inks, style};
 use super::summary::{Summary, is_ours, summaries};
 use crate::lab::bench::result::{BenchReport, Scenario};
 
+mod payloads;
+
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
 const TOP: f64 = 74.0;
 const BELOW: f64 = 44.0;
 const SCENARIO: &str = "hit-1k";
 
-/// The SVG; `None` if no scenario has the CPU time of two subjects.
+/// The SVG; `None` if no scenario has the CPU time of two subjects, or tells what payloads cost.
 pub(crate) fn picture(report: &BenchReport) -> Option<String> {
+    hits(report).or_else(|| payloads::drawn(report))
+}
+
+fn hits(report: &BenchReport) -> Option<String> {
     let shows = |scenario: &&Scenario| summaries(scenario).0.iter().filter(|line| line.cpu_us.is_some()).count() >= 2;
     let named = report.scenarios.iter().filter(|scenario| scenario.name == SCENARIO).find(shows);
     let scenario = named.or_else(|| report.scenarios.iter().find(shows))?;
@@ -42,32 +46,45 @@ fn drawn(report: &BenchReport, scenario: &Scenario) -> String {
     let title = "What a cache hit costs in CPU time";
     let rounds = scenario.rows.iter().map(|row| row.rounds.len()).max().unwrap_or_default();
     let about = format!("{}: microseconds of the server per request, median of {rounds} rounds{to}", scenario.title);
-    let machine = &report.machine;
-    let below = format!(
-        "Whiskers: the least and the most of the rounds. {}, {} cores{}; {}",
-        machine.cpu,
-        machine.cores,
-        if machine.pinned { ", server and load each on its own" } else { "" },
-        report.began.split('T').next().unwrap_or_default()
-    );
+    let pinned = if report.machine.pinned { ", server and load each on its own" } else { "" };
+    let below = format!("Whiskers: the least and the most of the rounds. {}", measured_on(report, pinned));
     let spoken: Vec<String> =
         shown.iter().map(|bar| format!("{} {} µs", bar.name, figure(bar.value.median))).collect();
-    let mut svg = String::new();
-    let _ = write!(
-        svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-labelledby=\"title text\">\n<title id=\"title\">{title}</title>\n<desc id=\"text\">{}. {}.</desc>\n\
-         <style>\n{}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n\
-         <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{title}</text>\n\
-         <text class=\"small\" x=\"{MARGIN}\" y=\"57\">{}</text>\n",
-        escaped(&about),
-        escaped(&spoken.join(", ")),
-        style(),
-        escaped(&about)
-    );
-    svg += &bars(&shown, &layout, "µs", MARGIN, TOP);
-    let _ = writeln!(svg, "<text class=\"small\" x=\"{MARGIN}\" y=\"{}\">{}</text>", height - 18.0, escaped(&below));
-    svg + "</svg>\n"
+    let frame = Frame { title, about: &about, spoken: &spoken.join(", "), below: &below, height };
+    frame.around(&bars(&shown, &layout, "µs", MARGIN, TOP))
+}
+
+/// What stands around a drawing.
+struct Frame<'a> {
+    title: &'a str,
+    about: &'a str,
+    /// What a screen reader says of the drawing.
+    spoken: &'a str,
+    below: &'a str,
+    height: f64,
+}
+
+impl Frame<'_> {
+    fn around(&self, drawing: &str) -> String {
+        let Self { title, about, spoken, below, height } = self;
+        let (about, spoken, below) = (escaped(about), escaped(spoken), escaped(below));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+             aria-labelledby=\"title text\">\n<title id=\"title\">{title}</title>\n<desc id=\"text\">{about}. \
+             {spoken}.</desc>\n<style>\n{}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" \
+             rx=\"8\"/>\n<text class=\"title\" x=\"{MARGIN}\" y=\"36\">{title}</text>\n\
+             <text class=\"small\" x=\"{MARGIN}\" y=\"57\">{about}</text>\n{drawing}\
+             <text class=\"small\" x=\"{MARGIN}\" y=\"{}\">{below}</text>\n</svg>\n",
+            style(),
+            height - 18.0,
+        )
+    }
+}
+
+/// The machine, and the day.
+fn measured_on(report: &BenchReport, how: &str) -> String {
+    let day = report.began.split('T').next().unwrap_or_default();
+    format!("{}, {} cores{how}; {day}", report.machine.cpu, report.machine.cores)
 }
 
 fn cost(line: &Summary) -> f64 {
