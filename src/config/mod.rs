@@ -136,6 +136,8 @@ pub struct Route {
     pub upstream_batch: Option<PathTemplate>,
     /// Another way to the same records, to move to.
     pub second: Option<SecondWay>,
+    /// What regions are asked to compress replies with.
+    pub compression: Option<Compression>,
 }
 
 impl Route {
@@ -193,6 +195,22 @@ pub struct MessageRef {
 pub enum Form {
     Json,
     Protobuf,
+}
+
+/// `compression` of a route, and its `dictionary`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compression {
+    Gzip,
+    /// Else gzip.
+    Zstd(Option<DictionaryFile>),
+}
+
+/// `dictionary` of a route: a file, and the SHA-256 hash that it must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DictionaryFile {
+    pub file: PathBuf,
+    /// 64 hexadecimal digits.
+    pub hash: String,
 }
 
 /// A path with named segments; parsed by [`PathTemplate::parse`].

@@ -129,7 +129,8 @@ impl Blame {
         match failure {
             Failure::Deadline { .. } => Self::Late,
             Failure::Saturated | Failure::Drained | Failure::Target | Failure::NoRoom => Self::NotAsked,
-            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
+            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } => Self::Unusable,
+            Failure::Garbage | Failure::Coding => Self::Unusable,
         }
     }
 }

@@ -27,6 +27,11 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     if setting.section == Section::Second {
         env.extend([("ROUTE__0__SECOND__PATH", "/v3/contexts/{key}")]);
     }
+    let hash = sha256("secret\n");
+    if setting.section == Section::Dictionary {
+        env.extend([("ROUTE__0__COMPRESSION", "zstd"), ("ROUTE__0__DICTIONARY__FILE", token)]);
+        env.extend([("ROUTE__0__DICTIONARY__HASH", hash.as_str())]);
+    }
     if setting == &SECOND_CREDENTIALS_FILE {
         env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
     }
@@ -58,6 +63,11 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
         _ => {}
     }
     env
+}
+
+fn sha256(text: &str) -> String {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn variable(setting: &Setting) -> String {
@@ -127,6 +137,7 @@ fn another(setting: &Setting, token: &str) -> String {
         SettingKind::Message => format!("{token}#acme.v1.Context"),
         SettingKind::Parameter => "fields".to_owned(),
         SettingKind::Share => "0.25".to_owned(),
+        SettingKind::Hash => sha256("secret\n").to_uppercase(),
         SettingKind::UrlPerRegion => "https://second.{region}.example.com".to_owned(),
     }
 }
@@ -238,7 +249,7 @@ fn the_example_shows_every_setting_and_its_true_default() {
         let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
         assert!(shown.is_some(), "{} is not in the example", setting.path());
     }
-    for setting in [Section::Tls, Section::Credentials, Section::Second].into_iter().flat_map(of) {
+    for setting in [Section::Tls, Section::Credentials, Section::Second, Section::Dictionary].into_iter().flat_map(of) {
         assert!(EXAMPLE.contains(&format!("{} = ", setting.key)), "{} is not in the example", setting.path());
     }
     let env = base(&SERVICE_NAME, "").into_iter();
@@ -280,6 +291,7 @@ fn tables(schema: &Schema) -> String {
         let heading = match section {
             Section::Credentials => "credentials = { .. } of a route".to_owned(),
             Section::Second => "second = { .. } of a route".to_owned(),
+            Section::Dictionary => "dictionary = { .. } of a route".to_owned(),
             Section::Tls => "tls = { .. } of a region".to_owned(),
             _ => section.heading(),
         };

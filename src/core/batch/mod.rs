@@ -307,7 +307,7 @@ impl Batch {
     fn outside(&self) -> Outside {
         let core = &self.core;
         Outside {
-            origin: core.regions.origin().clone(),
+            origin: core.regions_of(core.router.id(self.place)).origin().clone(),
             clock: core.clock.clone(),
             tasks: core.tasks.clone(),
             metrics: core.metrics.clone(),
