@@ -151,6 +151,12 @@ impl Route {
             && self.store_no_store == other.store_no_store
             && self.payload == other.payload
     }
+
+    /// Whether the codings that callers accept make no difference to what is stored.
+    #[inline]
+    pub const fn is_stored_plain(&self) -> bool {
+        self.compression.is_some() || self.payload.zstd
+    }
 }
 
 /// What a route's callers may ask for besides the regions' own bytes; nothing by default.
@@ -160,11 +166,13 @@ pub struct RoutePayload {
     pub message: Option<MessageSettings>,
     /// The query parameter that names the fields to answer with.
     pub fields: Option<String>,
+    /// Who asks for zstd gets it. A region's node says this of itself; no file can.
+    pub zstd: bool,
 }
 
 impl RoutePayload {
     pub const fn is_declared(&self) -> bool {
-        self.message.is_some() || self.fields.is_some()
+        self.message.is_some() || self.fields.is_some() || self.zstd
     }
 }
 

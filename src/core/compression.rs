@@ -126,7 +126,7 @@ impl Origin for Compressing {
         let reply = self.origin.ask(region, request, within);
         async move {
             let mut reply = reply.await?;
-            match codings.of_reply(&reply.headers) {
+            match codings.of_reply(&mut reply.headers) {
                 Ok(Coding::Identity) => Ok(reply),
                 _ if !has_body(reply.status) => {
                     uncoded(&mut reply.headers, None);

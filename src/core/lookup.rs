@@ -128,7 +128,7 @@ fn routed_to(
     now: Moment,
 ) -> Found {
     let Wanted { choice, form, shape } = wanted;
-    let is_identity = matched.route.compression.is_some()
+    let is_identity = matched.route.is_stored_plain()
         || shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
     let mut buffer = KeyBuffer::new(core.seed);
     let key = caller.key(core, &mut buffer, head, matched, (choice, is_identity));

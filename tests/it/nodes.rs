@@ -62,6 +62,10 @@ struct Region {
 
 impl Region {
     async fn start(name: &str) -> Self {
+        Self::start_with(name, |_| {}).await
+    }
+
+    async fn start_with(name: &str, change: impl FnOnce(&mut nearside::config::Config)) -> Self {
         let settings = NodeSettings {
             region: name.to_owned(),
             topic: None,
@@ -73,6 +77,7 @@ impl Region {
         let tables = Arc::new(Counted(MemoryStore::new(Clock::default()), AtomicUsize::new(0)));
         let mut config = node::config(&settings).unwrap();
         config.drain.linger = Duration::ZERO;
+        change(&mut config);
         let node = start_node(config, tables.clone(), Arc::new(true.into()), Instead::default()).await.unwrap();
         Self { tables, node }
     }
@@ -202,4 +207,48 @@ async fn a_batch_through_a_sidecar_is_one_request_to_each_node() {
     heads[1].0.retain(|name| name != "age");
     assert_eq!(heads[0], heads[1], "filled by a batch, and by a GET");
     assert!(one.reads() <= 1 && two.reads() <= 1, "the second was not stored");
+}
+
+/// One node compresses, the other does not, and a caller of the sidecar sees nothing of it.
+#[tokio::test]
+async fn nodes_compress_for_the_sidecars_that_ask_and_their_callers_get_the_view() {
+    let (one, two) = (Region::start_with("r0", node::compress).await, Region::start("r1").await);
+    let regions = [&one, &two];
+    let view = format!("{{\"seats\": [{}5.0]}}", "5.0,".repeat(2000));
+    for region in regions {
+        for key in ["acme", "globex"] {
+            let item = Item::new(ItemKey::new(bucket::partition("limits", key), key), 5).with_body(view.clone());
+            region.tables.0.write(vec![ItemWrite::Put(Table::Contexts, item, Condition::Any)]).await.unwrap();
+        }
+    }
+    let settings = "batch = \"/v1/many\"\nupstream_batch = \"/v1/batch/limits\"\ncompression = \"zstd\"\n";
+    let app = sidecar_with(&regions, settings).await;
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let get = |key: &str| client.get(format!("http://{}/v1/contexts/{key}/limits", app.tcp.unwrap()));
+    let first = get("acme").header("accept-encoding", "zstd").send().await.unwrap();
+    let line = |name: &str| first.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+    assert_eq!((line("etag").as_deref(), line("content-encoding")), (Some("\"5\""), None));
+    assert_eq!(first.text().await.unwrap(), view);
+    let known = get("acme").header("if-none-match", "\"5\"").send().await.unwrap();
+    assert_eq!(known.status().as_u16(), 304);
+    // The next one comes in a batch, whose records are not compressed together.
+    let many = client.post(format!("http://{}/v1/many", app.tcp.unwrap()));
+    let many = many.header("content-type", "application/json").body("{\"keys\":[\"globex\",\"acme\"]}");
+    assert_eq!(many.send().await.unwrap().text().await.unwrap().matches(&view).count(), 2);
+    // The slower node's answer is read to its end.
+    let compressed = || {
+        let page = app.sidecar.metrics.render(&Default::default());
+        let name = "nearside_payload_work_seconds_count{work=\"decompress-zstd\"} ";
+        page.lines().find_map(|line| line.strip_prefix(name)).and_then(|count| count.parse::<u64>().ok())
+    };
+    while compressed() == Some(0) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(compressed(), Some(1), "of one node, and of no batch");
+    let page = one.node.sidecar.metrics.render(&Default::default());
+    assert!(page.contains("nearside_payload_work_seconds_count{work=\"compress-zstd\"} 1\n"));
+    app.stop().await;
+    for region in [one, two] {
+        region.node.stop().await;
+    }
 }

@@ -90,6 +90,7 @@ fn token_file() -> (tempfile::TempDir, String) {
     for (name, text) in [
         ("token", "secret\n"),
         ("second", "other"),
+        ("dictionary", "secret\n"),
         ("ca_file", &certificate),
         ("client_cert", &certificate),
         ("client_key", &key),
@@ -119,6 +120,7 @@ fn another(setting: &Setting, token: &str) -> String {
         Url => "https://other.example.com".to_owned(),
         Topic => "arn:aws:sns:eu-west-1:123456789012:changes".to_owned(),
         File if setting == &CREDENTIALS_FILE => beside(token, "second"),
+        File if setting == &DICTIONARY_FILE => beside(token, "dictionary"),
         File if setting.section == Section::Tls => beside(token, setting.key),
         File => token.to_owned(),
         Mode => "0660".to_owned(),

@@ -9,6 +9,7 @@ use super::error::CodingError;
 use super::{Coding, decode_within};
 
 const AVAILABLE_DICTIONARY: HeaderName = HeaderName::from_static("available-dictionary");
+const USE_AS_DICTIONARY: HeaderName = HeaderName::from_static("use-as-dictionary");
 /// Digests of the coded bytes: RFC 9530 has a coding belong to what `Repr-Digest` is of, too.
 const DIGESTS: [HeaderName; 4] = [
     HeaderName::from_static("content-digest"),
@@ -47,8 +48,10 @@ impl Codings {
         }
     }
 
-    /// The coding of a reply, if it was asked for.
-    pub fn of_reply(&self, headers: &HeaderMap) -> Result<Coding, CodingError> {
+    /// The coding of a reply, if it was asked for. What a region says of dictionaries of its own is
+    /// taken off: callers do not come over https.
+    pub fn of_reply(&self, headers: &mut HeaderMap) -> Result<Coding, CodingError> {
+        headers.remove(USE_AS_DICTIONARY);
         match (Coding::of(headers)?, self) {
             (Coding::Zstd, Self::Gzip) | (Coding::Dcz, Self::Gzip | Self::Zstd) => Err(CodingError::Unknown),
             (coding, _) => Ok(coding),
