@@ -114,13 +114,15 @@ async fn a_caller_gets_byte_for_byte_what_regions_that_do_not_compress_would_hav
     for accepted in ["identity", "zstd", "gzip, br"] {
         for _ in 0..2 {
             let (status, lines, body) = whole(get(&packed, "good", "accept-encoding", accepted).await).await;
-            assert_eq!((status, without_digest(lines), body), expected, "{accepted}");
+            assert_eq!((status, without_digest(lines)), (expected.0, expected.1.clone()), "{accepted}");
+            assert!(body == expected.2, "{accepted}");
         }
     }
     assert_eq!(get(&packed, "good", "if-none-match", TAG).await.status().as_u16(), 304);
     // The tag is what regions are asked with, and their 304 says nothing of codings.
     let again = whole(get(&packed, "good", "cache-control", "no-cache").await).await;
-    assert_eq!((again.0, without_digest(again.1), again.2), expected);
+    assert_eq!((again.0, without_digest(again.1)), (expected.0, expected.1));
+    assert!(again.2 == expected.2);
     let passed = get(&packed, "good", "range", "bytes=0-1").await;
     assert_eq!(passed.headers().get("content-encoding"), None, "it is asked for by its caller");
 }
@@ -201,13 +203,13 @@ async fn a_dictionary_over_plain_http_or_without_its_file_is_told_with_its_place
     std::fs::write(&dictionary, "gold").unwrap();
     let named = |file: &str| format!("dictionary = {{ file = \"{file}\", hash = \"{}\" }}\n", "0".repeat(64));
     let there = dictionary.display().to_string();
-    for (line, told) in [
-        (format!("compression = \"zstd\"\n{}", named(&there)), "a dictionary is used over https alone"),
-        (format!("compression = \"zstd\"\n{}", named(&there)), "service.route.dictionary.hash: the hash of"),
-        (format!("compression = \"zstd\"\n{}", named("/no/such.dict")), "/no/such.dict cannot be read"),
-        (named(&there), "a dictionary is used with zstd alone"),
+    for (scheme, line, told) in [
+        ("http", format!("compression = \"zstd\"\n{}", named(&there)), "a dictionary is used over https alone"),
+        ("https", format!("compression = \"zstd\"\n{}", named(&there)), "service.route.dictionary.hash: the hash of"),
+        ("https", format!("compression = \"zstd\"\n{}", named("/no/such.dict")), "/no/such.dict cannot be read"),
+        ("https", named(&there), "a dictionary is used with zstd alone"),
     ] {
-        std::fs::write(&file, regions.settings(&line)).unwrap();
+        std::fs::write(&file, regions.settings(&line).replace("http://", &format!("{scheme}://"))).unwrap();
         let output = program::run(&["run", "--config", program::path(&file)]);
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(told), "{told}: {said}");

@@ -134,10 +134,6 @@ impl Batch {
         let query_bytes = query.len();
         let mut headers = admitted.headers;
         OF_THE_BATCH.iter().for_each(|name| drop(headers.remove(name)));
-        if route.payload.zstd {
-            // A part that is compressed by itself would be put into base64.
-            headers.remove(header::ACCEPT_ENCODING);
-        }
         Self {
             core: core.clone(),
             place,

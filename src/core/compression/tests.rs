@@ -149,7 +149,8 @@ async fn if_no_region_can_be_decoded_the_answer_is_502_and_what_is_too_large_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_304_of_a_region_that_compresses_confirms_the_plain_entry() {
-    let world = world("", coded(Coding::Zstd, JSON.as_bytes()).at(7).with("etag", "\"t\""));
+    let said = coded(Coding::Zstd, JSON.as_bytes()).at(7).with("etag", "\"t\"");
+    let world = world("", said.with("vary", "accept, accept-encoding"));
     world.live().await;
     world.get(PATH).await;
     world.asked();
@@ -159,7 +160,7 @@ async fn a_304_of_a_region_that_compresses_confirms_the_plain_entry() {
     is_plain(&again, JSON);
     let conditional = |(.., request): &(_, _, Arc<Outgoing>)| request.headers.contains_key(header::IF_NONE_MATCH);
     assert!(world.requests().iter().any(conditional), "it was asked for with its tag");
-    assert_eq!((again.header("x-new"), again.header("etag")), ("1", "\"t\""));
+    assert_eq!((again.header("x-new"), again.header("etag"), again.header("vary")), ("1", "\"t\"", "accept, accept-encoding"));
     world.stop().await;
 }
 

@@ -88,13 +88,13 @@ pub fn uncoded(headers: &mut HeaderMap, length: Option<usize>) {
     DIGESTS.iter().for_each(|name| drop(headers.remove(name)));
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, length.into());
-    }
-    let names = |line: &HeaderValue| {
-        let mut names = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
-    };
-    if !headers.get_all(header::VARY).iter().any(names) {
-        headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+        let names = |line: &HeaderValue| {
+            let mut names = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
+        };
+        if !headers.get_all(header::VARY).iter().any(names) {
+            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+        }
     }
     let tag = headers.get(header::ETAG).and_then(|tag| tag.to_str().ok()).and_then(uncoded_tag);
     if let Some(Ok(tag)) = tag.map(HeaderValue::try_from) {
