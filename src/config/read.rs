@@ -21,8 +21,8 @@ use crate::config::error::{ConfigError, ConfigProblem, Place};
 use crate::config::limits;
 
 mod admin;
-mod payload;
 mod compression;
+mod payload;
 mod second;
 mod tls;
 

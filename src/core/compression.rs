@@ -76,12 +76,7 @@ pub(super) fn regions(
 }
 
 /// `origin`, asked for `codings` on behalf of `route`.
-pub(super) fn over(
-    origin: Arc<dyn Origin>,
-    regions: &Regions,
-    route: &Route,
-    codings: Codings,
-) -> Arc<dyn Origin> {
+pub(super) fn over(origin: Arc<dyn Origin>, regions: &Regions, route: &Route, codings: Codings) -> Arc<dyn Origin> {
     let of_many = matches!(route.identity, IdentityMode::Sidecar(_)).then(|| codings.without_dictionary());
     Arc::new(Compressing {
         origin,

@@ -106,7 +106,12 @@ impl Shapes {
             return Ok(None);
         }
         let message = payload.message.as_ref().map(Message::read).transpose()?;
-        Ok(Some(Arc::new(Self { message, fields: payload.fields.clone(), masks: Masks::default(), zstd: payload.zstd })))
+        Ok(Some(Arc::new(Self {
+            message,
+            fields: payload.fields.clone(),
+            masks: Masks::default(),
+            zstd: payload.zstd,
+        })))
     }
 
     /// Which form the header lines of a request ask for; `None` without a schema.

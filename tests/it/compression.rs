@@ -104,10 +104,9 @@ async fn whole(response: reqwest::Response) -> (u16, Vec<(String, String)>, Byte
 #[tokio::test]
 async fn a_caller_gets_byte_for_byte_what_regions_that_do_not_compress_would_have_said() {
     let regions = Regions::start();
-    let (plain, packed) = tokio::join!(
-        async { Program::start(&regions.settings("")).await },
-        async { Program::start(&regions.settings("compression = \"zstd\"\n")).await }
-    );
+    let (plain, packed) = tokio::join!(async { Program::start(&regions.settings("")).await }, async {
+        Program::start(&regions.settings("compression = \"zstd\"\n")).await
+    });
     let expected = whole(get(&plain, "good", "accept-encoding", "identity").await).await;
     let expected = (expected.0, without_digest(expected.1), expected.2);
     assert_eq!((expected.0, &expected.2), (200, &record("good")));
@@ -136,8 +135,7 @@ fn without_digest(lines: Vec<(String, String)>) -> Vec<(String, String)> {
 async fn a_region_whose_replies_cannot_be_decoded_loses_to_the_others_and_is_told_once_in_a_while() {
     let regions = Regions::start();
     let program = Program::start(&regions.settings("compression = \"zstd\"\n")).await;
-    for (key, why) in
-        [("bomb", "too-large"), ("damaged", "damaged"), ("unasked", "unasked"), ("several", "several")]
+    for (key, why) in [("bomb", "too-large"), ("damaged", "damaged"), ("unasked", "unasked"), ("several", "several")]
     {
         let (status, _, body) = whole(get(&program, key, "accept", "*/*").await).await;
         assert_eq!((status, body), (200, record(key)), "{key}");
@@ -160,7 +158,9 @@ async fn over_tls_a_region_compresses_with_the_dictionary_of_the_pinned_hash_and
     let authority = Authority::new();
     let file = authority.path("contexts.dict");
     std::fs::write(&file, record("any")).unwrap();
-    let Err(DictionaryError::OtherHash { found }) = Dictionary::read(record("any"), &"0".repeat(64)) else { panic!() };
+    let Err(DictionaryError::OtherHash { found }) = Dictionary::read(record("any"), &"0".repeat(64)) else {
+        panic!()
+    };
     let dictionary = Dictionary::read(record("any"), &found).unwrap();
     let expected = available_dictionary(&dictionary);
     let region = certificates::Region::answering(&authority, false, move |request| {

@@ -1,8 +1,8 @@
 //! How a setting is named and described to people.
 
 use super::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, Headers, Hosts, KmsKey, Message, Mode, Name,
-    Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, Headers, Hosts, KmsKey, Message, Mode,
+    Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
 };
 use super::{Setting, every};
 use crate::config::limits;

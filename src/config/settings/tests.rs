@@ -251,7 +251,8 @@ fn the_example_shows_every_setting_and_its_true_default() {
         let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
         assert!(shown.is_some(), "{} is not in the example", setting.path());
     }
-    for setting in [Section::Tls, Section::Credentials, Section::Second, Section::Dictionary].into_iter().flat_map(of) {
+    for setting in [Section::Tls, Section::Credentials, Section::Second, Section::Dictionary].into_iter().flat_map(of)
+    {
         assert!(EXAMPLE.contains(&format!("{} = ", setting.key)), "{} is not in the example", setting.path());
     }
     let env = base(&SERVICE_NAME, "").into_iter();

@@ -60,7 +60,8 @@ fn undecodable(world: &World, why: &str) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn whatever_callers_accept_regions_are_asked_for_one_coding_and_there_is_one_entry() {
-    let say = |coding| coded(coding, JSON.as_bytes()).at(7).with("etag", "\"t\"").with("repr-digest", "sha-256=:AA==:");
+    let say =
+        |coding| coded(coding, JSON.as_bytes()).at(7).with("etag", "\"t\"").with("repr-digest", "sha-256=:AA==:");
     let world = world("", say(Coding::Zstd));
     world.set(B, 20, say(Coding::Gzip));
     world.set(C, 30, body(JSON).at(7).with("etag", "\"t\""));
@@ -160,7 +161,10 @@ async fn a_304_of_a_region_that_compresses_confirms_the_plain_entry() {
     is_plain(&again, JSON);
     let conditional = |(.., request): &(_, _, Arc<Outgoing>)| request.headers.contains_key(header::IF_NONE_MATCH);
     assert!(world.requests().iter().any(conditional), "it was asked for with its tag");
-    assert_eq!((again.header("x-new"), again.header("etag"), again.header("vary")), ("1", "\"t\"", "accept, accept-encoding"));
+    assert_eq!(
+        (again.header("x-new"), again.header("etag"), again.header("vary")),
+        ("1", "\"t\"", "accept, accept-encoding")
+    );
     world.stop().await;
 }
 
@@ -218,7 +222,10 @@ async fn a_dictionary_is_known_by_its_hash_and_no_caller_hears_of_it() {
     let dictionary = read(&hash).unwrap();
     let dcz = |dictionary: &Dictionary| {
         let content = Bytes::from_static(JSON.as_bytes());
-        body(encode(Coding::Dcz, &content, 3, Some(dictionary)).unwrap()).with("content-encoding", "dcz").with("use-as-dictionary", "match=\"/*\"").at(7)
+        body(encode(Coding::Dcz, &content, 3, Some(dictionary)).unwrap())
+            .with("content-encoding", "dcz")
+            .with("use-as-dictionary", "match=\"/*\"")
+            .at(7)
     };
     let mut world = world("", coded(Coding::Zstd, JSON.as_bytes()).at(7));
     world.reload(|config| {
@@ -243,9 +250,15 @@ async fn a_dictionary_is_known_by_its_hash_and_no_caller_hears_of_it() {
     assert_eq!(undecodable(&world, "other-dictionary"), 1);
     // Another file under the same name is no dictionary of this route.
     std::fs::write(&file, "something else").unwrap();
-    assert!(matches!(codings(world.sidecar.config.service.routes.last().unwrap()), Err(CompressionError::Dictionary { .. })));
+    assert!(matches!(
+        codings(world.sidecar.config.service.routes.last().unwrap()),
+        Err(CompressionError::Dictionary { .. })
+    ));
     std::fs::remove_file(&file).unwrap();
-    assert!(matches!(codings(world.sidecar.config.service.routes.last().unwrap()), Err(CompressionError::File { .. })));
+    assert!(matches!(
+        codings(world.sidecar.config.service.routes.last().unwrap()),
+        Err(CompressionError::File { .. })
+    ));
     world.stop().await;
 }
 

@@ -26,7 +26,10 @@ const ZSTD: (&str, &str) = ("accept-encoding", "dcz, zstd;q=0.9, gzip;q=0.5");
 async fn a_view_is_compressed_once_for_all_who_ask_for_it_and_has_a_tag_of_its_own() {
     let node = compressing().await;
     let plain = node.get(LARGE, &[]).await;
-    assert_eq!((plain.body.as_str(), plain.header("etag"), plain.header("vary")), (view(), "\"5\"", "accept-encoding"));
+    assert_eq!(
+        (plain.body.as_str(), plain.header("etag"), plain.header("vary")),
+        (view(), "\"5\"", "accept-encoding")
+    );
     for _ in 0..3 {
         let coded = node.get(LARGE, &[ZSTD]).await;
         assert_eq!(decode(Coding::Zstd, &coded.bytes, 1 << 20, None).unwrap(), view().as_bytes());

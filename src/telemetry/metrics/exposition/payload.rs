@@ -10,7 +10,8 @@ use crate::telemetry::labels::WORKS;
 use crate::telemetry::metrics::payload::PayloadCells;
 
 pub(super) fn write(page: &mut Page, cells: &PayloadCells) -> fmt::Result {
-    let help = "How long it took to make another form of a body, an index or a selection of its fields, or to code it";
+    let help =
+        "How long it took to make another form of a body, an index or a selection of its fields, or to code it";
     let mut took = page.describe("payload_work", help, Some(&Unit::Seconds), MetricType::Histogram)?;
     for (work, latency) in WORKS.iter().zip(&cells.took) {
         histogram(&mut took.encode_family(&[("work", *work)])?, latency)?;
