@@ -50,6 +50,8 @@ pub enum Outcome {
     Many {
         line: CacheLine,
         body: Body,
+        /// The body is compressed with zstd.
+        is_zstd: bool,
     },
     Refused(Refusal),
     /// The caller asked for a form or for fields that cannot be had.
@@ -165,11 +167,14 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             };
             Problem::new(status, word, &refused.to_string()).respond()
         }
-        Outcome::Many { line, body } => {
+        Outcome::Many { line, body, is_zstd } => {
             let mut response = Response::new(body);
             let headers = response.headers_mut();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            if is_zstd {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+            }
             headers.append(CACHE_STATUS, line.value(names));
             response
         }
