@@ -137,6 +137,18 @@ impl Blame {
     }
 }
 
+fn many(body: Body, is_zstd: bool, line: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if is_zstd {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+    }
+    headers.append(CACHE_STATUS, line);
+    response
+}
+
 pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
     match outcome {
         Outcome::Shown(shown) => show(shown, HeaderMap::new(), names),
@@ -167,17 +179,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             };
             Problem::new(status, word, &refused.to_string()).respond()
         }
-        Outcome::Many { line, body, is_zstd } => {
-            let mut response = Response::new(body);
-            let headers = response.headers_mut();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            if is_zstd {
-                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
-            }
-            headers.append(CACHE_STATUS, line.value(names));
-            response
-        }
+        Outcome::Many { line, body, is_zstd } => many(body, is_zstd, line.value(names)),
         Outcome::RefusedBatch(refused) => {
             let (status, retry_after) = refused_batch(refused);
             let detail = refused.to_string();

@@ -55,5 +55,5 @@ settings! {
     SERVED_VIEWS = ServedRegion "views" Names, Is(""),
         "The views that the region takes; none takes them all.", Restart;
     SERVED_COMPRESSION = ServedRegion "compression" Word(&["off", "zstd"]), Is("off"),
-        "What the region's node compresses views of 1 KiB and more with, for sidecars that ask for it.", Restart;
+        "What the region's node compresses answers of 1 KiB and more with, for sidecars that ask for it.", Restart;
 }

@@ -76,9 +76,10 @@ pub(super) async fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
     // something is written already.
     let first = answering.chunk(limits::WHOLE_BYTES).await;
     let core = answering.batch.core.clone();
-    let is_long = first.as_ref().is_some_and(|first| first.len() >= COMPRESSED_BYTES);
+    let is_whole = answering.is_over && answering.rest.is_empty();
+    let is_long = !is_whole || first.as_ref().is_some_and(|first| first.len() >= COMPRESSED_BYTES);
     let is_zstd = answering.batch.takes_zstd && is_long;
-    if answering.is_over && answering.rest.is_empty() {
+    if is_whole {
         let framed = match first.clone().filter(|_| is_zstd) {
             Some(bytes) => framed(core, bytes).await.ok(),
             None => None,

@@ -20,6 +20,49 @@ async fn compressing() -> Node {
     node
 }
 
+/// The answer to a batch of these keys.
+async fn many(node: &Node, keys: &[String], lines: &[(&'static str, &'static str)]) -> Got {
+    let body = serde_json::json!({ "keys": keys }).to_string().into();
+    let mut headers =
+        HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    headers
+        .extend(lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))));
+    let path_and_query = "/v1/batch/limits".to_owned();
+    let path_len = path_and_query.len();
+    let admitted = Admitted { method: Method::POST, path_and_query, path_len, headers, body };
+    let (head, body) = respond(serve(&node.core, admitted).await, &node.core.names).into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&bytes).into_owned();
+    Got { status: head.status.as_u16(), headers: head.headers, body, bytes }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_batch_is_compressed_whole_or_as_it_comes() {
+    let node = compressing().await;
+    let keys: Vec<String> = (0..300).map(|key| format!("k{key}")).collect();
+    for key in &keys {
+        node.put(key, 5, Some(view())).await;
+    }
+    many(&node, &["nobody".to_owned()], &[]).await;
+    // The first is read from the table and comes as it is there; the others are there at once.
+    for (keys, is_coded) in [(&keys[..], true), (&keys[..3], true), (&["nobody".to_owned()][..], false)] {
+        let coded = many(&node, keys, &[ZSTD]).await;
+        assert_eq!(coded.header("content-encoding"), if is_coded { "zstd" } else { "" });
+        let coding = if is_coded { Coding::Zstd } else { Coding::Identity };
+        let content = decode(coding, &coded.bytes, 8 << 20, None).unwrap();
+        assert!(!is_coded || content.len() > 10 * coded.bytes.len(), "{} of {}", coded.bytes.len(), content.len());
+        let plain = many(&node, keys, &[("accept-encoding", "gzip")]).await;
+        assert_eq!(plain.header("content-encoding"), "");
+        let parts = |text: &[u8]| {
+            let answer: serde_json::Value = serde_json::from_slice(text).unwrap();
+            let of = |part: &serde_json::Value| (part["key"].clone(), part["status"].clone(), part["body"].clone());
+            answer["parts"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+        };
+        assert!(parts(&content) == parts(&plain.bytes) && parts(&content).len() == keys.len());
+    }
+    node.stop().await;
+}
+
 const ZSTD: (&str, &str) = ("accept-encoding", "dcz, zstd;q=0.9, gzip;q=0.5");
 
 #[tokio::test(start_paused = true)]
