@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use super::*;
-use crate::config::IdentityMode;
+use crate::config::Way;
 use crate::core::scripted::{A, Act, Answer, B, C, DEADLINE, REGIONS, SECOND, Say, World, body, ms};
 use crate::http::exchange::Outgoing;
 use crate::payload::coding::encode;
@@ -227,7 +227,8 @@ async fn a_dictionary_is_known_by_its_hash_and_no_caller_hears_of_it() {
             .with("use-as-dictionary", "match=\"/*\"")
             .at(7)
     };
-    let mut world = world("", coded(Coding::Zstd, JSON.as_bytes()).at(7));
+    let second = "second = { path = \"/v2/{key}\", url = \"https://second.{region}.example\" }";
+    let mut world = world(second, coded(Coding::Zstd, JSON.as_bytes()).at(7));
     world.reload(|config| {
         let named = DictionaryFile { file: file.clone(), hash: hash.clone() };
         config.service.routes.last_mut().unwrap().compression = Some(Compression::Zstd(Some(named)));
@@ -248,6 +249,19 @@ async fn a_dictionary_is_known_by_its_hash_and_no_caller_hears_of_it() {
     is_plain(&world.get("/v1/packed/other").await, JSON);
     world.pass(SECOND).await;
     assert_eq!(undecodable(&world, "other-dictionary"), 1);
+    // Another service is no origin that the dictionary is for.
+    world.asked();
+    world.reload(|config| config.service.routes.last_mut().unwrap().second.as_mut().unwrap().way = Way::New);
+    world.set_second(coded(Coding::Zstd, JSON.as_bytes()).at(7));
+    is_plain(&world.get(PATH).await, JSON);
+    for (.., request) in world.requests() {
+        let lines = &request.headers;
+        assert_eq!(
+            (&*request.path_and_query, &lines["accept-encoding"]),
+            ("/v2/k", &"zstd, gzip;q=0.5".parse().unwrap())
+        );
+        assert!(!lines.contains_key("available-dictionary"));
+    }
     // Another file under the same name is no dictionary of this route.
     std::fs::write(&file, "something else").unwrap();
     assert!(matches!(

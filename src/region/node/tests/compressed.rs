@@ -10,13 +10,18 @@ fn view() -> &'static str {
     Box::leak(format!("[{rows}0]").into_boxed_str())
 }
 
+/// It would become smaller, but is small already.
+fn small() -> &'static str {
+    Box::leak(format!("[{}0]", "\"gold\",".repeat(100)).into_boxed_str())
+}
+
 async fn compressing() -> Node {
     let node = Node::with(compress);
     node.step(Event::Subscribing(RegionId(0)));
     node.step(Event::Subscribed(RegionId(0)));
     node.beat(120 * SECOND).await;
     node.put("large", 5, Some(view())).await;
-    node.put("acme", 6, Some("{\"seats\":9}")).await;
+    node.put("acme", 6, Some(small())).await;
     node
 }
 
