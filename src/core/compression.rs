@@ -86,6 +86,8 @@ pub(super) fn over(origin: Arc<dyn Origin>, regions: &Regions, route: &Route, co
             clock: regions.clock.clone(),
             metrics: regions.metrics.clone(),
             bodies: regions.bodies().clone(),
+            names: (0..regions.count()).map(|at| regions.name(RegionId(at as u8)).to_owned()).collect(),
+            path: route.path.text.clone(),
             lines: RateLimiter::new(),
         }),
     })
@@ -104,6 +106,10 @@ struct Outside {
     clock: Clock,
     metrics: Arc<Metrics>,
     bodies: Arc<ByteBudget>,
+    /// The regions' names.
+    names: Vec<String>,
+    /// The route's.
+    path: String,
     lines: RateLimiter,
 }
 
@@ -207,8 +213,8 @@ impl Outside {
     fn refused(&self, region: RegionId, error: CodingError) -> Failure {
         self.metrics.undecodable(error.word());
         if let Some(left_out) = self.lines.take(self.clock.now()) {
-            let region = region.0;
-            tracing::warn!(region, %error, left_out, "a region's compressed reply cannot be used");
+            let (region, route) = (&self.names[region.index()], &self.path);
+            tracing::warn!(region, route, %error, left_out, "a region's compressed reply cannot be used");
         }
         match error {
             CodingError::TooLarge => Failure::Oversized { limit: REPLY_BODY_BYTES as u64, announced: true },
