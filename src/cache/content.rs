@@ -101,18 +101,17 @@ impl Content {
     }
 
     /// Another body under the same lines, except those that describe the bytes which the region
-    /// sent. Its entity tag is the region's with `suffix`. Without a request or key.
+    /// sent, and with `own` instead of those of its name. Its entity tag is the region's with
+    /// `suffix`. Without a request or key.
     #[must_use]
-    pub fn instead(&self, media_type: Option<&str>, suffix: &str, body: Bytes) -> Self {
-        let kept = |name: &str| {
-            !OF_THE_SENT_BYTES.contains(&name) && (media_type.is_none() || name != header::CONTENT_TYPE.as_str())
-        };
+    pub fn instead(&self, own: Option<(&str, &str)>, suffix: &str, body: Bytes) -> Self {
+        let kept = |name: &str| !OF_THE_SENT_BYTES.contains(&name) && own.is_none_or(|(own, _)| name != own);
         let mut block = Vec::with_capacity(self.ends.lines as usize + suffix.len() + 64 + body.len());
         for (name, value) in self.lines().filter(|(name, _)| kept(name)) {
             put_line(name.as_bytes(), &[value], &mut block);
         }
-        if let Some(media_type) = media_type {
-            put_line(b"content-type", &[media_type.as_bytes()], &mut block);
+        if let Some((name, value)) = own {
+            put_line(name.as_bytes(), &[value.as_bytes()], &mut block);
         }
         if let Some(tag) = self.value(&header::ETAG) {
             // A server that forgets the quotes means the tag as it stands.

@@ -24,8 +24,9 @@ pub struct DerivedForm {
     pub id: u64,
     /// What its entity tag ends with.
     pub suffix: Box<str>,
-    pub media_type: &'static str,
-    /// `None` if the body does not fit the schema.
+    /// The header line that says what it is: a media type, or a content coding.
+    pub line: (&'static str, &'static str),
+    /// `None` if the body does not fit the schema, or no coding makes it smaller.
     pub content: Option<Arc<Content>>,
 }
 
@@ -71,7 +72,7 @@ impl Derived {
     pub fn under(&self, content: &Content) -> Self {
         let Some(made) = self.0.as_deref() else { return Self::NONE };
         let again = |form: &DerivedForm| {
-            let instead = |body| Arc::new(content.instead(Some(form.media_type), &form.suffix, body));
+            let instead = |body| Arc::new(content.instead(Some(form.line), &form.suffix, body));
             DerivedForm { content: form.content.as_ref().map(|known| instead(known.body())), ..form.clone() }
         };
         Self(Some(Arc::new(Made { forms: made.forms.iter().map(again).collect(), index: made.index.clone() })))

@@ -314,6 +314,10 @@ impl AcceptEncoding {
         Self(if others { taken | (0b111 & !named) } else { taken })
     }
 
+    pub const fn has_zstd(self) -> bool {
+        self.0 & 0b100 != 0
+    }
+
     /// The header that asks a region for exactly these codings; `None` if the caller accepts none
     /// of them.
     pub const fn header(self) -> Option<HeaderValue> {

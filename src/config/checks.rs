@@ -18,10 +18,12 @@ use crate::protocol::limits::REGIONS;
 
 mod admin;
 mod batch;
+mod compression;
 mod second;
 mod signer;
 mod tls;
 
+pub(super) use compression::dictionary_without_zstd;
 pub(super) use second::{credentials_for_all, form_without_schema};
 pub(super) use tls::client_certificate;
 
@@ -38,6 +40,7 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
     }
     batch::check(ledger, &config.service.routes);
     second::check(ledger, &config.service);
+    compression::check(ledger, &config.service);
     listeners(ledger, config);
     admin::check(ledger, config);
     signer::check(ledger, config);

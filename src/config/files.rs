@@ -5,11 +5,13 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use aws_lc_rs::digest;
+
 use super::certificates::{self, UnusableFile};
 use super::file::open;
 use super::scope::Collector;
 use super::settings::{self as schema, Setting};
-use super::{Config, IdentityMode, RegionConfig};
+use super::{Compression, Config, DictionaryFile, IdentityMode, RegionConfig};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Clock;
@@ -26,6 +28,12 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
         }
         if let Some(message) = &route.payload.message {
             descriptors(ledger, at, &message.schema.file);
+        }
+        if let Some(Compression::Zstd(Some(named))) = &route.compression
+            && let Err((setting, wrong)) = dictionary(named)
+        {
+            let place = ledger.origins.place(setting, Some(at));
+            ledger.mistake(setting, Some(at), place, wrong);
         }
     }
     for (at, region) in config.service.regions.iter().enumerate() {
@@ -61,6 +69,31 @@ fn descriptors(ledger: &mut Collector, at: usize, file: &Path) {
     };
     let place = ledger.origins.place(&schema::ROUTE_SCHEMA, Some(at));
     ledger.mistake(&schema::ROUTE_SCHEMA, Some(at), place, ConfigProblem::new(what, instead));
+}
+
+/// Checks a compression dictionary against its hash.
+fn dictionary(named: &DictionaryFile) -> Result<(), (&'static Setting, ConfigProblem)> {
+    let shown = named.file.display();
+    let of_file = |what, instead| (&schema::DICTIONARY_FILE, ConfigProblem::new(what, instead));
+    let mut content = Vec::new();
+    open(&named.file).and_then(|open| open.take(limits::DICTIONARY_BYTES + 1).read_to_end(&mut content)).map_err(
+        |error| {
+            let what = format!("the dictionary {shown} cannot be read: {error}");
+            of_file(what, "create it, or correct the path and its permissions")
+        },
+    )?;
+    if content.is_empty() || content.len() as u64 > limits::DICTIONARY_BYTES {
+        let what = format!("the dictionary {shown} is empty, or larger than {} bytes", limits::DICTIONARY_BYTES);
+        return Err(of_file(what, "name a dictionary, such as `zstd --train` writes"));
+    }
+    let hash = digest::digest(&digest::SHA256, &content);
+    let found: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    if !found.eq_ignore_ascii_case(&named.hash) {
+        let what = format!("the hash of {shown} is {found}");
+        let instead = "name the file that the regions have, or write its hash";
+        return Err((&schema::DICTIONARY_HASH, ConfigProblem::new(what, instead)));
+    }
+    Ok(())
 }
 
 /// Checks a file that holds a token.

@@ -136,6 +136,8 @@ pub struct Route {
     pub upstream_batch: Option<PathTemplate>,
     /// Another way to the same records, to move to.
     pub second: Option<SecondWay>,
+    /// What regions are asked to compress replies with.
+    pub compression: Option<Compression>,
 }
 
 impl Route {
@@ -149,6 +151,12 @@ impl Route {
             && self.store_no_store == other.store_no_store
             && self.payload == other.payload
     }
+
+    /// Whether the codings that callers accept make no difference to what is stored.
+    #[inline]
+    pub const fn is_stored_plain(&self) -> bool {
+        self.compression.is_some() || self.payload.zstd
+    }
 }
 
 /// What a route's callers may ask for besides the regions' own bytes; nothing by default.
@@ -158,11 +166,13 @@ pub struct RoutePayload {
     pub message: Option<MessageSettings>,
     /// The query parameter that names the fields to answer with.
     pub fields: Option<String>,
+    /// Who asks for zstd gets it. A region's node says this of itself; no file can.
+    pub zstd: bool,
 }
 
 impl RoutePayload {
     pub const fn is_declared(&self) -> bool {
-        self.message.is_some() || self.fields.is_some()
+        self.message.is_some() || self.fields.is_some() || self.zstd
     }
 }
 
@@ -193,6 +203,22 @@ pub struct MessageRef {
 pub enum Form {
     Json,
     Protobuf,
+}
+
+/// `compression` of a route, and its `dictionary`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compression {
+    Gzip,
+    /// Else gzip.
+    Zstd(Option<DictionaryFile>),
+}
+
+/// `dictionary` of a route: a file, and the SHA-256 hash that it must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DictionaryFile {
+    pub file: PathBuf,
+    /// 64 hexadecimal digits.
+    pub hash: String,
 }
 
 /// A path with named segments; parsed by [`PathTemplate::parse`].

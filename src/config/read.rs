@@ -21,6 +21,7 @@ use crate::config::error::{ConfigError, ConfigProblem, Place};
 use crate::config::limits;
 
 mod admin;
+mod compression;
 mod payload;
 mod second;
 mod tls;
@@ -219,6 +220,7 @@ fn route(ledger: &mut Collector, scope: &SettingScope, at: usize) -> Route {
         batch: scope.optional(ledger, &schema::ROUTE_BATCH, value::path),
         upstream_batch: scope.optional(ledger, &schema::ROUTE_UPSTREAM_BATCH, value::path),
         second,
+        compression: compression::read(ledger, scope),
     }
 }
 

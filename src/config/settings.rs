@@ -94,6 +94,8 @@ pub enum SettingKind {
     Share,
     /// A base URL in which `{region}` stands for the region's name.
     UrlPerRegion,
+    /// A SHA-256 hash in hexadecimal digits.
+    Hash,
 }
 
 /// The value of a setting that is not written.
@@ -159,8 +161,8 @@ pub(crate) mod services;
 
 use PresetValue::{Is, Like, Required};
 use SettingKind::{
-    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Parameter,
-    Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
+    Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, Headers, Hosts, KmsKey, Message, Mode,
+    Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
 };
 
 const fn millis(from: u64, to: u64) -> SettingKind {
@@ -227,6 +229,8 @@ settings! {
         "A path of the sidecar's own to which callers POST many keys at once: it names what `path` names but one.";
     ROUTE_UPSTREAM_BATCH = Route "upstream_batch" Path, Is(""),
         "The path at which every region takes the same POST; without it regions are asked for one key at a time.";
+    ROUTE_COMPRESSION = Route "compression" Word(&["off", "gzip", "zstd"]), Is("off"),
+        "What regions are asked to compress their replies with, `zstd` meaning zstd or else gzip; callers get them decompressed.";
 
     CREDENTIALS_FILE = Credentials "file" File, Required,
         "With `sidecar`: the file that holds what is sent, read again when it changes.";
@@ -251,6 +255,11 @@ settings! {
         "With `check`: the share of stored fills that are compared with the second way.";
     SECOND_NEW_SHARE = Second "new_share" Share, Is("1"),
         "With `new`: the share of records that the second way answers, always the same ones; the first answers the rest.";
+
+    DICTIONARY_FILE = Dictionary "file" File, Required,
+        "With `zstd`, and every region over https: a compression dictionary that the regions have too, 1 MiB at most.";
+    DICTIONARY_HASH = Dictionary "hash" Hash, Required,
+        "The SHA-256 hash of that file, by which regions know it.";
 
     LISTEN_TCP = Listen "tcp" AddressOrNone, Is("127.0.0.1:8700"),
         "Where applications connect; port 0 picks a free one, `false` listens on no port.", Restart;

@@ -110,6 +110,15 @@ pub(super) fn share(raw: &Raw, _: SettingKind) -> Read<Share> {
     }
 }
 
+pub(super) fn hash(raw: &Raw, _: SettingKind) -> Read<String> {
+    const INSTEAD: &str = "write what `sha256sum FILE` says, such as \"9f86d081884c..\"";
+    let text = text_of(raw, INSTEAD)?;
+    match text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        true => Ok(text.to_owned()),
+        false => Err(ConfigProblem::new("a SHA-256 hash is 64 hexadecimal digits", INSTEAD)),
+    }
+}
+
 pub(super) fn duration(raw: &Raw, kind: SettingKind) -> Read<Duration> {
     const INSTEAD: &str = "write a number with a unit between quotes, such as \"250ms\", \"90s\" or \"1h\"";
     let text = match &raw.value {

@@ -50,6 +50,8 @@ pub enum Outcome {
     Many {
         line: CacheLine,
         body: Body,
+        /// The body is compressed with zstd.
+        is_zstd: bool,
     },
     Refused(Refusal),
     /// The caller asked for a form or for fields that cannot be had.
@@ -135,9 +137,22 @@ impl Blame {
         match failure {
             Failure::Deadline { .. } => Self::Late,
             Failure::Saturated | Failure::Drained | Failure::Target | Failure::NoRoom => Self::NotAsked,
-            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
+            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } => Self::Unusable,
+            Failure::Garbage | Failure::Coding => Self::Unusable,
         }
     }
+}
+
+fn many(body: Body, is_zstd: bool, line: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if is_zstd {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+    }
+    headers.append(CACHE_STATUS, line);
+    response
 }
 
 pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
@@ -170,14 +185,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             };
             Problem::new(status, word, &refused.to_string()).respond()
         }
-        Outcome::Many { line, body } => {
-            let mut response = Response::new(body);
-            let headers = response.headers_mut();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            headers.append(CACHE_STATUS, line.value(names));
-            response
-        }
+        Outcome::Many { line, body, is_zstd } => many(body, is_zstd, line.value(names)),
         Outcome::RefusedBatch(refused) => {
             let (status, retry_after) = refused_batch(refused);
             let detail = refused.to_string();

@@ -52,6 +52,12 @@ pub const AUDITS: usize = 32;
 pub const AUDIT_SHARE: f64 = 0.5;
 /// The share of the background budget up to which ways are compared: nothing else waits for that.
 pub const CHECK_SHARE: f64 = 0.25;
+/// Largest body, compressed and not, that is decompressed where requests are served; larger ones go
+/// to a thread of their own.
+pub const INLINE_DECODE_BYTES: usize = 32 * KIB;
+/// Smallest body that a node compresses, and zstd's level for it: a dozen microseconds for 1 KiB.
+pub const COMPRESSED_BYTES: usize = KIB;
+pub const ZSTD_LEVEL: i32 = 3;
 /// Comparisons of two ways that wait for their turn or are under way. Beyond that they are skipped.
 pub const CHECKS: usize = 256;
 /// Those that ask and compare at once.

@@ -128,7 +128,8 @@ fn routed_to(
     now: Moment,
 ) -> Found {
     let Wanted { choice, form, shape } = wanted;
-    let is_identity = shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
+    let is_identity =
+        matched.route.is_stored_plain() || shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
     let mut buffer = KeyBuffer::new(core.seed);
     let key = caller.key(core, &mut buffer, head, matched, (choice, is_identity));
     let dressed = |ask: Ask| shape::dressed(ask, form, is_identity);

@@ -20,6 +20,7 @@ use crate::cache::store::Store;
 use crate::config::{Config, IdentityMode, Route};
 use crate::core::batch::Batches;
 use crate::core::churn::Churn;
+use crate::core::compression::CompressionError;
 use crate::core::credentials::{CredentialsError, HeldCredentials};
 use crate::core::fill::Fills;
 use crate::core::fill::audit::Auditor;
@@ -34,6 +35,7 @@ use crate::http::bodies::ByteBudget;
 use crate::http::exchange::Origin;
 use crate::http::token::{self, TokenError};
 use crate::model::time::Clock;
+use crate::payload::coding::Codings;
 use crate::protocol::event::Action;
 use crate::protocol::{Freshness, Room};
 use crate::tasks::Tasks;
@@ -47,6 +49,7 @@ pub mod batch;
 pub mod caller;
 mod churn;
 pub(crate) mod common_form;
+pub mod compression;
 mod credentials;
 pub mod fast_path;
 pub mod fill;
@@ -114,6 +117,8 @@ pub struct Core {
     pub seed: HashKey,
     /// The sidecar's own credentials, one per route.
     pub credentials: Vec<Option<HeldCredentials>>,
+    /// The regions as routes ask them that have them compress; empty without such a route.
+    compressed: Vec<Option<Arc<Regions>>>,
     /// The second way of each route.
     pub(crate) seconds: Vec<Option<Second>>,
     /// What comparisons of two ways have found.
@@ -162,6 +167,8 @@ pub enum CoreError {
     Token(#[from] TokenError),
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    #[error(transparent)]
+    Compression(#[from] CompressionError),
     /// A reload brought more record types than a process can tell apart.
     #[error("service.route: {0}; restart to use these routes")]
     Types(#[from] TooManyTypes),
@@ -175,6 +182,7 @@ struct Guarded {
     credentials: Vec<Option<HeldCredentials>>,
     of_seconds: Vec<Option<HeldCredentials>>,
     shapes: Vec<Option<Arc<Shapes>>>,
+    codings: Vec<Option<Codings>>,
     door: Arc<Admission>,
 }
 
@@ -188,6 +196,7 @@ impl Guarded {
         let token = token::read("listen.token_file", config.listen.token_file.as_deref())?;
         let shapes = config.service.routes.iter().map(Shapes::of).collect::<Result<_, _>>()?;
         Ok(Self {
+            codings: config.service.routes.iter().map(compression::codings).collect::<Result<_, _>>()?,
             of_seconds: way::credentials(config)?,
             credentials,
             shapes,
@@ -253,8 +262,9 @@ impl Core {
         let freshness = Arc::new(Freshness::new(&config.freshness.protocol(), names.len(), room, clock.now()));
         let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
-        let Guarded { credentials, of_seconds, shapes, door } = Guarded::read(&config, &bodies)?;
-        let seconds = way::seconds(&config, &regions, of_seconds, None);
+        let Guarded { credentials, of_seconds, shapes, codings, door } = Guarded::read(&config, &bodies)?;
+        let compressed = compression::regions(&config, &regions, &codings);
+        let seconds = way::seconds(&config, &regions, (of_seconds, &codings), None);
         let batches = Arc::new(Batches::new(&config, memory.races()));
         let core = Arc::new(Self {
             reading: 0,
@@ -263,6 +273,7 @@ impl Core {
             keyring: Arc::new(KeyedHashes::new(&config.service)),
             seed,
             credentials,
+            compressed,
             seconds,
             comparisons: Arc::default(),
             shapes,
@@ -301,11 +312,12 @@ impl Core {
     /// When the credentials of a route, or the port's token, cannot be read, or when only a restart
     /// helps. Then nothing has changed.
     pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, CoreError> {
-        let Guarded { credentials, of_seconds, shapes, door } = Guarded::read(&config, &self.bodies)?;
+        let Guarded { credentials, of_seconds, shapes, codings, door } = Guarded::read(&config, &self.bodies)?;
         let router = self.router.renewed(&config.service).ok_or(CoreError::Routes)?;
         self.keyring.learn(&config.service, self.clock.now())?;
         let regions = self.regions.renewed(&config.race, origin);
-        let seconds = way::seconds(&config, &regions, of_seconds, Some(self));
+        let compressed = compression::regions(&config, &regions, &codings);
+        let seconds = way::seconds(&config, &regions, (of_seconds, &codings), Some(self));
         self.comparisons.ledger.keep(|second| router.second(second).is_some());
         Ok(Arc::new(Self {
             has_messages: has_messages(&config),
@@ -316,6 +328,7 @@ impl Core {
             keyring: self.keyring.clone(),
             seed: self.seed,
             credentials,
+            compressed,
             seconds,
             comparisons: self.comparisons.clone(),
             shapes,

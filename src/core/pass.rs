@@ -62,8 +62,8 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
                 core.metrics.stale(label);
             }
             let routes = &core.config.service.routes;
-            if on_route.is_some_and(|it| routes[it.place].payload.message.is_some()) && read.is_some() {
-                headers = shape::varied(headers);
+            if let Some(on_route) = read {
+                headers = shape::varied(headers, &routes[on_route.place].payload);
             }
             if on_route.is_some_and(|it| matches!(routes[it.place].identity, IdentityMode::Sidecar(_))) {
                 // It may be the session of the sidecar's own credentials.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
 
+use crate::cache::key::AcceptEncoding;
 use crate::cache::rfc9111;
 use crate::config::error::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
@@ -39,6 +40,7 @@ pub(crate) struct Shapes {
     fields: Option<String>,
     /// The masks that callers named lately.
     masks: Masks,
+    zstd: bool,
 }
 
 struct Message {
@@ -108,6 +110,8 @@ pub enum ShapeRefused {
 pub(super) struct Shape {
     form: Option<FormAsked>,
     mask: Option<Mask>,
+    /// Compressed, if that makes it smaller; without form and mask alone.
+    zstd: bool,
 }
 
 /// Which form, on a route with a message.
@@ -161,11 +165,16 @@ impl Shapes {
     /// Reads the files that a route names. `None` if its callers may ask for nothing.
     pub(crate) fn of(route: &Route) -> Result<Option<Arc<Self>>, ShapeError> {
         let payload = &route.payload;
-        if payload.message.is_none() && payload.fields.is_none() {
+        if !payload.is_declared() {
             return Ok(None);
         }
         let message = payload.message.as_ref().map(Message::read).transpose()?;
-        Ok(Some(Arc::new(Self { message, fields: payload.fields.clone(), masks: Masks::default() })))
+        Ok(Some(Arc::new(Self {
+            message,
+            fields: payload.fields.clone(),
+            masks: Masks::default(),
+            zstd: payload.zstd,
+        })))
     }
 
     /// Which form the header lines of a request ask for; `None` without a schema.
@@ -187,7 +196,9 @@ impl Shapes {
         }
         let (path_and_query, mask) = self.mask(head)?;
         let form = message.zip(choice).and_then(|(message, choice)| FormAsked::of(message, choice));
-        let shape = (form.is_some() || mask.is_some()).then_some(Shape { form, mask });
+        let is_whole = form.is_none() && mask.is_none();
+        let zstd = is_whole && self.zstd && AcceptEncoding::of(head.headers).has_zstd();
+        let shape = (!is_whole || zstd).then_some(Shape { form, mask, zstd });
         Ok(Shaping { path_and_query, shape })
     }
 
@@ -255,10 +266,15 @@ impl Shape {
     }
 }
 
-/// With what a route's answers vary by: the sidecar chooses among forms.
-pub(crate) fn varied(mut headers: HeaderMap) -> HeaderMap {
+/// With what the answers of a route vary by, since the sidecar chooses among forms or codings.
+pub(crate) fn varied(mut headers: HeaderMap, payload: &RoutePayload) -> HeaderMap {
+    let by_form = payload.message.is_some().then_some((header::ACCEPT, "accept"));
+    let by_coding = (by_form.is_some() || payload.zstd).then_some((header::ACCEPT_ENCODING, "accept-encoding"));
+    if by_coding.is_none() {
+        return headers;
+    }
     let named = rfc9111::storing::nominated(&headers);
-    for (name, line) in [(header::ACCEPT, "accept"), (header::ACCEPT_ENCODING, "accept-encoding")] {
+    for (name, line) in by_form.into_iter().chain(by_coding) {
         // `*` names everything.
         if named.as_ref().is_some_and(|named| !named.contains(&name)) {
             headers.append(header::VARY, HeaderValue::from_static(line));

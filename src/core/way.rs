@@ -14,13 +14,14 @@ use futures_util::future::{BoxFuture, FutureExt};
 use siphasher::sip::SipHasher13;
 
 use crate::config::{Config, Form, IdentityMode, Route, SecondWay, Way};
-use crate::core::Core;
 use crate::core::common_form::CommonForm;
 use crate::core::credentials::{CredentialsError, HeldCredentials};
 use crate::core::race::region::Regions;
 use crate::core::router::Matched;
+use crate::core::{Core, compression};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::model::ids::RegionId;
+use crate::payload::coding::Codings;
 
 pub mod ledger;
 #[cfg(test)]
@@ -39,7 +40,7 @@ pub struct Second {
 pub(super) fn seconds(
     config: &Config,
     regions: &Arc<Regions>,
-    held: Vec<Option<HeldCredentials>>,
+    (held, codings): (Vec<Option<HeldCredentials>>, &[Option<Codings>]),
     before: Option<&Core>,
 ) -> Vec<Option<Second>> {
     let known = |second: &SecondWay| {
@@ -48,10 +49,18 @@ pub(super) fn seconds(
         let is_same = |route: &Route| route.second.as_ref().is_some_and(|known| known.url == second.url);
         routes.find_map(|(route, held)| held.as_ref().filter(|_| is_same(route))).map(|held| held.regions.clone())
     };
-    let of = |(route, credentials): (&Route, Option<HeldCredentials>)| {
+    let of = |((route, credentials), codings): ((&Route, Option<HeldCredentials>), &Option<Codings>)| {
         let second = route.second.as_ref()?;
         let origin = second.url.as_ref().and_then(|url| regions.origin().elsewhere(url));
         let origin = origin.unwrap_or_else(|| regions.origin().clone());
+        let origin = match codings {
+            None => origin,
+            // A dictionary is for the regions that it was made with.
+            Some(codings) if second.url.is_some() => {
+                compression::over(origin, regions, route, codings.without_dictionary())
+            }
+            Some(codings) => compression::over(origin, regions, route, codings.clone()),
+        };
         let origin = if second.has_own_versions { Arc::new(Unversioned(origin)) } else { origin };
         let regions = match (&second.url, known(second)) {
             (None, _) => regions.renewed(&config.race, origin),
@@ -62,7 +71,7 @@ pub(super) fn seconds(
         let common = (form == Some(Form::Protobuf)).then(Arc::default);
         Some(Second { regions, credentials, common })
     };
-    config.service.routes.iter().zip(held).map(of).collect()
+    config.service.routes.iter().zip(held).zip(codings).map(of).collect()
 }
 
 /// The credentials of the second ways, read from their files.
@@ -150,7 +159,14 @@ impl Core {
 
     /// The regions as the way with this id asks them.
     pub(super) fn regions_of(&self, route: u16) -> &Arc<Regions> {
-        self.second(route).map_or(&self.regions, |(.., held)| &held.regions)
+        match self.second(route) {
+            Some((.., held)) => &held.regions,
+            None if self.compressed.is_empty() => &self.regions,
+            None => {
+                let compressed = self.router.place(route).and_then(|place| self.compressed[place].as_ref());
+                compressed.unwrap_or(&self.regions)
+            }
+        }
     }
 
     /// The sidecar's own credentials for the second way at this index. The route's own never go to

@@ -80,7 +80,7 @@ impl ByteBudget {
 
 impl Reserved {
     /// Reserves up to `bytes` in all. Without room it returns false and changes nothing.
-    fn grow_to(&mut self, bytes: u64) -> bool {
+    pub fn grow_to(&mut self, bytes: u64) -> bool {
         let has_room = bytes <= self.bytes || self.budget.take(bytes - self.bytes, bytes);
         if has_room {
             self.bytes = self.bytes.max(bytes);

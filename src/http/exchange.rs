@@ -114,6 +114,9 @@ pub enum Failure {
     },
     #[error("the reply was not HTTP")]
     Garbage,
+    /// The reply was complete, and its content coding cannot be taken off. It says nothing.
+    #[error("the reply's content coding was not asked for, or cannot be taken off")]
+    Coding,
     /// The bodies held in memory leave no room for this one.
     #[error("no memory to hold the body")]
     NoRoom,
@@ -137,6 +140,7 @@ impl Failure {
             Self::Truncated => "truncated",
             Self::Oversized { .. } => "oversized",
             Self::Garbage => "garbage",
+            Self::Coding => "coding",
             Self::NoRoom => "no-room",
             Self::Saturated => "saturated",
             Self::Drained => "drained",

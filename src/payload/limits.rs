@@ -20,8 +20,8 @@ pub(crate) const ZSTD_LEVEL: i32 = 19;
 pub(crate) const DEFLATE_RATIO: usize = 1032;
 /// First buffer of a body whose coding does not state how long it becomes, bytes.
 pub(crate) const DECODED_AT_FIRST: usize = 16 * KIB;
-/// Largest compression dictionary, bytes; `zstd --train` makes 110 KiB unless told otherwise.
-pub(crate) const DICTIONARY_BYTES: usize = MIB;
+/// Largest compression dictionary, bytes.
+pub(crate) const DICTIONARY_BYTES: usize = crate::config::limits::DICTIONARY_BYTES as usize;
 
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
 // RFC 9842, 5: who takes `dcz` takes windows of 1.25 x the dictionary if that is more than 8 MiB.

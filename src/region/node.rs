@@ -69,6 +69,11 @@ pub fn config(settings: &NodeSettings) -> Result<Config, Vec<ConfigError>> {
     Ok(config)
 }
 
+/// Has a node answer in zstd who asks for that.
+pub fn compress(config: &mut Config) {
+    config.service.routes.iter_mut().for_each(|route| route.payload.zstd = true);
+}
+
 /// Keeps `complete` as the region is, for as long as it is polled. The ingester may be another
 /// process, so the table is asked.
 pub async fn watch_completeness(own: &dyn Tables, complete: &AtomicBool) {

@@ -14,6 +14,7 @@ pub(super) const LEGS: &[&str] = &[
     "worthless",
     "passed",
     "unjudged",
+    "coding",
     "connect",
     "deadline",
     "drained",
@@ -122,6 +123,20 @@ pub(super) const BATCH_PARTS: &[&str] = &["stored", "asked", "refused"];
 /// Whether an audited entry was fresh within a window.
 pub(super) const WITHIN: &[&str] = &["fresh", "stale"];
 /// Kinds of work on a body ([`crate::telemetry::metrics::payload::PayloadWork`]).
-pub(super) const WORKS: &[&str] = &["to-json", "to-protobuf", "index", "project"];
+pub(super) const WORKS: &[&str] = &[
+    "to-json",
+    "to-protobuf",
+    "index",
+    "project",
+    "decompress-gzip",
+    "decompress-zstd",
+    "decompress-dcz",
+    "compress-zstd",
+];
+/// Content codings that are taken off replies.
+pub(super) const CODINGS: &[&str] = &["gzip", "zstd", "dcz"];
+/// Why one cannot be taken off ([`crate::payload::coding::CodingError`]).
+pub(super) const UNDECODABLE: &[&str] =
+    &["unasked", "several", "too-large", "damaged", "window", "other-dictionary", "no-room"];
 /// Which form a caller may ask for.
 pub(super) const FORMS: &[&str] = &["json", "protobuf", "as-named"];

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use http::Response;
+use http::{Request, Response};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -24,14 +25,14 @@ use tokio_rustls::TlsAcceptor;
 use super::program::{self, Program, get, text};
 
 /// A CA of one's own, and a directory for what it issues.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: CertificateDer<'static>,
     directory: TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -41,7 +42,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), root: root.der().clone(), directory }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -64,7 +65,7 @@ impl Authority {
 }
 
 /// A region over TLS, and the client certificates that it was shown.
-struct Region {
+pub(crate) struct Region {
     at: SocketAddr,
     shown: Arc<Mutex<Vec<Option<CertificateDer<'static>>>>>,
     _tasks: Tasks,
@@ -73,6 +74,19 @@ struct Region {
 impl Region {
     /// Its certificate is `authority`'s; with `demands` it lets nobody in without one of the same.
     async fn start(authority: &Authority, demands: bool) -> Self {
+        let answer = |_: &_| {
+            let response = Response::builder().header("x-record-version", "1");
+            response.body(Full::new(Bytes::from_static(b"{}"))).unwrap()
+        };
+        Self::answering(authority, demands, answer).await
+    }
+
+    /// The same with answers of its own.
+    pub(crate) async fn answering(
+        authority: &Authority,
+        demands: bool,
+        answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
+    ) -> Self {
         let (certificate, key) = authority.issue("localhost", ExtendedKeyUsagePurpose::ServerAuth);
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
@@ -94,14 +108,14 @@ impl Region {
         let (spawner, seen) = (tasks.clone(), shown.clone());
         tasks.spawn("region", async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, seen) = (acceptor.clone(), seen.clone());
+                let (acceptor, seen, answer) = (acceptor.clone(), seen.clone(), answer.clone());
                 spawner.spawn("connection", async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let peer = stream.get_ref().1.peer_certificates().map(|chain| chain[0].clone().into_owned());
-                    let service = service_fn(move |_| {
+                    let service = service_fn(move |request: Request<Incoming>| {
                         seen.lock().unwrap().push(peer.clone());
-                        let response = Response::builder().header("x-record-version", "1");
-                        async { Ok::<_, Infallible>(response.body(Full::new(Bytes::from_static(b"{}"))).unwrap()) }
+                        let response = answer(&request);
+                        async { Ok::<_, Infallible>(response) }
                     });
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
@@ -111,7 +125,7 @@ impl Region {
     }
 
     /// A sidecar's settings in front of it, with this `tls` table.
-    fn settings(&self, tls: &str) -> String {
+    pub(crate) fn settings(&self, tls: &str) -> String {
         let url = format!("https://localhost:{}", self.at.port());
         let rest = "[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\n[cache]\nsoft_ttl = \"0s\"\n";
         let text = program::settings("private", &[("eu", &url, "")], rest);
@@ -119,7 +133,7 @@ impl Region {
     }
 }
 
-fn ca(authority: &Authority) -> String {
+pub(crate) fn ca(authority: &Authority) -> String {
     format!("tls = {{ ca_file = \"{}\" }}\n", authority.path("ca.pem").display())
 }
 

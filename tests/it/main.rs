@@ -20,6 +20,8 @@ mod certificates;
 #[cfg(test)]
 mod check;
 #[cfg(test)]
+mod compression;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod door;

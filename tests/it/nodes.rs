@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, join_all};
 use nearside::app::services::region::start_node;
 use nearside::app::{self, App, Instead};
+use nearside::core::Core;
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{
     Condition, EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError, bucket,
@@ -62,6 +63,10 @@ struct Region {
 
 impl Region {
     async fn start(name: &str) -> Self {
+        Self::start_with(name, |_| {}).await
+    }
+
+    async fn start_with(name: &str, change: impl FnOnce(&mut nearside::config::Config)) -> Self {
         let settings = NodeSettings {
             region: name.to_owned(),
             topic: None,
@@ -73,6 +78,7 @@ impl Region {
         let tables = Arc::new(Counted(MemoryStore::new(Clock::default()), AtomicUsize::new(0)));
         let mut config = node::config(&settings).unwrap();
         config.drain.linger = Duration::ZERO;
+        change(&mut config);
         let node = start_node(config, tables.clone(), Arc::new(true.into()), Instead::default()).await.unwrap();
         Self { tables, node }
     }
@@ -202,4 +208,60 @@ async fn a_batch_through_a_sidecar_is_one_request_to_each_node() {
     heads[1].0.retain(|name| name != "age");
     assert_eq!(heads[0], heads[1], "filled by a batch, and by a GET");
     assert!(one.reads() <= 1 && two.reads() <= 1, "the second was not stored");
+}
+
+/// A page's count of this kind of work on bodies.
+fn work(core: &Core, kind: &str) -> u64 {
+    let page = core.metrics.render(&Default::default());
+    let name = format!("nearside_payload_work_seconds_count{{work=\"{kind}\"}} ");
+    page.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+}
+
+/// One node compresses, the other does not, and a caller of the sidecar sees nothing of it. Many
+/// records are compressed together where all callers may read them, and nowhere else.
+#[tokio::test]
+async fn nodes_compress_for_the_sidecars_that_ask_and_their_callers_get_the_view() {
+    let (one, two) = (Region::start_with("r0", node::compress).await, Region::start("r1").await);
+    let regions = [&one, &two];
+    let view = format!("{{\"seats\": [{}5.0]}}", "5.0,".repeat(2000));
+    for region in regions {
+        for key in ["acme", "globex", "initech"] {
+            let item = Item::new(ItemKey::new(bucket::partition("limits", key), key), 5).with_body(view.clone());
+            region.tables.0.write(vec![ItemWrite::Put(Table::Contexts, item, Condition::Any)]).await.unwrap();
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "secret").unwrap();
+    let settings = "batch = \"/v1/many\"\nupstream_batch = \"/v1/batch/limits\"\ncompression = \"zstd\"\n";
+    let shared = format!("{settings}identity = \"sidecar\"\ncredentials = {{ file = \"{}\" }}\n", token.display());
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    for (settings, batches) in [(settings, 0), (shared.as_str(), 1)] {
+        let app = sidecar_with(&regions, settings).await;
+        let core = app.sidecar.clone();
+        let get = |key: &str| client.get(format!("http://{}/v1/contexts/{key}/limits", app.tcp.unwrap()));
+        let first = get("acme").header("accept-encoding", "zstd").send().await.unwrap();
+        let line = |name: &str| first.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!((line("etag").as_deref(), line("content-encoding")), (Some("\"5\""), None));
+        assert!(first.text().await.unwrap() == view);
+        let known = get("acme").header("if-none-match", "\"5\"").send().await.unwrap();
+        assert_eq!(known.status().as_u16(), 304);
+        // The loser of the race is read to its end.
+        while work(&core, "decompress-zstd") < 1 {
+            tokio::task::yield_now().await;
+        }
+        let many = client.post(format!("http://{}/v1/many", app.tcp.unwrap())).header("accept-encoding", "zstd");
+        let many = many.header("content-type", "application/json");
+        let many = many.body("{\"keys\":[\"globex\",\"initech\",\"acme\"]}").send().await.unwrap();
+        assert_eq!(many.headers().get("content-encoding"), None, "a sidecar compresses nothing");
+        assert_eq!(many.text().await.unwrap().matches(&view).count(), 3);
+        while work(&core, "decompress-zstd") < 1 + batches {
+            tokio::task::yield_now().await;
+        }
+        app.stop().await;
+        assert_eq!(work(&core, "decompress-zstd"), 1 + batches, "one node compresses, single records or all");
+    }
+    for region in [one, two] {
+        region.node.stop().await;
+    }
 }

@@ -122,6 +122,9 @@ async fn serve(
         views,
     };
     let mut config = node::config(&settings).map_err(ServiceStartError::Node)?;
+    if region.compresses {
+        node::compress(&mut config);
+    }
     config.drain = shell.config.drain;
     config.announcements.endpoint_url = shell.topics.clone();
     config.announcements.insecure_sns_signer = shell.topics.clone().filter(crate::config::is_loopback);

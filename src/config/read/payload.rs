@@ -19,5 +19,6 @@ pub(super) fn read(ledger: &mut Collector, scope: &SettingScope) -> RoutePayload
     RoutePayload {
         message: message.map(|schema| MessageSettings { schema, form, proto_names, print_defaults, strict_accept }),
         fields: scope.optional(ledger, &schema::ROUTE_FIELDS, value::parameter),
+        zstd: false,
     }
 }

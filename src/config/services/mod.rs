@@ -111,6 +111,8 @@ pub struct ServedRegion {
     pub allowed_hosts: Vec<String>,
     /// The views that it takes; empty means all.
     pub views: Vec<String>,
+    /// Whether its node answers in zstd who asks for that.
+    pub compresses: bool,
 }
 
 impl ServedRegion {

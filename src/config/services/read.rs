@@ -86,6 +86,7 @@ fn regions(ledger: &mut Collector, root: &TomlTable) -> Vec<ServedRegion> {
         admin: address(ledger, scope, &schema::SERVED_ADMIN),
         allowed_hosts: scope.given(ledger, &schema::SERVED_ALLOWED_HOSTS, value::hosts),
         views: scope.given(ledger, &schema::SERVED_VIEWS, value::names),
+        compresses: scope.given(ledger, &schema::SERVED_COMPRESSION, value::word) == 1,
     };
     scopes.iter().enumerate().map(region).collect()
 }

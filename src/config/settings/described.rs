@@ -1,8 +1,8 @@
 //! How a setting is named and described to people.
 
 use super::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Message, Mode, Name,
-    Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, Headers, Hosts, KmsKey, Message, Mode,
+    Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
 };
 use super::{Setting, every};
 use crate::config::limits;
@@ -58,6 +58,7 @@ impl Setting {
             Message => "`FILE#MESSAGE`".to_owned(),
             Parameter => "the name of a query parameter".to_owned(),
             Share => "a number, 0 to 1".to_owned(),
+            Hash => "64 hexadecimal digits".to_owned(),
             UrlPerRegion => "an `http` or `https` URL, perhaps with `{region}`".to_owned(),
         }
     }

@@ -14,6 +14,8 @@ pub enum Section {
     Credentials,
     /// `second = { .. }` of a route.
     Second,
+    /// `dictionary = { .. }` of a route.
+    Dictionary,
     Listen,
     Admin,
     Cache,
@@ -52,13 +54,14 @@ impl Addressed {
 
 impl Section {
     /// What a sidecar's file may hold, in the order in which it is documented and printed.
-    pub(crate) const OF_SIDECARS: [Self; 14] = [
+    pub(crate) const OF_SIDECARS: [Self; 15] = [
         Self::Service,
         Self::Region,
         Self::Tls,
         Self::Route,
         Self::Credentials,
         Self::Second,
+        Self::Dictionary,
         Self::Listen,
         Self::Admin,
         Self::Cache,
@@ -82,6 +85,7 @@ impl Section {
             Self::Route => "service.route",
             Self::Credentials => "service.route.credentials",
             Self::Second => "service.route.second",
+            Self::Dictionary => "service.route.dictionary",
             Self::Listen => "listen",
             Self::Admin => "admin",
             Self::Cache => "cache",
@@ -103,18 +107,18 @@ impl Section {
         match self {
             Self::Service => &["region", "route"],
             Self::Region => &["tls"],
-            Self::Route => &["credentials", "second"],
+            Self::Route => &["credentials", "second", "dictionary"],
             Self::Catalogue => &["type"],
             _ => &[],
         }
     }
 
-    /// The table under whose heading it belongs: credentials and the second way belong to their
-    /// route, TLS to its region, and any other to itself.
+    /// The table under whose heading it belongs: credentials, the second way and the dictionary
+    /// belong to their route, TLS to its region, and any other to itself.
     pub const fn home(self) -> Self {
         match self {
             Self::Tls => Self::Region,
-            Self::Credentials | Self::Second => Self::Route,
+            Self::Credentials | Self::Second | Self::Dictionary => Self::Route,
             section => section,
         }
     }

@@ -54,4 +54,6 @@ settings! {
         "Hosts accepted in `Host` besides loopback names and addresses, on both ports of the region.", Restart;
     SERVED_VIEWS = ServedRegion "views" Names, Is(""),
         "The views that the region takes; none takes them all.", Restart;
+    SERVED_COMPRESSION = ServedRegion "compression" Word(&["off", "zstd"]), Is("off"),
+        "What the region's node compresses answers of 1 KiB and more with, for sidecars that ask for it.", Restart;
 }

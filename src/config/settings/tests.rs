@@ -27,6 +27,11 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     if setting.section == Section::Second {
         env.extend([("ROUTE__0__SECOND__PATH", "/v3/contexts/{key}")]);
     }
+    let hash = sha256("secret\n");
+    if setting.section == Section::Dictionary {
+        env.extend([("ROUTE__0__COMPRESSION", "zstd"), ("ROUTE__0__DICTIONARY__FILE", token)]);
+        env.extend([("ROUTE__0__DICTIONARY__HASH", hash.as_str())]);
+    }
     if setting == &SECOND_CREDENTIALS_FILE {
         env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
     }
@@ -60,6 +65,11 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     env
 }
 
+fn sha256(text: &str) -> String {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn variable(setting: &Setting) -> String {
     setting.variable().replace("{NAME}", "EU_WEST_1").replace("{N}", "0")
 }
@@ -80,6 +90,7 @@ fn token_file() -> (tempfile::TempDir, String) {
     for (name, text) in [
         ("token", "secret\n"),
         ("second", "other"),
+        ("dictionary", "secret\n"),
         ("ca_file", &certificate),
         ("client_cert", &certificate),
         ("client_key", &key),
@@ -109,6 +120,7 @@ fn another(setting: &Setting, token: &str) -> String {
         Url => "https://other.example.com".to_owned(),
         Topic => "arn:aws:sns:eu-west-1:123456789012:changes".to_owned(),
         File if setting == &CREDENTIALS_FILE => beside(token, "second"),
+        File if setting == &DICTIONARY_FILE => beside(token, "dictionary"),
         File if setting.section == Section::Tls => beside(token, setting.key),
         File => token.to_owned(),
         Mode => "0660".to_owned(),
@@ -127,6 +139,7 @@ fn another(setting: &Setting, token: &str) -> String {
         SettingKind::Message => format!("{token}#acme.v1.Context"),
         SettingKind::Parameter => "fields".to_owned(),
         SettingKind::Share => "0.25".to_owned(),
+        SettingKind::Hash => sha256("secret\n").to_uppercase(),
         SettingKind::UrlPerRegion => "https://second.{region}.example.com".to_owned(),
     }
 }
@@ -238,7 +251,8 @@ fn the_example_shows_every_setting_and_its_true_default() {
         let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
         assert!(shown.is_some(), "{} is not in the example", setting.path());
     }
-    for setting in [Section::Tls, Section::Credentials, Section::Second].into_iter().flat_map(of) {
+    for setting in [Section::Tls, Section::Credentials, Section::Second, Section::Dictionary].into_iter().flat_map(of)
+    {
         assert!(EXAMPLE.contains(&format!("{} = ", setting.key)), "{} is not in the example", setting.path());
     }
     let env = base(&SERVICE_NAME, "").into_iter();
@@ -280,6 +294,7 @@ fn tables(schema: &Schema) -> String {
         let heading = match section {
             Section::Credentials => "credentials = { .. } of a route".to_owned(),
             Section::Second => "second = { .. } of a route".to_owned(),
+            Section::Dictionary => "dictionary = { .. } of a route".to_owned(),
             Section::Tls => "tls = { .. } of a region".to_owned(),
             _ => section.heading(),
         };

@@ -7,17 +7,22 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use super::part::{Form, Said, end, is_bare, is_json_text, put_base64};
 use super::{Asked, Batch, Slot, limits};
+use crate::core::Core;
 use crate::core::answer::{Bound, CacheLine, Fwd, Outcome, Shown, respond};
+use crate::core::limits::{COMPRESSED_BYTES, INLINE_DERIVE_BYTES, ZSTD_LEVEL};
 use crate::http::bodies::Reserved;
 use crate::http::body::Body;
+use crate::http::exchange::Failure;
 use crate::model::time::Moment;
+use crate::payload::coding::{Coding, encode};
 use crate::tasks::on_blocking_pool;
+use crate::telemetry::metrics::payload::PayloadWork;
 
 struct Answering {
     batch: Arc<Batch>,
@@ -70,14 +75,40 @@ pub(super) async fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
     // What is there at once and not much goes out whole, with its length. This waits for no region:
     // something is written already.
     let first = answering.chunk(limits::WHOLE_BYTES).await;
-    if answering.is_over && answering.rest.is_empty() {
-        return Outcome::Many { line, body: Body::Whole(first) };
+    let core = answering.batch.core.clone();
+    let is_whole = answering.is_over && answering.rest.is_empty();
+    let is_long = !is_whole || first.as_ref().is_some_and(|first| first.len() >= COMPRESSED_BYTES);
+    let is_zstd = answering.batch.takes_zstd && is_long;
+    if is_whole {
+        let framed = match first.clone().filter(|_| is_zstd) {
+            Some(bytes) => framed(core, bytes).await.ok(),
+            None => None,
+        };
+        return Outcome::Many { line, is_zstd: framed.is_some(), body: Body::Whole(framed.or(first)) };
     }
     let rest = stream::unfold(answering, |mut answering| async {
         answering.chunk(limits::CHUNK_BYTES).await.map(|chunk| (Ok(chunk), answering))
     });
     let chunks = stream::iter(first.map(Ok)).chain(rest);
-    Outcome::Many { line, body: Body::Streamed(chunks.boxed(), None) }
+    let chunks = match is_zstd {
+        true => chunks.and_then(move |chunk| framed(core.clone(), chunk)).boxed(),
+        false => chunks.boxed(),
+    };
+    Outcome::Many { line, is_zstd, body: Body::Streamed(chunks, None) }
+}
+
+/// These bytes as one zstd frame. A body may have many (RFC 8878, 3.1), so that each part of it can
+/// go out as it is there.
+async fn framed(core: Arc<Core>, bytes: Bytes) -> Result<Bytes, Failure> {
+    let is_small = bytes.len() <= INLINE_DERIVE_BYTES;
+    let work = move || {
+        let began = core.clock.now();
+        let framed = encode(Coding::Zstd, &bytes, ZSTD_LEVEL, None);
+        core.metrics.payload_work(PayloadWork::Zstd, core.clock.now() - began, bytes.len());
+        framed
+    };
+    let framed = if is_small { Some(work()) } else { on_blocking_pool(work).await };
+    framed.and_then(Result::ok).ok_or(Failure::NoRoom)
 }
 
 /// What the whole answer says in its head: the worst of its parts, as far as that is known before

@@ -21,6 +21,7 @@ use super::Core;
 use super::answer::{Outcome, Shown};
 use super::caller::Caller;
 use super::lookup::{Found, lookup};
+use crate::cache::key::AcceptEncoding;
 use crate::config::Config;
 use crate::http::admission::{Admitted, Head};
 use crate::model::time::Moment;
@@ -68,6 +69,8 @@ struct Batch {
     carry_out: CarryOut,
     /// Bytes of bodies that wait to be written.
     held: AtomicUsize,
+    /// Whether the answer may be compressed.
+    takes_zstd: bool,
 }
 
 /// What a segment of a path may hold as it is, whoever encodes it (RFC 3986, 2.3).
@@ -132,6 +135,7 @@ impl Batch {
         let asked = shapes.map_or_else(|| query.to_owned(), |shapes| shapes.without_fields(query));
         let upstream = upstream.map(|path| path.filled(|name| captures.written(name).unwrap_or_default()) + &asked);
         let query_bytes = query.len();
+        let takes_zstd = route.payload.zstd && AcceptEncoding::of(&admitted.headers).has_zstd();
         let mut headers = admitted.headers;
         OF_THE_BATCH.iter().for_each(|name| drop(headers.remove(name)));
         Self {
@@ -144,6 +148,7 @@ impl Batch {
             request,
             carry_out,
             held: AtomicUsize::new(0),
+            takes_zstd,
         }
     }
 
@@ -308,7 +313,7 @@ impl Batch {
         let core = &self.core;
         let upstream = core.config.service.routes[self.place].upstream_batch.as_ref();
         Outside {
-            origin: core.regions.origin().clone(),
+            origin: core.regions_of(core.router.id(self.place)).origin().clone(),
             clock: core.clock.clone(),
             tasks: core.tasks.clone(),
             metrics: core.metrics.clone(),

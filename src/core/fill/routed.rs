@@ -353,9 +353,8 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// What answers of the route vary by, since the sidecar chooses among forms.
     fn vary(&self, headers: HeaderMap) -> HeaderMap {
-        if self.route.payload.message.is_some() { shape::varied(headers) } else { headers }
+        shape::varied(headers, &self.route.payload)
     }
 
     /// The request headers to ask with again.

@@ -30,6 +30,7 @@ fn service(types: &[&str]) -> Service {
         batch: None,
         upstream_batch: None,
         second: None,
+        compression: None,
     };
     let regions: Vec<RegionConfig> = Vec::new();
     let version_header = HeaderName::from_static("x-record-version");

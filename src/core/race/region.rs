@@ -202,6 +202,11 @@ impl Regions {
         self.regions.iter().for_each(|region| region.permits.resize(most, tasks));
     }
 
+    /// The budget of the bodies that replies hold.
+    pub(crate) fn bodies(&self) -> &Arc<ByteBudget> {
+        &self.bodies
+    }
+
     pub fn origin(&self) -> &Arc<dyn Origin> {
         &self.origin
     }
@@ -362,15 +367,16 @@ impl Regions {
         }
     }
 
-    /// Nothing complete arrived. A saturated region was not asked, and one whose reply is too large
-    /// to hold did nothing wrong: health learns nothing from either.
+    /// Nothing usable arrived. A saturated region was not asked, one whose reply is too large to hold
+    /// did nothing wrong, and one whose reply cannot be decoded answered in time: health learns
+    /// nothing from any.
     pub(crate) fn note_failure(&self, region: RegionId, failure: &Failure) {
         let unasked = matches!(failure, Failure::Saturated | Failure::Target);
         if *failure == Failure::NoRoom {
             self.metrics.over_budget("reply-bodies");
             return;
         }
-        if unasked || matches!(failure, Failure::Oversized { announced: true, .. }) {
+        if unasked || matches!(failure, Failure::Oversized { announced: true, .. } | Failure::Coding) {
             return;
         }
         let now = self.clock.now();

@@ -17,9 +17,10 @@ use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::config::Form;
 use crate::core::Core;
-use crate::core::limits::INLINE_DERIVE_BYTES;
+use crate::core::limits::{INLINE_DERIVE_BYTES, ZSTD_LEVEL};
 use crate::http::limits::REPLY_BODY_BYTES;
 use crate::payload::accept;
+use crate::payload::coding::{CODED_TAG, Coding, encode};
 use crate::payload::projection::Index;
 use crate::tasks::on_blocking_pool;
 use crate::telemetry::metrics::payload::PayloadWork;
@@ -31,12 +32,17 @@ pub(super) struct ToDerive {
     pub(super) form: Option<FormAsked>,
     /// An index of the JSON, be that the stored form or the derived one.
     pub(super) index: bool,
+    /// The stored form, compressed.
+    pub(super) zstd: bool,
 }
+
+/// What the compressed form is kept under.
+pub(super) const ZSTD: u64 = u64::from_be_bytes(*b"\0\0\0\0zstd");
 
 impl ToDerive {
     /// What tells it apart from what else may be derived of the same entry.
     fn id(&self) -> u64 {
-        self.form.as_ref().map_or(0, FormAsked::id) << 1 | u64::from(self.index)
+        self.form.as_ref().map_or(u64::from(self.zstd) * ZSTD, FormAsked::id) << 1 | u64::from(self.index)
     }
 }
 
@@ -82,10 +88,16 @@ pub(super) fn deserves_index(content: &Content) -> bool {
 fn derived(core: &Core, entry: &Entry, wanted: &ToDerive) -> Entry {
     let mut derived = entry.derived.clone();
     if let Some(asked) = wanted.form.as_ref().filter(|asked| derived.form(asked.id()).is_none()) {
-        let (suffix, media_type) = (asked.suffix(), asked.media_type);
-        let instead = |body| Arc::new(entry.content.instead(Some(media_type), &suffix, body));
+        let (suffix, line) = (asked.suffix(), ("content-type", asked.media_type));
+        let instead = |body| Arc::new(entry.content.instead(Some(line), &suffix, body));
         let content = converted(core, entry, asked).map(instead);
-        derived = derived.with_form(DerivedForm { id: asked.id(), suffix: suffix.into(), media_type, content });
+        derived = derived.with_form(DerivedForm { id: asked.id(), suffix: suffix.into(), line, content });
+    }
+    if wanted.zstd && derived.form(ZSTD).is_none() {
+        let (suffix, line) = (CODED_TAG, ("content-encoding", "zstd"));
+        let instead = |body| Arc::new(entry.content.instead(Some(line), suffix, body));
+        let content = compressed(core, &entry.content).map(instead);
+        derived = derived.with_form(DerivedForm { id: ZSTD, suffix: suffix.into(), line, content });
     }
     if wanted.index && derived.index().is_none() {
         let form = wanted.form.as_ref().map(|asked| derived.form(asked.id()).and_then(|form| form.content.clone()));
@@ -120,6 +132,14 @@ fn converted(core: &Core, entry: &Entry, asked: &FormAsked) -> Option<Bytes> {
             None
         }
     }
+}
+
+/// The body, compressed; `None` if that does not make it smaller.
+fn compressed(core: &Core, content: &Content) -> Option<Bytes> {
+    let (body, began) = (content.body(), core.clock.now());
+    let compressed = encode(Coding::Zstd, &body, ZSTD_LEVEL, None).ok()?;
+    core.metrics.payload_work(PayloadWork::Zstd, core.clock.now() - began, body.len());
+    Some(compressed).filter(|compressed| compressed.len() < body.len())
 }
 
 fn indexed(core: &Core, content: &Content) -> Option<Index> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 use siphasher::sip::SipHasher13;
 
-use super::derive::{ToDerive, body_of, deserves_index, form_of, form_sent, is_small};
+use super::derive::{ToDerive, ZSTD, body_of, deserves_index, form_of, form_sent, is_small};
 use super::{FormAsked, Shape, ShapeRefused};
 use crate::cache::content::Content;
 use crate::cache::entry::Entry;
@@ -15,6 +15,7 @@ use crate::cache::rfc9111;
 use crate::config::{Form, RoutePayload};
 use crate::core::Core;
 use crate::core::answer::{Outcome, Shown};
+use crate::core::limits::COMPRESSED_BYTES;
 use crate::payload::projection;
 use crate::telemetry::metrics::payload::PayloadWork;
 
@@ -46,10 +47,13 @@ impl Shape {
         if !may_transform(&entry.content) {
             return other.map_or(Step::Own, FormAsked::instead_of_it);
         }
+        if self.zstd {
+            return zstd_step(entry);
+        }
         let (content, form) = match other {
             None => (&entry.content, stored),
             Some(asked) => match entry.derived.form(asked.id()).map(|form| form.content.as_deref()) {
-                None => return Step::Derive(ToDerive { form: Some(asked.clone()), index: false }),
+                None => return Step::Derive(ToDerive { form: Some(asked.clone()), index: false, zstd: false }),
                 Some(None) => return asked.instead_of_it(),
                 Some(Some(content)) => (content, Some(asked.form)),
             },
@@ -61,7 +65,7 @@ impl Shape {
         let Some(mask) = self.mask.as_ref().filter(|_| form == Some(Form::Json)) else { return whole() };
         let index = match entry.derived.index() {
             None if deserves_index(content) => {
-                return Step::Derive(ToDerive { form: other.cloned(), index: true });
+                return Step::Derive(ToDerive { form: other.cloned(), index: true, zstd: false });
             }
             index => index.flatten(),
         };
@@ -75,6 +79,14 @@ impl Shape {
             }
             Err(_) => whole(),
         }
+    }
+}
+
+fn zstd_step(entry: &Entry) -> Step {
+    match entry.derived.form(ZSTD) {
+        _ if entry.content.body_len() < COMPRESSED_BYTES => Step::Own,
+        None => Step::Derive(ToDerive { form: None, index: false, zstd: true }),
+        Some(coded) => coded.content.clone().map_or(Step::Own, Step::Instead),
     }
 }
 
@@ -194,8 +206,10 @@ impl Unshaped {
     }
 
     fn finish(self, step: Step, headers: &HeaderMap) -> Shaped {
-        let Self { mut shown, .. } = self;
+        let Self { mut shown, shape, .. } = self;
         match step {
+            // Who names the tag of the plain bytes has them.
+            Step::Instead(_) if shape.zstd && shown.not_modified => Shaped::Shown(shown),
             Step::Instead(content) => {
                 shown.not_modified = rfc9111::not_modified_instead(headers, &shown.entry, &content);
                 shown.instead = Some(content);

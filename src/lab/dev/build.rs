@@ -227,6 +227,7 @@ impl DevWorld {
             listen: ANY,
             admin: ANY,
             allowed_hosts: Vec::new(),
+            compresses: false,
             views: Vec::new(),
         };
         let node = ServiceProcess::Region(Box::new(served.clone()), RegionDuties { ingest: false, node: true });

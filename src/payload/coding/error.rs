@@ -2,8 +2,9 @@
 
 use crate::payload::limits::{DICTIONARY_BYTES, ZSTD_WINDOW_LOG};
 
-/// Why a body cannot be had from its content coding. All but [`CodingError::NoMemory`] and
-/// [`CodingError::NoDictionary`] are the fault of who sent it: the same reply would fail again.
+/// Why a body cannot be had from its content coding. All but [`CodingError::NoMemory`],
+/// [`CodingError::NoRoom`] and [`CodingError::NoDictionary`] are the fault of who sent it: the same
+/// reply would fail again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodingError {
     #[error("the body has a content coding that was not asked for")]
@@ -22,6 +23,23 @@ pub enum CodingError {
     NoDictionary,
     #[error("the codec could not allocate its memory")]
     NoMemory,
+    #[error("too many bytes of bodies are held")]
+    NoRoom,
+}
+
+impl CodingError {
+    /// A stable word for metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unasked",
+            Self::Several => "several",
+            Self::TooLarge => "too-large",
+            Self::Damaged => "damaged",
+            Self::Window => "window",
+            Self::OtherDictionary | Self::NoDictionary => "other-dictionary",
+            Self::NoMemory | Self::NoRoom => "no-room",
+        }
+    }
 }
 
 /// Why bytes are not taken for a dictionary: the fault of who configured it.

@@ -8,6 +8,7 @@ use http::HeaderMap;
 
 use crate::payload::limits;
 
+mod asked;
 mod dictionary;
 mod error;
 pub(super) mod layers;
@@ -16,6 +17,7 @@ mod zstd_frames;
 #[cfg(test)]
 mod tests;
 
+pub use asked::{CODED_TAG, Codings, has_body, uncoded};
 pub use dictionary::{Dictionary, available_dictionary};
 pub use error::{CodingError, DictionaryError};
 use layers::{Layer, take_off};
@@ -64,6 +66,16 @@ pub fn decode(
     limit: usize,
     dictionary: Option<&Dictionary>,
 ) -> Result<Bytes, CodingError> {
+    decode_within(coding, body, limit, dictionary, |_| true)
+}
+
+fn decode_within(
+    coding: Coding,
+    body: &Bytes,
+    limit: usize,
+    dictionary: Option<&Dictionary>,
+    has_room: impl FnMut(usize) -> bool,
+) -> Result<Bytes, CodingError> {
     let Some(layer) = coding.layer() else {
         return if body.len() <= limit { Ok(body.clone()) } else { Err(CodingError::TooLarge) };
     };
@@ -74,7 +86,7 @@ pub fn decode(
         _ => zstd_frames::stated(body)?,
     };
     match usize::try_from(stated) {
-        Ok(stated) if stated <= limit => read_within(content, stated, limit),
+        Ok(stated) if stated <= limit => read_within(content, stated, limit, has_room),
         _ => Err(CodingError::TooLarge),
     }
 }
@@ -116,8 +128,15 @@ fn stated_by_gzip(body: &[u8]) -> Result<u64, CodingError> {
 }
 
 /// All that is read, at most `limit` bytes; `stated` is how much is expected, or 0.
-fn read_within(mut from: impl Read, stated: usize, limit: usize) -> Result<Bytes, CodingError> {
-    let mut content = vec![0; if stated == 0 { limits::DECODED_AT_FIRST.min(limit) } else { stated }];
+fn read_within(
+    mut from: impl Read,
+    stated: usize,
+    limit: usize,
+    mut has_room: impl FnMut(usize) -> bool,
+) -> Result<Bytes, CodingError> {
+    let mut room_for = |bytes| if has_room(bytes) { Ok(bytes) } else { Err(CodingError::NoRoom) };
+    let first = if stated == 0 { limits::DECODED_AT_FIRST.min(limit) } else { stated };
+    let mut content = vec![0; room_for(first)?];
     let mut length = 0;
     loop {
         if length < content.len() {
@@ -135,7 +154,7 @@ fn read_within(mut from: impl Read, stated: usize, limit: usize) -> Result<Bytes
         if length == limit {
             return Err(CodingError::TooLarge);
         }
-        content.resize((2 * length).max(limits::DECODED_AT_FIRST).min(limit), 0);
+        content.resize(room_for((2 * length).max(limits::DECODED_AT_FIRST).min(limit))?, 0);
         content[length] = next[0];
         length += 1;
     }

@@ -28,6 +28,7 @@ use crate::protocol::event::{Event, Says};
 use crate::region::origin::TableOrigin;
 use crate::tasks::Tasks;
 
+mod compressed;
 mod floors;
 mod table;
 
@@ -93,6 +94,8 @@ struct Got {
     status: u16,
     headers: HeaderMap,
     body: String,
+    /// The body as it came.
+    bytes: Bytes,
 }
 
 impl Got {
@@ -128,6 +131,10 @@ fn settings() -> NodeSettings {
 
 impl Node {
     fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Config)) -> Self {
         fastrand::seed(7);
         let clock = Clock::simulated(Wall::from_millis(1_800_000_000_000));
         let table = Arc::new(Watched {
@@ -137,7 +144,8 @@ impl Node {
             failing: AtomicUsize::new(0),
             delays: Mutex::default(),
         });
-        let config = config(&settings()).unwrap();
+        let mut config = config(&settings()).unwrap();
+        change(&mut config);
         let parts = Parts {
             origin: Arc::new(TableOrigin::new(&config, table.clone(), Arc::new(true.into()), clock.clone())),
             clock,
@@ -202,8 +210,9 @@ impl Node {
         let admitted = Admitted { method, path_and_query, path_len, headers, body: Bytes::new() };
         let response = respond(serve(&self.core, admitted).await, &self.core.names);
         let (head, body) = response.into_parts();
-        let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-        Got { status: head.status.as_u16(), headers: head.headers, body }
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        Got { status: head.status.as_u16(), headers: head.headers, body, bytes }
     }
 
     async fn get(&self, path: &str, lines: &[(&'static str, &str)]) -> Got {

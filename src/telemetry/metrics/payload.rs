@@ -1,12 +1,12 @@
-//! What it costs to give records another form, or to cut fields out of them: time and bytes of each
-//! kind of work, and what callers ask for.
+//! What it costs to give records another form, to cut fields out of them, or to compress and
+//! decompress them: time and bytes of each kind of work, and what callers ask for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{HIT_BOUNDS, Metrics};
 use crate::telemetry::counts::{Grid, LatencyHistogram};
-use crate::telemetry::labels::{FORMS, WORKS};
+use crate::telemetry::labels::{CODINGS, FORMS, UNDECODABLE, WORKS};
 
 /// One kind of work on a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,11 @@ pub enum PayloadWork {
     ToProtobuf,
     Index,
     Project,
+    Gunzip,
+    Unzstd,
+    /// zstd with a dictionary.
+    Undcz,
+    Zstd,
 }
 
 impl PayloadWork {
@@ -24,6 +29,10 @@ impl PayloadWork {
             Self::ToProtobuf => "to-protobuf",
             Self::Index => "index",
             Self::Project => "project",
+            Self::Gunzip => "decompress-gzip",
+            Self::Unzstd => "decompress-zstd",
+            Self::Undcz => "decompress-dcz",
+            Self::Zstd => "compress-zstd",
         }
     }
 }
@@ -36,6 +45,8 @@ pub(in crate::telemetry) struct PayloadCells {
     pub(super) forms: Grid,
     pub(super) unknown_fields: AtomicU64,
     pub(super) mismatches: AtomicU64,
+    pub(super) decompressed: Grid,
+    pub(super) undecodable: Grid,
 }
 
 impl PayloadCells {
@@ -46,6 +57,8 @@ impl PayloadCells {
             forms: Grid::new(1, FORMS),
             unknown_fields: AtomicU64::new(0),
             mismatches: AtomicU64::new(0),
+            decompressed: Grid::new(1, CODINGS),
+            undecodable: Grid::new(1, UNDECODABLE),
         }
     }
 }
@@ -58,6 +71,16 @@ impl Metrics {
             cells.took[place].observe(took);
         }
         cells.bytes.add_many(0, work.word(), bytes as u64);
+    }
+
+    /// A body of this coding became so many bytes.
+    pub fn decompressed(&self, coding: &'static str, bytes: usize) {
+        self.cells.payload.decompressed.add_many(0, coding, bytes as u64);
+    }
+
+    /// A region's reply could not be decoded, and this is why.
+    pub fn undecodable(&self, why: &'static str) {
+        self.cells.payload.undecodable.add(0, why);
     }
 
     /// A request on a route with a message asked for this form.

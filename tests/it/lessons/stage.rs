@@ -147,6 +147,7 @@ impl Lesson {
                 topic,
                 listen: ANY,
                 admin: ANY,
+                compresses: false,
                 views: Vec::new(),
                 allowed_hosts: Vec::new(),
             };

@@ -25,6 +25,7 @@ fn keyring() -> KeyedHashes {
         batch: None,
         upstream_batch: None,
         second: None,
+        compression: None,
     };
     KeyedHashes::new(&Service {
         name: "test".into(),
