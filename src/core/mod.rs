@@ -48,7 +48,6 @@ pub mod answer;
 pub mod batch;
 pub mod caller;
 mod churn;
-pub(crate) mod common_form;
 pub mod compression;
 mod credentials;
 pub mod fast_path;

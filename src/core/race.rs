@@ -11,9 +11,9 @@ use std::time::Duration;
 use http::Method;
 
 use crate::core::batch::gather::InBatch;
-use crate::core::common_form::CommonForm;
 use crate::core::race::region::{Leg, Purpose, Regions};
 use crate::core::race::verdict::{Judged, Known, Verdict, Winner};
+use crate::core::shape::CommonForm;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;

@@ -191,12 +191,12 @@ impl Router {
         self.routes().filter(alike).map(|route| route.path.text.as_str())
     }
 
-    /// The request counts of the route at this index.
-    /// The id of the route at this place.
+    /// The id of the route at this index.
     pub fn id(&self, place: usize) -> u16 {
         self.routes[place].id
     }
 
+    /// The request counts of the route at this index.
     pub fn counts(&self, place: usize) -> &RouteCounts {
         &self.routes[place].counts
     }

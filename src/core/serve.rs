@@ -99,19 +99,17 @@ pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
 /// most requests do not need it.
 pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
     let by = core.told_by(&admitted.headers);
-    carried_out(core, found, admitted).await.told(by)
-}
-
-async fn carried_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
-    match at_once(core, found) {
+    let outcome = match at_once(core, found) {
         Ok(shown) => Outcome::Shown(shown),
-        Err(Found::Ask(plan)) => ask(core, *plan, &admitted).await,
+        Err(Found::Ask(plan)) if plan.shape.is_none() => ask(core, plan.ask, plan.fwd, &admitted).await,
+        Err(Found::Ask(plan)) => ask_in_shape(core, *plan, &admitted).boxed().await,
         Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref()).boxed().await,
         Err(Found::Shape(unshaped, _)) => unshaped.away(core, &admitted.headers).boxed().await.outcome(),
         Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
         Err(Found::Many(place)) => batch::answer(core, place, admitted, carry_out_one).boxed().await,
         Err(_) => Outcome::NotStored,
-    }
+    };
+    outcome.told(by)
 }
 
 /// One key of a batch.
@@ -119,16 +117,16 @@ fn carry_out_one(core: Arc<Core>, found: Found, admitted: Admitted) -> BoxFuture
     async move { carry_out(&core, found, admitted).await }.boxed()
 }
 
-async fn ask(core: &Arc<Core>, Plan { ask, fwd, shape }: Plan, admitted: &Admitted) -> Outcome {
-    let key = ask.key.clone();
-    let outcome = asked(core, ask, fwd, admitted).await;
-    match shape {
-        Some(shape) => shape.of(core, &key, &admitted.headers, outcome).boxed().await,
+async fn ask_in_shape(core: &Arc<Core>, plan: Plan, admitted: &Admitted) -> Outcome {
+    let key = plan.ask.key.clone();
+    let outcome = ask(core, plan.ask, plan.fwd, admitted).await;
+    match plan.shape {
+        Some(shape) => shape.of(core, &key, &admitted.headers, outcome).await,
         None => outcome,
     }
 }
 
-async fn asked(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outcome {
+async fn ask(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outcome {
     let started = core.clock.now();
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
     // What a node has stored is no answer for somebody who asked for what is in its table.

@@ -14,7 +14,6 @@ use crate::cache::rfc9111;
 use crate::config::error::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
 use crate::config::{Config, Form, MessageRef, MessageSettings, Route, RoutePayload};
-use crate::core::common_form::CommonForm;
 use crate::core::fill::Ask;
 use crate::http::admission::Head;
 use crate::http::limits::REPLY_BODY_BYTES;
@@ -23,11 +22,13 @@ use crate::payload::accept::Choice;
 use crate::payload::mask::{self, Mask, MaskError, Masks};
 use crate::payload::schema::{Names, Printing, Schema, SchemaError};
 
+mod common_form;
 mod derive;
 mod show;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use common_form::CommonForm;
 pub(super) use derive::Derivations;
 pub(crate) use derive::{form_of, form_sent, moved_on};
 pub(super) use show::Shaped;

@@ -14,10 +14,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use siphasher::sip::SipHasher13;
 
 use crate::config::{Config, Form, IdentityMode, Route, SecondWay, Way};
-use crate::core::common_form::CommonForm;
 use crate::core::credentials::{CredentialsError, HeldCredentials};
 use crate::core::race::region::Regions;
 use crate::core::router::Matched;
+use crate::core::shape::CommonForm;
 use crate::core::{Core, compression};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::model::ids::RegionId;

@@ -15,10 +15,9 @@ use super::verdict::Verdict;
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{Config, RaceMode};
 use crate::core::batch::gather::LegEnd;
-use crate::core::common_form::CommonForm;
 use crate::core::race::Sending;
 use crate::http::bodies::{ByteBudget, Reserved};
-use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
+use crate::http::exchange::{Failure, Origin, Reply};
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
@@ -290,8 +289,10 @@ impl Regions {
                 }
                 (Err(saturated), _) => LegEnd { reply: Err(saturated.clone()), counts: true },
             };
-            if let Some(common) = form {
-                reply = regions.in_common_form(&common, &request, reply, started + within).await;
+            let now = regions.clock.now();
+            let noted = |reply: &Reply| form.as_ref()?.note(&request, reply, now);
+            if let Some(instead) = reply.as_ref().ok().and_then(noted) {
+                reply = regions.origin.ask(region, instead, started + within - now).await;
             }
             drop(permit);
             let (outcome, reserved) = regions.hold(reply.map(Arc::new));
@@ -302,21 +303,6 @@ impl Regions {
                 Err(failure) => regions.note_failure(region, failure),
             }
             Leg { region, outcome, took, verdict: None, reserved }
-        }
-    }
-
-    /// Asks for what all regions have, if that is not what this one was asked for.
-    async fn in_common_form(
-        &self,
-        common: &CommonForm,
-        request: &Outgoing,
-        reply: Result<Reply, Failure>,
-        until: Moment,
-    ) -> Result<Reply, Failure> {
-        let (reply, now) = (reply?, self.clock.now());
-        match common.note(request, &reply, now) {
-            Some(instead) => self.origin.ask(reply.region, instead, until - now).await,
-            None => Ok(reply),
         }
     }
 

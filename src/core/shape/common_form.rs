@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderValue, StatusCode, header};
 
-use super::limits::JSON_ALONE;
-use super::shape;
+use super::accept_of;
+use super::derive::form_sent;
 use crate::config::Form;
+use crate::core::limits::JSON_ALONE;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::time::Moment;
 
@@ -38,7 +39,7 @@ impl CommonForm {
     /// JSON has a coding that a caller who takes no JSON could make nothing of.
     pub(crate) fn note(&self, request: &Outgoing, reply: &Reply, now: Moment) -> Option<Arc<Outgoing>> {
         let refused = reply.status == StatusCode::NOT_ACCEPTABLE;
-        let is_json = reply.status.is_success() && shape::form_sent(&reply.headers) == Some(Form::Json);
+        let is_json = reply.status.is_success() && form_sent(&reply.headers) == Some(Form::Json);
         if !asks_for_protobuf(request) || !refused && !is_json {
             return None;
         }
@@ -50,13 +51,13 @@ impl CommonForm {
 }
 
 fn asks_for_protobuf(request: &Outgoing) -> bool {
-    request.headers.get(header::ACCEPT) == Some(&shape::accept_of(Form::Protobuf))
+    request.headers.get(header::ACCEPT) == Some(&accept_of(Form::Protobuf))
 }
 
 /// Without a coding, since another form may be made of it.
 fn for_json(request: &Outgoing) -> Arc<Outgoing> {
     let mut request = request.clone();
-    request.headers.insert(header::ACCEPT, shape::accept_of(Form::Json));
+    request.headers.insert(header::ACCEPT, accept_of(Form::Json));
     request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Arc::new(request)
 }
