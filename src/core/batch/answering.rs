@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::part::{Form, Said, end, is_bare, is_json_text, put_base64};
 use super::{Asked, Batch, Slot, limits};
 use crate::core::answer::{Bound, CacheLine, Fwd, Outcome, Shown, respond};
+use crate::engine::guard::{Guard, is_on};
 use crate::http::bodies::Reserved;
 use crate::http::body::Body;
 use crate::model::time::Moment;
@@ -196,6 +197,9 @@ impl Answering {
         shown.age = shown.age.map(|age| age + waited);
         if let Some(Bound::Seconds(bound)) = &mut shown.line.bound {
             *bound += waited;
+        }
+        if !is_on(Guard::BoundOfItsPart) {
+            shown.line.bound = self.worst.0.or(shown.line.bound);
         }
         self.worst = self.worst.and(shown.line.bound);
         Outcome::Shown(shown)
