@@ -36,7 +36,7 @@ impl Manner {
         let lot = read.at.as_micros() as usize + read.key;
         let mixed = (lot as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let die = |bit: u32, sides: u64| (mixed >> bit) % sides;
-        let who = if read.view == 1 { ["ada", "bob"][die(20, 2) as usize] } else { "" };
+        let who = if read.view == 1 && plan.has_shapes() { ["ada", "bob"][die(20, 2) as usize] } else { "" };
         let mut manner = Self { shape: Shape::Plain, keys: Vec::new(), has_heads: true, who };
         if matches!(read.wish, Wish::Part) || plan.is_large(read.key) {
             return manner;
@@ -49,7 +49,7 @@ impl Manner {
         };
         if read.view != 2 && lot.is_multiple_of(3) {
             manner.keys.push(read.key);
-            if die(44, 9) == 0 {
+            if die(44, 12) == 0 {
                 manner.has_heads = die(48, 2) == 0;
                 manner.keys.extend(others(plan, read, 2 + die(52, 5) as usize));
             }
@@ -60,7 +60,7 @@ impl Manner {
     /// Whether the body is read: where it may be another's than its head says. To read all of them
     /// would be a tenth of a campaign.
     pub(crate) fn reads_body(&self) -> bool {
-        self.shape != Shape::Plain || !self.who.is_empty() || self.keys.len() > 1
+        self.shape != Shape::Plain || !self.who.is_empty() || self.keys.len() > 1 || !self.has_heads
     }
 }
 

@@ -219,7 +219,7 @@ impl Regions {
             return Ok(false);
         }
         self.asked[region] += 1;
-        let body = vec![b'x'; body_bytes(path)];
+        let body = body(path);
         let delay = self.delay.of(region, path);
         self.answer(number, &body, delay)
     }
@@ -290,9 +290,24 @@ pub(crate) fn stored_bytes(view: &str) -> usize {
     HEADERS.iter().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>() + body_bytes(view)
 }
 
-/// The body size that the last segment of a path asks for: `1k`, `100k`.
+/// What a path gets: text that is no JSON, or for `1k.json` as many bytes of an object.
+fn body(path: &str) -> Vec<u8> {
+    let mut body = vec![b'x'; body_bytes(path)];
+    if path.ends_with(JSON) {
+        let (open, close) = (&b"{\"padding\":\""[..], &b"\"}"[..]);
+        let end = body.len() - close.len();
+        body[..open.len()].copy_from_slice(open);
+        body[end..].copy_from_slice(close);
+    }
+    body
+}
+
+const JSON: &str = ".json";
+
+/// The body size that the last segment of a path asks for: `1k`, `100k`, `1k.json`.
 pub(crate) fn body_bytes(path: &str) -> usize {
     let view = path.rsplit('/').next().unwrap_or_default();
+    let view = view.strip_suffix(JSON).unwrap_or(view);
     view.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(1).min(limits::BENCH_BODY_KIB) << 10
 }
 
