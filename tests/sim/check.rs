@@ -19,9 +19,11 @@ use super::world::{Told, World};
 mod age;
 mod asked;
 mod known;
+mod windows;
 
 use known::Known;
 pub(crate) use known::{Floor, OwnWrite};
+use windows::{excuses, holds_copies, near};
 
 /// Compares answers with the truth.
 pub(crate) struct Checker {
@@ -379,34 +381,4 @@ fn states(plan: &Plan, key: usize, place: usize) -> bool {
 fn is_long_gone(plan: &Plan, key: usize, place: usize, at: Duration) -> bool {
     let write = plan.truth.write_of(key, place).filter(|_| !plan.truth.is_present(key, place));
     write.is_some_and(|write| plan.truth.last_ingest_of(write) + Duration::from_secs(55) < at)
-}
-
-/// Whether a fault's window, or what follows it, covers this moment.
-fn near(window: &Window, at: Duration) -> bool {
-    window.from <= at && at < window.until + RECOVERY
-}
-
-/// Whether a fault puts copies between regions and the sidecar.
-const fn holds_copies(fault: Fault) -> bool {
-    matches!(fault, Fault::IntermediaryAge | Fault::AgedIntermediary | Fault::ReloadAll)
-}
-
-/// Whether a fault excuses labels while it lasts: those that last throughout do not.
-fn excuses(window: &Window) -> bool {
-    use Fault::*;
-    !matches!(
-        window.fault,
-        LateWinner
-            | AbsentThenLagging
-            | FleetLags
-            | RegionEtags
-            | ManyUrls
-            | PublisherSkew
-            | AbsentAgainstPresent
-            | WriteThrough
-            | OwnWrite
-            | Part
-            | TooLarge
-            | Directives
-    )
 }
