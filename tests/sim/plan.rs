@@ -219,10 +219,10 @@ impl Plan {
         self.window(Fault::TooLarge).is_some_and(|window| key == window.key || key == window.key / 2)
     }
 
-    /// Whether routes have a schema, and callers may ask for some fields: in every second pair of
+    /// Whether routes have a schema, and callers may ask for some fields: in every third pair of
     /// seeds. The others hold that routes without are as ever, and cost less.
     pub(crate) const fn has_shapes(&self) -> bool {
-        (self.seed / 2).is_multiple_of(2)
+        (self.seed / 2).is_multiple_of(3)
     }
 
     /// Whether `fault` is on at `region`.
