@@ -59,14 +59,17 @@ struct RecordMessage {
     face: Option<u32>,
 }
 
-/// The file that routes name: written once for each process.
+/// The file that routes name.
 pub(crate) fn descriptors() -> &'static PathBuf {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payload");
         let set = protox::compile(["shown.proto"], [folder]).expect("the simulator's schema compiles");
-        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("shown-{}.binpb", std::process::id()));
-        std::fs::write(&file, set.encode_to_vec()).expect("the target's folder can be written to");
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let (file, new) = (folder.join("shown.binpb"), folder.join(format!("shown-{}", std::process::id())));
+        // Whole at once: another process may be reading it.
+        let written = std::fs::write(&new, set.encode_to_vec()).and_then(|()| std::fs::rename(&new, &file));
+        written.expect("the target's folder can be written to");
         file
     })
 }
