@@ -1,6 +1,6 @@
 //! What a hit takes of the allocator, from the caller's first byte to the answer's last, hyper and
-//! the runtime included; what a message takes that cannot be read; and what an index of a body takes,
-//! whatever it remembers.
+//! the runtime included; what a message takes that cannot be read; what an index of a body takes,
+//! whatever it remembers; and what a store takes with all that is derived in it.
 //!
 //! One thread does all of it, and counts its own allocations; the caller uses two buffers again and
 //! again. The figure is the least of several rounds: whatever else the process does now and then (a
@@ -19,6 +19,9 @@ use tokio::net::TcpStream;
 #[path = "../benches/live_sidecar/mod.rs"]
 mod live_sidecar;
 use live_sidecar::{BODY_BYTES, Ready, config, go_live};
+#[path = "../benches/churned/mod.rs"]
+mod churned;
+use churned::{Churned, Count};
 
 /// Allocations of a hundred hits: what comes once in a while; a hit makes none.
 const PER_HUNDRED_HITS: u64 = 2;
@@ -117,4 +120,43 @@ fn an_index_takes_no_more_than_its_weight_whatever_it_remembers() {
         println!("{taken} bytes of {weight}, of a body of {}", body.len());
         assert!(taken <= weight && taken > weight / 3, "{taken} of {weight}");
     }
+}
+
+#[test]
+fn a_store_reckons_what_its_entries_weigh_and_take_whatever_is_derived_replaced_and_evicted() {
+    const RECORDS: usize = 2000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let churned = runtime.block_on(Churned::of(RECORDS, 1 << 30));
+    let store = &churned.sidecar.store;
+    let mut taken = 0;
+    let mut step = |name: &str, work: &mut dyn FnMut()| {
+        taken += allocation_counter::measure(work).bytes_current;
+        let counted = churned.recount();
+        let reckoned = store.bytes();
+        println!("{name}: {counted:?}, {reckoned} bytes reckoned, {taken} taken");
+        let share = taken as f64 / reckoned as f64;
+        assert!((0.93..1.07).contains(&share), "{name}: {taken} bytes taken, {reckoned} reckoned");
+        counted
+    };
+    let read = step("read", &mut || runtime.block_on(churned.read(0..RECORDS)));
+    assert_eq!((read.entries, read.derived), (RECORDS as u64, 0));
+    let derived = step("derived", &mut || runtime.block_on(churned.derive(0..RECORDS)));
+    assert_eq!(derived.derived, RECORDS as u64 / 2);
+    assert!(derived.derived_weight > read.weight / 3, "a share that counts");
+    let same = step("same", &mut || runtime.block_on(churned.replace((0..RECORDS).step_by(3), false)));
+    let made = |counted: &Count| (counted.derived, counted.derived_weight);
+    assert_eq!(made(&same), made(&derived), "the same bytes keep what was made of them");
+    let other = step("other", &mut || runtime.block_on(churned.replace((0..RECORDS).step_by(5), true)));
+    assert_eq!(other.derived, (RECORDS / 2 - RECORDS / 10) as u64, "other bytes do not");
+    step("again", &mut || runtime.block_on(churned.derive(0..RECORDS)));
+    let half = store.bytes() / 2;
+    let evicted = step("evicted", &mut || runtime.block_on(store.resize(half)));
+    assert!(evicted.entries < RECORDS as u64 * 6 / 10, "{evicted:?}");
+    step("full", &mut || {
+        runtime.block_on(async {
+            churned.read(0..RECORDS).await;
+            churned.derive(0..RECORDS).await;
+        });
+    });
+    assert!(store.bytes() > half * 9 / 10, "it is full again");
 }

@@ -15,6 +15,7 @@ use crate::config::Route;
 use crate::core::answer::{ByAccept, CacheLine, Cookies, Shown};
 use crate::core::router::Matched;
 use crate::core::shape::Shapes;
+use crate::engine::guard::{Guard, is_on};
 use crate::http::admission::Head;
 use crate::payload::accept::Choice;
 
@@ -79,7 +80,10 @@ impl Caller {
         let is_this = |tail: &Tail| tail.route == matched.id && tail.is_identity == is_identity;
         if !self.tail.as_ref().is_some_and(is_this) {
             let Route { forward, identity, .. } = matched.route;
-            let identity = core.keyring.identity(identity, headers).0;
+            let identity = match is_identity && !is_on(Guard::ShapeOfItsIdentity) {
+                true => 0,
+                false => core.keyring.identity(identity, headers).0,
+            };
             let is_form_known = !matches!(choice, None | Some(Choice::AsNamed));
             let route = matched.id;
             let parts =

@@ -5,7 +5,8 @@
 //! A guard that is off leaves what somebody would write who does not know why it is there; the
 //! variants say what.
 
-/// What keeps the services' promises, one by one.
+/// What keeps the services' promises, one by one; and what keeps those of a sidecar about forms,
+/// fields and batches, whose simulation is that of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
     /// Off: the catalogue puts a record whatever is there by now.
@@ -64,9 +65,19 @@ pub enum Guard {
     StoredIsNoAnswer,
     /// Off: a node answers from a table that is not complete.
     CompleteFirst,
+    /// Off: what was made of an entry's body moves on to whatever replaces it.
+    DerivedOfItsBytes,
+    /// Off: who wants something made of a region's bytes shares that with callers of any identity.
+    ShapeOfItsIdentity,
+    /// Off: a part of a batch states the bound of those before it.
+    BoundOfItsPart,
 }
 
 impl Guard {
+    /// Those of forms, fields and batches.
+    pub const OF_SHAPES: [Self; 3] = [Self::DerivedOfItsBytes, Self::ShapeOfItsIdentity, Self::BoundOfItsPart];
+
+    /// Those of the services.
     pub const ALL: [Self; 28] = [
         Self::VersionInCondition,
         Self::VersionFromCalendar,

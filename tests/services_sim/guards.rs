@@ -43,6 +43,8 @@ fn wishes(guard: Guard) -> Wishes {
         Guard::FollowersCompare | Guard::InsistingReadsAnew => &[Slow],
         Guard::StoredIsNoAnswer => &[TablesFail, DeliveredLate],
         Guard::CompleteFirst => &[LostRegion, Killed],
+        // The simulation of the protocol does without them (tests/sim/rules.rs).
+        Guard::DerivedOfItsBytes | Guard::ShapeOfItsIdentity | Guard::BoundOfItsPart => &[],
     };
     let is_quiet = matches!(guard, Guard::AnnounceRefused | Guard::CheckpointAfterApply);
     let is_slow = matches!(

@@ -5,14 +5,20 @@
 
 use std::time::Duration;
 
+use super::check::Floor;
+use super::manner::Shape;
 use super::plan::Read;
 use super::subject::Seen;
 
 /// What a reader got.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// Which request.
+    /// Which request; in a batch, which part.
     pub(crate) read: Read,
+    /// In which shape.
+    pub(crate) shape: Shape,
+    /// How many keys his batch has, if he asks in one.
+    pub(crate) batch: usize,
     /// When it came.
     pub(crate) began: Duration,
     /// When it was answered.
@@ -23,6 +29,9 @@ pub(crate) struct Answer {
     pub(crate) line: String,
     /// What it shows; `None` when it is no region's.
     pub(crate) seen: Option<Seen>,
+    /// What was known of the record when he came, of a part that waited for those before it: nobody
+    /// knows since when it was there.
+    pub(crate) before: Option<Floor>,
 }
 
 impl Answer {

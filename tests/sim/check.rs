@@ -19,9 +19,11 @@ use super::world::{Told, World};
 mod age;
 mod asked;
 mod known;
+mod windows;
 
 use known::Known;
-pub(crate) use known::OwnWrite;
+pub(crate) use known::{Floor, OwnWrite};
+use windows::{excuses, holds_copies, near};
 
 /// Compares answers with the truth.
 pub(crate) struct Checker {
@@ -46,6 +48,7 @@ impl Checker {
     /// A reader was answered, now.
     pub(crate) fn answered(&mut self, world: &World, answer: &Answer) {
         self.tallies.reads += 1;
+        self.tallies.count_shape(answer);
         if answer.is_hit() {
             self.tallies.hits += 1;
         } else {
@@ -55,6 +58,9 @@ impl Checker {
         self.tallies.labelled += u64::from(label.is_some());
         self.count_quiet(world, answer, label);
         let Some(seen) = &answer.seen else { return self.failed(world, answer) };
+        if self.is_uncertain(answer) {
+            return;
+        }
         for (key, raw) in &seen.shown {
             let place = &as_seen(&world.plan, *key, *raw, answer.ended);
             let first = world.plan.truth.first_ingest_after(*key, *place).unwrap_or(Duration::MAX);
@@ -83,7 +89,8 @@ impl Checker {
                 self.known.highest[*key] = 0;
             }
             // What was asked for before a RESET is from before the restore.
-            let counts = self.known.reset[*key].is_none_or(|reset| reset <= seen.asked.min(seen.generated));
+            let is_since = |reset| seen.is_dated && reset <= seen.asked.min(seen.generated);
+            let counts = self.known.reset[*key].is_none_or(is_since);
             if counts && states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
                 self.known.served[*key] = *raw;
                 self.known.newest_served[*key].push((answer.ended, *raw));
@@ -96,6 +103,21 @@ impl Checker {
             self.check_age(&world.plan, answer, seen.asked);
             self.check_wish(world, answer, seen);
         }
+        if let Some(foreign) = &seen.foreign {
+            self.violate(Property::Own, answer, None, || foreign.clone());
+        }
+    }
+
+    /// Of a part that may have been there for a while: whether a RELOAD or a RESET of its record
+    /// came meanwhile, so that nobody can tell on which side of it the part is.
+    fn is_uncertain(&self, answer: &Answer) -> bool {
+        answer.before.is_some() && self.known.ordered[answer.read.key].is_some_and(|at| at > answer.began)
+    }
+
+    /// What was told and served of a record when this answer was made, for all that is known.
+    fn floor(&self, answer: &Answer, key: usize) -> Floor {
+        let now = self.known.floor(key);
+        answer.before.map_or(now, |before| before.least(now))
     }
 
     /// Readers who overlap have no order: only what had been served when a reader came is before
@@ -107,14 +129,13 @@ impl Checker {
     }
 
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
-        let known = self.known.told[key].max(self.known.served[key]);
-        let told_only = if plan.announces_versions { known } else { self.known.served[key] };
+        let Floor { told, served, highest } = self.floor(answer, key);
+        let told_only = if plan.announces_versions { told.max(served) } else { served };
         // Once the table of floors was too small, any slot may make way later; an old copy then
         // meets nothing that knows better.
         let forgotten = !self.known.lost_slots.is_zero() && seen.generated < seen.asked;
         let doubtful = self.known.is_doubtful(plan, key, answer.ended) || forgotten;
         if states(plan, key, place) && place < told_only && !doubtful {
-            let (told, served) = (self.known.told[key], self.known.served[key]);
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
             });
@@ -123,9 +144,8 @@ impl Checker {
         if answer.is_hit()
             && self.known.is_back(plan, key, answer.ended)
             && states(plan, key, place)
-            && version < self.known.highest[key]
+            && version < highest
         {
-            let highest = self.known.highest[key];
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at version {version}, and {highest} is known, which nobody has any more")
             });
@@ -151,7 +171,7 @@ impl Checker {
     /// R4, R6, R7: what an announcer has is not overruled by those who lag behind him.
     fn check_announcer(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let plan = &world.plan;
-        let told = self.known.told[key];
+        let told = self.floor(answer, key).told;
         if answer.status == 404
             && plan.announces_versions
             && !self.known.is_doubtful(plan, key, answer.ended)
@@ -160,7 +180,8 @@ impl Checker {
         {
             self.violate(Property::Present, answer, Some(key), || format!("k{key} is called absent, told of {told}"));
         }
-        let Some((region, at, announced)) = self.known.announcer[key].filter(|_| answer.read.view != 2) else {
+        let told_apart = answer.read.view != 2 && answer.before.is_none();
+        let Some((region, at, announced)) = self.known.announcer[key].filter(|_| told_apart) else {
             return;
         };
         // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell
@@ -360,34 +381,4 @@ fn states(plan: &Plan, key: usize, place: usize) -> bool {
 fn is_long_gone(plan: &Plan, key: usize, place: usize, at: Duration) -> bool {
     let write = plan.truth.write_of(key, place).filter(|_| !plan.truth.is_present(key, place));
     write.is_some_and(|write| plan.truth.last_ingest_of(write) + Duration::from_secs(55) < at)
-}
-
-/// Whether a fault's window, or what follows it, covers this moment.
-fn near(window: &Window, at: Duration) -> bool {
-    window.from <= at && at < window.until + RECOVERY
-}
-
-/// Whether a fault puts copies between regions and the sidecar.
-const fn holds_copies(fault: Fault) -> bool {
-    matches!(fault, Fault::IntermediaryAge | Fault::AgedIntermediary | Fault::ReloadAll)
-}
-
-/// Whether a fault excuses labels while it lasts: those that last throughout do not.
-fn excuses(window: &Window) -> bool {
-    use Fault::*;
-    !matches!(
-        window.fault,
-        LateWinner
-            | AbsentThenLagging
-            | FleetLags
-            | RegionEtags
-            | ManyUrls
-            | PublisherSkew
-            | AbsentAgainstPresent
-            | WriteThrough
-            | OwnWrite
-            | Part
-            | TooLarge
-            | Directives
-    )
 }

@@ -19,9 +19,11 @@
 mod answer;
 mod campaign;
 mod check;
+mod content;
 mod designs;
 mod faults;
 mod figure;
+mod manner;
 mod plan;
 mod property;
 mod replay;
@@ -193,6 +195,10 @@ fn report(totals: &Totals, took: Duration) {
         tallies.legs as f64 / tallies.reads.max(1) as f64,
         tallies.failed,
     );
+    let (protobuf, fields) = tallies.shaped;
+    let (alone, together, waited) = tallies.parts;
+    println!("{protobuf:>8} reads of Protobuf, {fields} of some fields");
+    println!("{alone:>8} parts of batches for one key, {together} for several, of which {waited} waited for another");
     println!(
         "{:>8} labelled; outside fault windows {} of {} ({:.2} %), and {:.1} % of hits there state no bound",
         tallies.labelled,
@@ -220,12 +226,12 @@ fn rules(args: &Args) -> bool {
     let seeds = args.rules.unwrap_or(RULE_SEEDS);
     println!("sim: each rule switched off, up to {seeds} seeds of its profile");
     let caught = rules::catch_all(seeds, args.rule.as_deref());
-    println!("{:<5} {:<11} {:>6}  fault", "rule", "property", "seed");
+    println!("{:<18} {:<14} {:>6}  fault", "rule", "property", "seed");
     for rule in &caught {
         let seed = rule.seed.map_or("MISSED".to_owned(), |seed| seed.to_string());
         let faults: Vec<&str> = rule.faults.iter().map(|fault| fault.word()).collect();
         println!(
-            "{:<5} {:<11} {seed:>6}  {}",
+            "{:<18} {:<14} {seed:>6}  {}",
             format!("{:?}", rule.rule),
             format!("{:?}", rule.property),
             faults.join(", ")

@@ -219,6 +219,12 @@ impl Plan {
         self.window(Fault::TooLarge).is_some_and(|window| key == window.key || key == window.key / 2)
     }
 
+    /// Whether routes have a schema, and callers may ask for some fields: in every third pair of
+    /// seeds. The others hold that routes without are as ever, and cost less.
+    pub(crate) const fn has_shapes(&self) -> bool {
+        (self.seed / 2).is_multiple_of(3)
+    }
+
     /// Whether `fault` is on at `region`.
     pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
         self.windows.iter().any(|window| window.fault == fault && window.is_at(region) && window.holds(at))

@@ -18,6 +18,9 @@ pub(crate) enum Property {
     Announced,
     /// R6: what was announced as changed is not called absent.
     Present,
+    /// The record that was asked for, as it is for this caller, and what its head says is said of
+    /// it: whatever its shape.
+    Own,
     /// What was written through the sidecar, or directly by who then asks end to end, is seen by
     /// who asks after it.
     ReadYourWrites,

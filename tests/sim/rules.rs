@@ -1,12 +1,15 @@
-//! Owns the test of the tester: each rule of the protocol, switched off, must be caught.
+//! Owns the test of the tester: each rule of the protocol, and each guard of forms, fields and
+//! batches, switched off, must be caught.
 //!
 //! Before it: [`super::main`]. After it: a table, rule -> property -> first seed -> faults. A
 //! rule's profile is what it alone protects (the table in `src/protocol/switch.rs`). Invariant: a
 //! catch counts only if the same seed is clean with the rule on.
 
+use std::fmt;
 use std::time::Duration;
 
-use nearside::protocol::switch::{Rule, off};
+use nearside::engine::guard::{self, Guard};
+use nearside::protocol::switch::{self, Rule};
 
 use super::designs::Design;
 use super::faults::Fault;
@@ -14,9 +17,37 @@ use super::plan::{Proof, Style, Wishes};
 use super::property::Property;
 use super::simulate;
 
+/// What can be switched off.
+#[derive(Clone, Copy)]
+pub(crate) enum Switch {
+    /// A rule of the protocol.
+    Rule(Rule),
+    /// A guard of forms, fields and batches.
+    Guard(Guard),
+}
+
+impl Switch {
+    /// Switches it off on this thread for as long as the value lives.
+    fn off(self) -> (Option<switch::Off>, Option<guard::GuardOff>) {
+        match self {
+            Self::Rule(rule) => (Some(switch::off(rule)), None),
+            Self::Guard(guard) => (None, Some(guard::off(guard))),
+        }
+    }
+}
+
+impl fmt::Debug for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(rule) => rule.fmt(f),
+            Self::Guard(guard) => guard.fmt(f),
+        }
+    }
+}
+
 /// A rule, what it protects, and where it alone does.
 struct Profile {
-    rule: Rule,
+    rule: Switch,
     property: Property,
     wishes: Wishes,
 }
@@ -24,7 +55,7 @@ struct Profile {
 /// A rule that was switched off, and caught.
 pub(crate) struct Caught {
     /// Which.
-    pub(crate) rule: Rule,
+    pub(crate) rule: Switch,
     /// What did not hold without it.
     pub(crate) property: Property,
     /// The first seed that showed it, of how many; none when no seed did.
@@ -38,7 +69,27 @@ pub(crate) struct Caught {
 fn of(rule: Rule, property: Property, faults: &[Fault], change: fn(&mut Wishes)) -> Profile {
     let mut wishes = Wishes { faults: Some(faults.to_vec()), ..Wishes::default() };
     change(&mut wishes);
-    Profile { rule, property, wishes }
+    Profile { rule: Switch::Rule(rule), property, wishes }
+}
+
+/// What only readers of forms, of fields and of several keys notice.
+fn of_shapes() -> Vec<Profile> {
+    use Fault::*;
+    let profile = |guard: Guard| {
+        let (property, faults): (_, &[Fault]) = match guard {
+            Guard::ShapeOfItsIdentity => (Property::Own, &[LateWinner]),
+            Guard::BoundOfItsPart => (Property::Bounded, &[Lost, AgedIntermediary]),
+            _ => (Property::Monotone, &[LateWinner, ManyUrls]),
+        };
+        let mut wishes = Wishes { faults: Some(faults.to_vec()), ..Wishes::default() };
+        match property {
+            Property::Monotone => wishes.style = Some(Style::Versions),
+            Property::Bounded => (wishes.proof, wishes.topics) = (Some(Proof::Watermark), Some(1)),
+            _ => {}
+        }
+        Profile { rule: Switch::Guard(guard), property, wishes }
+    };
+    Guard::OF_SHAPES.into_iter().map(profile).collect()
 }
 
 /// The other halves of rules that have a profile among [`profiles`].
@@ -136,7 +187,7 @@ fn profiles() -> Vec<Profile> {
 /// Switches each rule off, or only `rule`, and looks for the first seed of so many that notices.
 pub(crate) fn catch_all(seeds: u64, rule: Option<&str>) -> Vec<Caught> {
     let wanted = |profile: &Profile| rule.is_none_or(|rule| format!("{:?}", profile.rule) == rule);
-    let profiles: Vec<Profile> = profiles().into_iter().chain(halves()).filter(wanted).collect();
+    let profiles: Vec<Profile> = profiles().into_iter().chain(halves()).chain(of_shapes()).filter(wanted).collect();
     let catching = |profile: &Profile| {
         let caught = catch(profile, seeds);
         let seed = caught.seed.map_or("NOT CAUGHT".to_owned(), |seed| format!("seed {seed}"));
@@ -163,7 +214,7 @@ fn catch(profile: &Profile, seeds: u64) -> Caught {
     };
     for seed in 0..seeds {
         let outcome = {
-            let _off = off(profile.rule);
+            let _off = profile.rule.off();
             simulate(seed, &profile.wishes, Design::Nearside, false)
         };
         let Some(violation) = outcome.checker.violation.filter(|found| found.property == profile.property) else {

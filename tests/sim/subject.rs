@@ -6,19 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use http_body_util::BodyExt;
+use http::Method;
 use nearside::cache::capacity::Memory;
 use nearside::cache::key::HashKey;
 use nearside::config::read::from_toml;
-use nearside::core::answer::{CACHE_STATUS, respond};
-use nearside::core::batch::upstream::parts;
 use nearside::core::fill::audit;
-use nearside::core::serve::serve;
 use nearside::core::{Core, Parts};
-use nearside::http::admission::Admitted;
 use nearside::http::bodies::ByteBudget;
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::model::time::Wall;
@@ -26,11 +20,15 @@ use nearside::protocol::event::{Action, Event, Says as Told, Scope};
 use nearside::sidecar::announcements::Receipt;
 use nearside::tasks::Tasks;
 
+use super::content;
 use super::designs::{Design, Simple};
-use super::plan::{Plan, REGIONS, Read, Wish};
+use super::manner::Manner;
+use super::plan::{Plan, REGIONS, Read};
 use super::topic::{Message, Reach, Says};
 use super::truth::Kind;
-use super::world::{Regions, SHOWS, Shown, World};
+use super::world::{Regions, Shown, World};
+
+mod readers;
 
 /// Records that are remembered without an entry, in a simulation: so few that a flood of
 /// announcements is too much.
@@ -41,6 +39,18 @@ pub(crate) const REGION_NAMES: [&str; REGIONS] = ["a", "b", "c"];
 
 /// What a reader gets: status, `Cache-Status`, and what it shows.
 pub(crate) type Got = (u16, String, Option<Seen>);
+
+/// One answer to one reader.
+pub(crate) struct Asked {
+    /// What he asked for; in a batch that is one key of it.
+    pub(crate) read: Read,
+    pub(crate) got: Got,
+    /// Whether it may have been there for a while before he was told.
+    pub(crate) waited: bool,
+}
+
+/// Who hears of answers, when they come.
+pub(crate) type Tell = Box<dyn FnMut(Asked) + Send>;
 
 /// What a reply shows.
 #[derive(Clone, Debug)]
@@ -53,8 +63,12 @@ pub(crate) struct Seen {
     pub(crate) asked: Duration,
     /// When what it shows was so, as far as its `Age` tells.
     pub(crate) generated: Duration,
-    /// Each record with its place.
+    /// Each record with its place, by the body where there is one.
     pub(crate) shown: Shown,
+    /// Whether a head says when it was asked for.
+    pub(crate) is_dated: bool,
+    /// What in the body is another's, or another version's than its head speaks of.
+    pub(crate) foreign: Option<String>,
 }
 
 /// What is under test.
@@ -79,9 +93,19 @@ fn settings(plan: &Plan) -> String {
     for name in REGION_NAMES {
         text += &format!("[[service.region]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:1/{name}\"\n");
     }
-    text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\nbatch = \"/v1/batch/{view}\"\n\
-             [[service.route]]\npath = \"/v1/pairs/{one}/{two}\"\nrecords = [\"context:{one}\", \"context:{two}\"]\n\
-             [announcements]\ntransport = \"off\"\n[race]\ndeadline = \"2s\"\n";
+    let mut shapes =
+        format!("schema = \"{}#{}\"\nfields = \"fields\"\n", content::descriptors().display(), content::MESSAGE);
+    if !plan.has_shapes() {
+        shapes.clear();
+    }
+    // Some services take no batches.
+    let upstream = if plan.seed.is_multiple_of(3) { "" } else { "upstream_batch = \"/v1/batch/{view}\"\n" };
+    text += &format!(
+        "[[service.route]]\npath = \"/v1/contexts/{{key}}/{{view}}\"\nrecords = [\"context:{{key}}\"]\n\
+         batch = \"/v1/batch/{{view}}\"\n{upstream}{shapes}\
+         [[service.route]]\npath = \"/v1/pairs/{{one}}/{{two}}\"\nrecords = [\"context:{{one}}\", \"context:{{two}}\"]\n\
+         {shapes}[announcements]\ntransport = \"off\"\n[race]\ndeadline = \"2s\"\n"
+    );
     text += &format!("[cache]\nttl = \"{}s\"\n[freshness]\nstrict = {}\n", plan.ttl.as_secs(), plan.strict);
     text += &format!("audit_period = \"{}s\"\n", plan.audit.map_or(0, |period| period.as_secs()));
     text
@@ -203,26 +227,24 @@ impl Subject {
         }
     }
 
-    /// A reader asks.
-    pub(crate) fn ask(&self, world: &Arc<World>, read: Read) -> BoxFuture<'static, Got> {
-        let path = path(&world.plan, read);
-        let (wish, part) = match read.wish {
-            Wish::Nothing => (None, None),
-            Wish::NoCache => (Some("no-cache".to_owned()), None),
-            Wish::MaxAge(seconds) => (Some(format!("max-age={seconds}")), None),
-            Wish::MinFresh(seconds) => (Some(format!("min-fresh={seconds}")), None),
-            Wish::Part => (None, Some(HeaderValue::from_static("bytes=0-3"))),
-        };
-        let wish = wish.map(|wish| HeaderValue::from_str(&wish).expect("visible"));
-        let mut headers = HeaderMap::new();
-        headers.extend(wish.map(|wish| (header::CACHE_CONTROL, wish)));
-        headers.extend(part.map(|part| (header::RANGE, part)));
+    /// A reader asks; `tell` hears of each answer he gets.
+    pub(crate) fn ask(&self, world: &Arc<World>, read: Read, tell: Tell) -> BoxFuture<'static, ()> {
         match self {
-            Self::Nearside(sidecar) if is_batched(&world.plan, read) => {
-                ask_in_a_batch(sidecar.clone(), headers, read).boxed()
+            Self::Nearside(sidecar) => readers::ask(sidecar.clone(), world.clone(), read, tell).boxed(),
+            Self::Simple(simple, _) => {
+                let (simple, world, mut tell) = (simple.clone(), world.clone(), tell);
+                // They know of no shapes, and of no batches.
+                let keys = Manner::of(&world.plan, read).keys;
+                let keys = if keys.is_empty() { vec![read.key] } else { keys };
+                let reads = keys.into_iter().map(move |key| Read { key, ..read });
+                let asking = async move {
+                    for read in reads {
+                        let got = simple.clone().ask(world.clone(), path(&world.plan, read)).await;
+                        tell(Asked { read, got, waited: false });
+                    }
+                };
+                asking.boxed()
             }
-            Self::Nearside(sidecar) => ask(sidecar.clone(), Method::GET, headers, path, Bytes::new()).boxed(),
-            Self::Simple(simple, _) => simple.clone().ask(world.clone(), path).boxed(),
         }
     }
 
@@ -232,7 +254,7 @@ impl Subject {
         let write = &world.plan.truth.writes[world.plan.puts[number].write];
         let method = if write.kind == Kind::Deleted { Method::DELETE } else { Method::PUT };
         let path = path(&world.plan, Read::new(write.at, write.key, 0));
-        Some(ask(sidecar.clone(), method, HeaderMap::new(), path, number.to_string().into()).boxed())
+        Some(readers::write(sidecar.clone(), method, path, number).boxed())
     }
 
     /// Whether a fill that shows this record is under way, as far as can be told from outside.
@@ -284,39 +306,6 @@ fn slot(published: Wall) -> u64 {
     published.as_millis() / 5_000
 }
 
-async fn ask(sidecar: Arc<Core>, method: Method, headers: HeaderMap, path_and_query: String, body: Bytes) -> Got {
-    let path_len = path_and_query.len();
-    let admitted = Admitted { method, path_and_query, path_len, headers, body };
-    let response = respond(serve(&sidecar, admitted).await, &sidecar.names);
-    let line = response.headers().get(CACHE_STATUS).and_then(|line| line.to_str().ok()).unwrap_or_default();
-    let shows = response.headers().get(&SHOWS).and_then(|shows| shows.to_str().ok());
-    (response.status().as_u16(), line.to_owned(), shows.and_then(read_shows))
-}
-
-/// Every third reader asks in a batch; what is too large to hold, and ranges, no batch brings.
-fn is_batched(plan: &Plan, read: Read) -> bool {
-    let asks_for_all = !matches!(read.wish, Wish::Part) && !plan.is_large(read.key);
-    read.view != 2 && asks_for_all && (read.at.as_micros() as usize + read.key).is_multiple_of(3)
-}
-
-/// With one key, so that each reader counts once.
-async fn ask_in_a_batch(sidecar: Arc<Core>, mut headers: HeaderMap, read: Read) -> Got {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let key = format!("k{}", read.key);
-    let body = serde_json::json!({ "keys": [key], "headers": true }).to_string().into();
-    let path_and_query = format!("/v1/batch/{}", read.view);
-    let path_len = path_and_query.len();
-    let admitted = Admitted { method: Method::POST, path_and_query, path_len, headers, body };
-    let response = respond(serve(&sidecar, admitted).await, &sidecar.names);
-    assert_eq!(response.status(), 200, "whatever becomes of its parts");
-    let body = response.into_body().collect().await.expect("it is no region's").to_bytes();
-    let parts = parts(&body, &[key.as_str().into()], &sidecar.config.service.version_header);
-    let part = parts.first().and_then(Option::as_ref).expect("a key has a part");
-    let text = |name: &HeaderName| part.headers.get(name).and_then(|line| line.to_str().ok());
-    let line = text(&CACHE_STATUS).unwrap_or_default().to_owned();
-    (part.status.as_u16(), line, text(&SHOWS).and_then(read_shows))
-}
-
 /// `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<place>,...`
 pub(crate) fn read_shows(text: &str) -> Option<Seen> {
     let mut parts = text.split(';');
@@ -329,5 +318,6 @@ pub(crate) fn read_shows(text: &str) -> Option<Seen> {
         Some((key.parse().ok()?, place.parse().ok()?))
     };
     let shown: Shown = parts.next()?.split(',').filter_map(pair).collect();
-    (!shown.is_empty()).then_some(Seen { race, region, asked, generated, shown })
+    let seen = Seen { race, region, asked, generated, shown, is_dated: true, foreign: None };
+    (!seen.shown.is_empty()).then_some(seen)
 }

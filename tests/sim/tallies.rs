@@ -5,11 +5,19 @@
 
 use std::time::Duration;
 
+use super::answer::Answer;
+use super::manner::Shape;
+
 /// What is counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tallies {
     /// Answers.
     pub(crate) reads: u64,
+    /// Of them Protobuf, and of some fields.
+    pub(crate) shaped: (u64, u64),
+    /// Of them parts of batches for one key, of batches for several, and of these last those that
+    /// waited for another.
+    pub(crate) parts: (u64, u64, u64),
     /// Of them hits.
     pub(crate) hits: u64,
     /// Failures, all excused.
@@ -33,9 +41,21 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
+    /// Counts how an answer was asked for.
+    pub(crate) fn count_shape(&mut self, answer: &Answer) {
+        self.shaped.0 += u64::from(answer.shape == Shape::Protobuf);
+        self.shaped.1 += u64::from(matches!(answer.shape, Shape::Fields(_)));
+        self.parts.0 += u64::from(answer.batch == 1);
+        self.parts.1 += u64::from(answer.batch > 1);
+        self.parts.2 += u64::from(answer.before.is_some());
+    }
+
     /// Adds another seed's.
     pub(crate) fn add(&mut self, other: &Self) {
         self.reads += other.reads;
+        self.shaped = (self.shaped.0 + other.shaped.0, self.shaped.1 + other.shaped.1);
+        let (one, several, waited) = other.parts;
+        self.parts = (self.parts.0 + one, self.parts.1 + several, self.parts.2 + waited);
         self.hits += other.hits;
         self.failed += other.failed;
         self.labelled += other.labelled;

@@ -18,6 +18,7 @@ use nearside::model::time::{Clock, Moment, Wall};
 use super::faults::Fault;
 use super::plan::{Plan, REGIONS, Window};
 
+mod gathered;
 mod reply;
 
 pub(crate) use reply::Regions;
@@ -67,10 +68,22 @@ pub(crate) struct Noticed {
     pub(crate) story: Option<Vec<Line>>,
     /// How many races there were, and what the latest asks.
     race: (u64, Option<Arc<Outgoing>>),
+    /// Per path and reader, the latest race of which legs travel with those of others.
+    gathered: BTreeMap<(String, String), Gathered>,
     /// Per path, the latest replies.
     pub(crate) replies: BTreeMap<String, VecDeque<Told>>,
     /// What intermediaries hold: per region and path, since when, and the reply.
     held: BTreeMap<(usize, String), (Duration, Shown)>,
+}
+
+/// A race of which legs travel with those of others.
+#[derive(Default)]
+struct Gathered {
+    race: u64,
+    /// When its first leg was sent.
+    first: Duration,
+    /// Which regions were asked.
+    asked: [bool; REGIONS],
 }
 
 /// What a reply shows: each record with its place.
@@ -105,6 +118,7 @@ impl World {
             legs: Default::default(),
             story: story.then(Vec::new),
             race: (0, None),
+            gathered: BTreeMap::new(),
             replies: BTreeMap::new(),
             held: BTreeMap::new(),
         };

@@ -16,6 +16,7 @@ use super::{Asked, Batch, Slot, limits};
 use crate::core::Core;
 use crate::core::answer::{Bound, CacheLine, Fwd, Outcome, Shown, respond};
 use crate::core::limits::{COMPRESSED_BYTES, INLINE_DERIVE_BYTES, ZSTD_LEVEL};
+use crate::engine::guard::{Guard, is_on};
 use crate::http::bodies::Reserved;
 use crate::http::body::Body;
 use crate::http::exchange::Failure;
@@ -227,6 +228,9 @@ impl Answering {
         shown.age = shown.age.map(|age| age + waited);
         if let Some(Bound::Seconds(bound)) = &mut shown.line.bound {
             *bound += waited;
+        }
+        if !is_on(Guard::BoundOfItsPart) {
+            shown.line.bound = self.worst.0.or(shown.line.bound);
         }
         self.worst = self.worst.and(shown.line.bound);
         Outcome::Shown(shown)

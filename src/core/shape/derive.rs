@@ -18,6 +18,7 @@ use crate::cache::key::Key;
 use crate::config::Form;
 use crate::core::Core;
 use crate::core::limits::{INLINE_DERIVE_BYTES, ZSTD_LEVEL};
+use crate::engine::guard::{Guard, is_on};
 use crate::http::limits::REPLY_BODY_BYTES;
 use crate::payload::accept;
 use crate::payload::coding::{CODED_TAG, Coding, encode};
@@ -40,6 +41,13 @@ pub(super) struct ToDerive {
 pub(super) const ZSTD: u64 = u64::from_be_bytes(*b"\0\0\0\0zstd");
 
 impl ToDerive {
+    fn is_in(&self, derived: &Derived) -> bool {
+        let form = self.form.as_ref();
+        form.is_none_or(|asked| derived.form(asked.id()).is_some())
+            && (!self.index || derived.index().is_some())
+            && (!self.zstd || derived.form(ZSTD).is_some())
+    }
+
     /// What tells it apart from what else may be derived of the same entry.
     fn id(&self) -> u64 {
         self.form.as_ref().map_or(u64::from(self.zstd) * ZSTD, FormAsked::id) << 1 | u64::from(self.index)
@@ -150,8 +158,17 @@ fn indexed(core: &Core, content: &Content) -> Option<Index> {
 }
 
 impl Core {
-    /// Derives on the spot, and keeps it.
+    /// Derives on the spot, and keeps it. Of those who waited for one reply the first does it for
+    /// all.
     pub(super) fn derive_now(&self, key: &Key, entry: &Arc<Entry>, wanted: &ToDerive) -> Arc<Entry> {
+        let is_of_it = |stored: &Arc<Entry>| {
+            (stored.sent, stored.region) == (entry.sent, entry.region)
+                && stored.content.block() == entry.content.block()
+        };
+        let stored = self.store.peek(key.as_ref()).filter(|stored| wanted.is_in(&stored.derived) && is_of_it(stored));
+        if let Some(stored) = stored {
+            return stored;
+        }
         let made = Arc::new(derived(self, entry, wanted));
         self.store.replace(key.as_ref(), entry, &made);
         made
@@ -218,7 +235,8 @@ pub(crate) fn moved_on(previous: &Entry, content: &Content) -> Derived {
         (Err(one), Err(other)) => one == other,
         _ => false,
     };
-    if previous.derived.is_none() || form_of(&previous.content) != form_of(content) || !is_same() {
+    let is_of_it = || form_of(&previous.content) == form_of(content) && is_same();
+    if previous.derived.is_none() || is_on(Guard::DerivedOfItsBytes) && !is_of_it() {
         return Derived::NONE;
     }
     previous.derived.under(content)

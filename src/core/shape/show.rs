@@ -192,6 +192,10 @@ impl Unshaped {
     pub(in crate::core) async fn away(mut self, core: &Arc<Core>, headers: &HeaderMap) -> Shaped {
         loop {
             let step = match self.shape.step(core, &self.shown.entry) {
+                Step::Derive(wanted) if is_small(&self.shown.entry) => {
+                    self.shown.entry = core.derive_now(&self.key, &self.shown.entry, &wanted);
+                    continue;
+                }
                 Step::Derive(wanted) => match core.derive(&self.key, &self.shown.entry, wanted).await {
                     Some(made) => {
                         self.shown.entry = made;

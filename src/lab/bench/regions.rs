@@ -290,9 +290,10 @@ pub(crate) fn stored_bytes(view: &str) -> usize {
     HEADERS.iter().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>() + body_bytes(view)
 }
 
-/// The body size that the last segment of a path asks for: `1k`, `100k`, `129b`.
+/// The body size that the last segment of a path asks for: `1k`, `100k`, `129b`, `1k.json`.
 pub(crate) fn body_bytes(path: &str) -> usize {
     let view = path.rsplit('/').next().unwrap_or_default();
+    let view = view.strip_suffix(JSON).unwrap_or(view);
     let number = |unit| view.strip_suffix(unit).and_then(|number| number.parse::<usize>().ok());
     let bytes = number('b').or_else(|| number('k').map(|kib| kib.saturating_mul(1 << 10)));
     bytes.unwrap_or(1 << 10).min(limits::BENCH_BODY_KIB << 10)
@@ -309,13 +310,24 @@ pub(crate) fn member(place: usize) -> String {
     format!("m{place:04}")
 }
 
+const JSON: &str = ".json";
+
+/// What a path gets: a record, as many bytes of an object for `1k.json`, else text that is no JSON.
 fn body(path: &str) -> Vec<u8> {
-    if !path.ends_with(&["/", RECORD].concat()) {
-        return vec![b'x'; body_bytes(path)];
+    let view = path.rsplit('/').next().unwrap_or_default();
+    if view == RECORD {
+        let text = "x".repeat(MEMBER_BYTES - r#""m0000":{"v":""},"#.len());
+        let members = (0..RECORD_MEMBERS).map(|place| format!(r#""{}":{{"v":"{text}"}}"#, member(place)));
+        return format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes();
     }
-    let text = "x".repeat(MEMBER_BYTES - r#""m0000":{"v":""},"#.len());
-    let members = (0..RECORD_MEMBERS).map(|place| format!(r#""{}":{{"v":"{text}"}}"#, member(place)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes()
+    let mut body = vec![b'x'; body_bytes(path)];
+    if view.ends_with(JSON) {
+        let (open, close) = (&b"{\"padding\":\""[..], &b"\"}"[..]);
+        let end = body.len() - close.len();
+        body[..open.len()].copy_from_slice(open);
+        body[end..].copy_from_slice(close);
+    }
+    body
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ impl Checker {
     fn check_taker(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let plan = &world.plan;
         let told_apart = !answer.is_passed()
+            && answer.before.is_none()
             && answer.read.view != 2
             && (plan.style == Style::Versions || !plan.announces_versions);
         // Of several the newest, if it has a reply: that is what the sidecar knows of.

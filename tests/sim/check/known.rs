@@ -39,6 +39,25 @@ pub(crate) struct OwnWrite {
     pub(crate) region: Option<usize>,
 }
 
+/// What is known of one record's versions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Floor {
+    /// The newest place that was told.
+    pub(super) told: usize,
+    /// The newest place that was served.
+    pub(super) served: usize,
+    /// The highest version that was told.
+    pub(super) highest: u64,
+}
+
+impl Floor {
+    /// What was known both times.
+    pub(super) fn least(self, other: Self) -> Self {
+        let (told, served) = (self.told.min(other.told), self.served.min(other.served));
+        Self { told, served, highest: self.highest.min(other.highest) }
+    }
+}
+
 /// What was told and served.
 pub(crate) struct Known {
     pub(super) told: Vec<usize>,
@@ -69,6 +88,8 @@ pub(crate) struct Known {
     pub(super) lost_slots: Duration,
     /// Per record: when it was last RESET.
     pub(super) reset: Vec<Option<Duration>>,
+    /// Per record: when it was last RELOADed or RESET.
+    pub(super) ordered: Vec<Option<Duration>>,
     proven: [Proven; REGIONS],
     /// Records whose versions somebody spoiled, and until when they may stay labelled.
     pub(super) spoiled: Vec<Option<Duration>>,
@@ -93,10 +114,16 @@ impl Known {
             told_by: vec![Default::default(); keys],
             lost_slots: Duration::ZERO,
             reset: vec![None; keys],
+            ordered: vec![None; keys],
             proven: Default::default(),
             spoiled: vec![None; keys],
             reloaded: vec![false; keys],
         }
+    }
+
+    /// What is known of one record now.
+    pub(crate) fn floor(&self, key: usize) -> Floor {
+        Floor { told: self.told[key], served: self.served[key], highest: self.highest[key] }
     }
 
     /// Whether a topic's proof still holds at `at` (R9).
@@ -225,7 +252,7 @@ impl Known {
                 }
                 self.news[key].push((at, None));
             }
-            Says::Reload(reach) => self.ordered(plan, reach, at),
+            Says::Reload(reach) => self.order(plan, reach, at),
             Says::Reset(reach) => self.forgotten(plan, reach, at),
             Says::Undecodable => self.unread.push((at, message.region)),
             Says::Beat { .. } | Says::Path | Says::Unrouted | Says::Astray => {}
@@ -257,9 +284,10 @@ impl Known {
     }
 
     /// All that was asked for before is to be asked for anew.
-    fn ordered(&mut self, plan: &Plan, reach: Reach, at: Duration) {
+    fn order(&mut self, plan: &Plan, reach: Reach, at: Duration) {
         for key in reach.keys(plan.truth.keys()) {
             self.reloaded[key] = true;
+            self.ordered[key] = Some(at);
             self.highest[key] = 0;
             self.news[key].push((at, None));
         }
@@ -267,7 +295,7 @@ impl Known {
 
     /// A RESET arrived, or was ordered.
     pub(crate) fn forgotten(&mut self, plan: &Plan, reach: Reach, at: Duration) {
-        self.ordered(plan, reach, at);
+        self.order(plan, reach, at);
         reach.keys(plan.truth.keys()).for_each(|key| self.forget_one(key, at));
     }
 

@@ -6,9 +6,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::super::answer::Answer;
-use super::super::check::OwnWrite;
+use super::super::check::{Floor, OwnWrite};
+use super::super::manner::Manner;
 use super::super::plan::Read;
-use super::super::subject::REGION_NAMES;
+use super::super::subject::{Asked, REGION_NAMES};
+use super::super::world::World;
 use super::{Happening, Run, lock};
 
 impl Run {
@@ -23,30 +25,30 @@ impl Run {
             let again = if last { Happening::LastRead(read) } else { Happening::Read(read) };
             return self.at(began + Duration::from_millis(40), again);
         }
-        let asking = self.subject.ask(&world, read);
-        let answering = async move {
-            let (status, line, seen) = asking.await;
-            let answer = Answer { read, began, ended: world.elapsed(), status, line, seen };
+        let manner = Manner::of(&world.plan, read);
+        let floors: Vec<(usize, Floor)> = {
+            let known = &lock(&shared).checker.known;
+            manner.keys.iter().map(|key| (*key, known.floor(*key))).collect()
+        };
+        let told = world.clone();
+        let tell = move |Asked { read, got: (status, line, seen), waited }: Asked| {
+            let world = &told;
+            let mut before = floors.iter().filter(|_| waited);
+            let before = before.find(|(key, _)| *key == read.key).map(|(_, floor)| *floor);
+            let (shape, batch, ended) = (manner.shape, manner.keys.len(), world.elapsed());
+            let answer = Answer { read, shape, batch, began, ended, status, line, seen, before };
             let mut shared = lock(&shared);
-            shared.checker.answered(&world, &answer);
+            shared.checker.answered(world, &answer);
             if last {
-                shared.checker.rested(&world, &answer);
+                shared.checker.rested(world, &answer);
             }
             shared.trace = shared.trace.wrapping_add(imprint(&answer));
             shared.waits_for_large &= !large;
             drop(shared);
-            world.tell(&[read.key], || {
-                format!(
-                    "a reader of view {} since {:.3} gets {}: {:?} [{}]",
-                    read.view,
-                    began.as_secs_f64(),
-                    answer.status,
-                    answer.seen.as_ref().map(|seen| &seen.shown),
-                    answer.line
-                )
-            });
+            tell_of(world, &answer);
         };
-        self.answering("reader", Box::pin(answering)).await;
+        let asking = self.subject.ask(&world, read, Box::new(tell));
+        self.answering("reader", asking).await;
     }
 
     /// A caller writes: answered once a region has.
@@ -75,6 +77,22 @@ impl Run {
             self.subject.tasks().spawn(who, answering);
         }
     }
+}
+
+fn tell_of(world: &World, answer: &Answer) {
+    let read = answer.read;
+    world.tell(&[read.key], || {
+        let shown = answer.seen.as_ref().map(|seen| &seen.shown);
+        format!(
+            "a reader of view {} ({:?}, {} keys) since {:.3} gets {}: {shown:?} [{}]",
+            read.view,
+            answer.shape,
+            answer.batch.max(1),
+            answer.began.as_secs_f64(),
+            answer.status,
+            answer.line
+        )
+    });
 }
 
 /// A number for what a reader got and when. Readers of one moment are told in no particular order,

@@ -16,8 +16,10 @@ use nearside::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::{Moment, Wall};
 
+use super::super::content;
 use super::super::faults::Fault;
 use super::super::plan::Style;
+use super::gathered::{is_batch, who};
 use super::{Fate, SHOWS, Shown, Told, World};
 
 impl World {
@@ -105,18 +107,13 @@ impl World {
             let gone = !self.plan.tombstones && !truth.is_present(*key, *place);
             if gone { Version::NONE } else { Version(truth.version(*key, *place)) }
         };
-        let body = |mut text: String, (key, place): &(usize, usize)| {
-            let _ = match truth.is_present(*key, *place) {
-                true => write!(text, "k{key}@{} ", truth.face(*key, *place)),
-                false => write!(text, "k{key} is not there "),
-            };
-            text
-        };
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let body = || content::body(truth, &shown, who(request), path == content::LARGE);
         Reply {
             region: RegionId(region as u8),
             status,
             headers,
-            body: if known { Bytes::new() } else { shown.iter().fold(String::new(), body).into() },
+            body: if status == StatusCode::NOT_MODIFIED { Bytes::new() } else { body() },
             versions: if states { shown.iter().map(version).collect() } else { Vec::new() },
             sent: sent.at,
             sent_wall: sent.wall,
@@ -126,10 +123,28 @@ impl World {
 }
 
 #[derive(Clone, Copy)]
-struct Sent {
-    race: u64,
-    at: Moment,
-    wall: Wall,
+pub(super) struct Sent {
+    pub(super) race: u64,
+    pub(super) at: Moment,
+    pub(super) wall: Wall,
+}
+
+/// What becomes of a leg, as far as that is known when it is sent.
+pub(super) struct Leg {
+    pub(super) sent: Sent,
+    pub(super) latency: Duration,
+    pub(super) within: Duration,
+    /// Nobody has to hold its reply.
+    pub(super) streamed: bool,
+}
+
+/// Nothing takes longer.
+pub(super) fn within(
+    within: Duration,
+    reply: BoxFuture<'static, Result<Reply, Failure>>,
+) -> BoxFuture<'static, Result<Reply, Failure>> {
+    let late = Err(Failure::Deadline { within, head: false });
+    tokio::time::timeout(within, reply).map(|reply| reply.unwrap_or(late)).boxed()
 }
 
 /// Regions that answer as planned.
@@ -168,10 +183,24 @@ impl World {
         let world = self;
         // No two legs are sent at the same moment.
         world.clock.suspend(Duration::from_nanos(100));
+        if is_batch(&request) {
+            return world.batch(region, &request, within);
+        }
         let sent = Sent { race: world.race_of(&request), at: world.clock.now(), wall: world.clock.wall() };
         let at = sent.at - world.start;
         world.noticed().legs[region].push(at);
         let latency = world.latency(region, at);
+        self::within(within, world.answered(region, request, Leg { sent, latency, within, streamed }))
+    }
+
+    /// What one region answers to one request.
+    pub(super) fn answered(
+        self: Arc<Self>,
+        region: usize,
+        request: Arc<Outgoing>,
+        Leg { sent, latency, within, streamed }: Leg,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let (world, at) = (self.clone(), sent.at - self.start);
         let reply = async move {
             let path = request.path_and_query.as_str();
             let no_cache = request.headers.contains_key(header::CACHE_CONTROL);
@@ -222,8 +251,7 @@ impl World {
             });
             outcome
         };
-        let late = Err(Failure::Deadline { within, head: false });
-        tokio::time::timeout(within, reply).map(|reply| reply.unwrap_or(late)).boxed()
+        reply.boxed()
     }
 
     /// Whether the reply is too large to hold; none is that says that there is nothing.

@@ -362,6 +362,27 @@ async fn callers_of_different_identity_share_no_form() {
     forms.world.stop().await;
 }
 
+/// How often something was made Protobuf.
+fn derivations(forms: &Forms) -> String {
+    let page = page(forms);
+    let line =
+        page.lines().find(|line| line.starts_with("nearside_payload_work_seconds_count{work=\"to-protobuf\"}"));
+    line.unwrap().rsplit(' ').next().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_record_is_derived_once_for_all_who_waited_for_it() {
+    let forms = Forms::new(json(RECORD));
+    forms.world.live().await;
+    let readers: Vec<_> = (0..50).map(|_| forms.world.begin_with("/v1/forms/x", lines(&[PROTOBUF]))).collect();
+    for reader in readers {
+        let answer = reader.await.unwrap().unwrap();
+        assert_eq!((answer.status, &answer.bytes[..], answer.is_hit()), (200, BINARY, false));
+    }
+    assert_eq!((derivations(&forms).as_str(), forms.world.asked().len()), ("1", 3));
+    forms.world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_large_record_is_derived_once_whoever_asks_and_moves_on_while_its_bytes_stay() {
     let large = format!(r#"{{"seats": 9, "note": "{}"}}"#, "n".repeat(200_000));
@@ -373,12 +394,6 @@ async fn a_large_record_is_derived_once_whoever_asks_and_moves_on_while_its_byte
         let answer = reader.await.unwrap().unwrap();
         assert_eq!((answer.status, answer.bytes.len()), (200, 2 + 1 + 3 + 200_000));
     }
-    let derivations = |forms: &Forms| {
-        let page = page(forms);
-        let line =
-            page.lines().find(|line| line.starts_with("nearside_payload_work_seconds_count{work=\"to-protobuf\"}"));
-        line.unwrap().rsplit(' ').next().unwrap().to_owned()
-    };
     assert_eq!(derivations(&forms), "1");
     forms.world.pass(SECOND * 3_700).await;
     forms.get("/v1/forms/x", &[PROTOBUF]).await;

@@ -1,0 +1,70 @@
+//! What a million entries weigh with what is derived of them: filled, read in other forms and by
+//! their fields, replaced and evicted. After each step every entry is weighed anew: what the store
+//! reckons has to be the same, and what the process takes about as much.
+//!
+//! `NEARSIDE_ENTRIES=N` takes another number of records. A million take 5 GiB.
+
+use std::alloc::System;
+
+use cap::Cap;
+
+mod churned;
+#[expect(dead_code, reason = "regions that answer as the other benchmarks want it")]
+mod live_sidecar;
+use churned::Churned;
+
+#[global_allocator]
+static COUNTED: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Resident memory that is the process's own, in bytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("RssAnon")).expect("it says");
+    let kib = line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
+    kib.expect("a number") * 1024
+}
+
+#[allow(clippy::print_stdout, reason = "what it is for")]
+async fn run(records: usize) {
+    let churned = Churned::of(records, 16 << 30).await;
+    let store = &churned.sidecar.store;
+    let before = (COUNTED.allocated() as u64, resident());
+    println!(
+        "{:<32} {:>9} {:>9} {:>7} {:>8} {:>9} {:>7}",
+        "MiB", "entries", "derived", "of them", "weighed", "by count", "by RSS"
+    );
+    let told = |step: &str| {
+        let counted = churned.recount();
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        println!(
+            "{step:<32} {:>9} {:>9} {:>7.0} {:>8.0} {:>9.0} {:>7.0}",
+            counted.entries,
+            counted.derived,
+            mib(counted.derived_weight),
+            mib(store.bytes()),
+            mib(COUNTED.allocated() as u64 - before.0),
+            mib(resident().saturating_sub(before.1)),
+        );
+    };
+    churned.read(0..records).await;
+    told("read");
+    churned.derive(0..records).await;
+    told("derived");
+    churned.replace((0..records).step_by(3), false).await;
+    told("a third again, the same bytes");
+    churned.replace((0..records).step_by(5), true).await;
+    told("a fifth again, other bytes");
+    churned.derive((0..records).step_by(5)).await;
+    told("these derived again");
+    store.resize(store.bytes() / 2).await;
+    told("half the capacity");
+    churned.read(0..records).await;
+    churned.derive(0..records).await;
+    told("all once more");
+}
+
+fn main() {
+    let records = std::env::var("NEARSIDE_ENTRIES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(run(records));
+}
