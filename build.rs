@@ -9,8 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(["nearside/v1/announcement.proto"], ["proto"])?;
     prost_build::Config::new().compile_fds(descriptors)?;
-    println!("cargo:rerun-if-changed=src/lab/dev/limits.proto");
-    let descriptors = protox::compile(["limits.proto"], ["src/lab/dev"])?;
+    let descriptors = protox::compile(["nearside/dev/v1/limits.proto"], ["proto"])?;
     std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("limits.binpb"), descriptors.encode_to_vec())?;
     Ok(())
 }
