@@ -223,7 +223,7 @@ impl Reloader {
         self.admits.store(Arc::new(Admits::of(&config.listen)));
         sidecar.watch_credentials();
         self.connections.resize(config.listen.max_connections, tasks);
-        let permits = config.race.permits.min(sidecar.memory.races());
+        let permits = config.race.permits.min(sidecar.memory.permits());
         sidecar.regions.permit(permits, tasks);
         sidecar.seconds.iter().flatten().for_each(|second| second.regions.permit(permits, tasks));
         if sidecar.capacity() != running.capacity() {

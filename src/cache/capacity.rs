@@ -87,6 +87,12 @@ impl Memory {
         if self.is_own { races.clamp(limits::LEAST_RACES, limits::FILLS) } else { limits::FILLS }
     }
 
+    /// How many requests to each region may be under way at once: races, and what is passed on.
+    pub fn permits(self) -> usize {
+        let permits = usize::try_from(self.limit / limits::BYTES_PER_PERMIT).unwrap_or(limits::FILLS);
+        if self.is_own { permits.clamp(limits::LEAST_PERMITS, limits::FILLS) } else { limits::FILLS }
+    }
+
     /// How many bytes may be taken by bodies that are held while they arrive or while a race runs.
     pub fn bodies(self) -> u64 {
         match self.is_own {
@@ -217,10 +223,12 @@ mod tests {
         }
         let least = Memory::of(Some(limits::LEAST_CONTAINER), 64 * GIB);
         assert!(least.capacity() >= 24 * MIB, "{} bytes for the cache", least.capacity());
-        assert_eq!((least.floor_slots(), least.races()), (limits::LEAST_FLOOR_SLOTS, 256));
+        assert_eq!((least.floor_slots(), least.races()), (limits::LEAST_FLOOR_SLOTS, 25));
+        assert_eq!(least.permits(), 256);
         let ample = [Memory::of(None, 64 * GIB), Memory::of(Some(8 * GIB), 64 * GIB)];
         for memory in ample {
-            assert_eq!((memory.floor_slots(), memory.races()), (FLOOR_SLOTS, limits::FILLS));
+            assert_eq!((memory.floor_slots(), memory.permits()), (FLOOR_SLOTS, limits::FILLS));
+            assert!(memory.races() >= 3_000, "{memory:?}");
             assert_eq!(memory.bodies(), BODIES_BYTES);
             assert_eq!(memory.remembered_errors(), limits::REMEMBERED_ERROR_BYTES);
         }

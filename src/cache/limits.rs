@@ -51,11 +51,17 @@ pub const LEAST_CAPACITY: u64 = 16 * MIB as u64;
 pub const PROCESS_BYTES: u64 = 16 * MIB as u64;
 /// The least memory that a container may have, in bytes.
 pub const LEAST_CONTAINER: u64 = 64 * MIB as u64;
-/// Under a cgroup's limit, one undecided race is allowed per this many bytes of it, and as many
-/// requests to each region, but never fewer than [`LEAST_RACES`].
-pub const BYTES_PER_RACE: u64 = 256 * KIB as u64;
-/// See [`BYTES_PER_RACE`].
-pub const LEAST_RACES: usize = 64;
+/// Under a cgroup's limit, one undecided race is allowed per this many bytes of it. Three replies of
+/// 100 KiB, the buffers of their connections and what the allocator keeps of them take a fifth of
+/// that: 32 at once stayed below the least container's limit, 48 did not.
+pub const BYTES_PER_RACE: u64 = 2560 * KIB as u64;
+/// Never fewer than this.
+pub const LEAST_RACES: usize = 24;
+/// Under a cgroup's limit, one request to each region may be under way per this many bytes of it,
+/// but never fewer than [`LEAST_PERMITS`].
+pub const BYTES_PER_PERMIT: u64 = 256 * KIB as u64;
+/// See [`BYTES_PER_PERMIT`].
+pub const LEAST_PERMITS: usize = 64;
 /// Assumed memory of a machine that does not say, in bytes.
 pub const LEAST_MEMORY: u64 = 64 * MIB as u64;
 /// Shares of a cgroup's limit above which background work is put off, and above which entries are
@@ -119,7 +125,8 @@ const _: () = assert!(
         <= LEAST_CONTAINER,
     "everything together fits into the least container"
 );
-const _: () = assert!(LEAST_RACES <= FILLS && LEAST_RACES <= PERMITS_PER_REGION);
+const _: () = assert!(LEAST_RACES <= FILLS && LEAST_RACES <= LEAST_PERMITS && LEAST_PERMITS <= PERMITS_PER_REGION);
+const _: () = assert!(BYTES_PER_PERMIT <= BYTES_PER_RACE, "a race always has its permits");
 const _: () = assert!(REQUEST_BODY_BYTES + SMALL_BODIES_BYTES <= LEAST_BODIES_BYTES as usize, "the largest has room");
 const _: () = assert!(REPLY_BODY_BYTES + SMALL_BODIES_BYTES <= LEAST_BODIES_BYTES as usize, "the largest has room");
 const _: () = assert!(FIRST_BODY_BYTES <= HEAP_BODY_BYTES && HEAP_BODY_BYTES <= SMALL_ENVELOPE_BYTES);

@@ -255,7 +255,7 @@ impl Core {
         let Parts { clock, origin, tasks, seed, floor_slots, memory, bodies } = parts;
         let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let metrics = Arc::new(Metrics::new(&names));
-        let regions = Regions::new(&config, origin, clock.clone(), metrics.clone(), memory.races(), bodies.clone());
+        let regions = Regions::new(&config, origin, clock.clone(), metrics.clone(), memory.permits(), bodies.clone());
         let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
         let room = Room::new(floor_slots, capacity);
         let freshness = Arc::new(Freshness::new(&config.freshness.protocol(), names.len(), room, clock.now()));
@@ -264,7 +264,7 @@ impl Core {
         let Guarded { credentials, of_seconds, shapes, codings, door } = Guarded::read(&config, &bodies)?;
         let compressed = compression::regions(&config, &regions, &codings);
         let seconds = way::seconds(&config, &regions, (of_seconds, &codings), None);
-        let batches = Arc::new(Batches::new(&config, memory.races()));
+        let batches = Arc::new(Batches::new(&config, memory.permits()));
         let core = Arc::new(Self {
             reading: 0,
             admission: door,

@@ -59,9 +59,10 @@ pub(super) fn costs(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let measured = measure(&set, budget, told).map_err(wrong)?;
     scenario.goals.extend(goal(&measured));
     scenario.notes.push(single(&set).map_err(wrong)?);
-    scenario.notes.extend(beside_the_sources(&measured));
+    let fields = fields(&set, budget);
+    scenario.notes.extend(beside_the_sources(&measured, &fields));
     scenario.plots = plots(&measured);
-    scenario.tables = vec![figures(&measured), fields(&set, budget)];
+    scenario.tables = vec![figures(&measured), fields];
     Ok(scenario)
 }
 
@@ -163,7 +164,7 @@ fn single(set: &AirportSet) -> Result<String, CodingError> {
 }
 
 /// The sources' own figures, and what compares with them here.
-fn beside_the_sources(measured: &[Measured]) -> Vec<String> {
+fn beside_the_sources(measured: &[Measured], fields: &FigureTable) -> Vec<String> {
     let of = |size, form, coding: usize| find(measured, size, form, LEVELS[coding].words);
     let here = || {
         let (json, protobuf) = (of(SIZES[1].0, WireForm::Json, 0)?, of(SIZES[1].0, WireForm::Protobuf, 0)?);
@@ -179,6 +180,20 @@ fn beside_the_sources(measured: &[Measured]) -> Vec<String> {
             SIZES[3].0
         ))
     };
-    let here = [here(), largest(), None].map(Option::unwrap_or_default);
+    let cut = || {
+        let of = |way: FieldsWay| {
+            let name = format!("{} {}", SIZES[3].0, way.word());
+            fields.rows.iter().find(|(row, _)| *row == name)?.1.first().copied().flatten()
+        };
+        let (parsed, first, again) = (of(FieldsWay::Parse)?, of(FieldsWay::First)?, of(FieldsWay::Again)?);
+        Some(format!(
+            "; here, one field at {} beside parsing all of it: {:.1} x faster for a version's first caller, {:.0} x \
+             for the others",
+            SIZES[3].0,
+            parsed / first,
+            parsed / again
+        ))
+    };
+    let here = [here(), largest(), cut()].map(Option::unwrap_or_default);
     SOURCES.iter().zip(here).map(|(source, here)| format!("{source}{here}")).collect()
 }
