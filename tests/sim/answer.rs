@@ -29,8 +29,8 @@ pub(crate) struct Answer {
     pub(crate) line: String,
     /// What it shows; `None` when it is no region's.
     pub(crate) seen: Option<Seen>,
-    /// What was known of the record when he came, of a part that waited for those before it: nobody
-    /// knows since when it was there.
+    /// What was known of the record when he came, of a part that waited for a fill or for those before
+    /// it: nobody knows since when it was there.
     pub(crate) before: Option<Floor>,
 }
 

@@ -56,7 +56,7 @@ pub(in crate::payload) fn take_off<'a>(
         // bytes tell them apart.
         Layer::Deflate if is_zlib(from.fill_buf()?) => Box::new(flate2::bufread::ZlibDecoder::new(from)),
         Layer::Deflate => Box::new(flate2::bufread::DeflateDecoder::new(from)),
-        Layer::Brotli => Box::new(brotli_decompressor::Decompressor::new(from, 4096)),
+        Layer::Brotli => Box::new(brotli::Decompressor::new(from, 4096)),
         Layer::Zstd => Box::new(Frames::new(from, None).map_err(io::Error::other)?),
         Layer::Dcz => {
             let dictionary = dictionary.ok_or(CodingError::NoDictionary).map_err(io::Error::other)?;

@@ -1,7 +1,9 @@
 //! Replies in one form under one content coding: how long they become, and what that costs whom.
 
 use std::hint::black_box;
+use std::io::Read;
 
+use brotli::enc::BrotliEncoderParams;
 use bytes::Bytes;
 
 use super::airports::{AirportSet, Airports, WireForm};
@@ -12,24 +14,58 @@ use crate::payload::coding::{Coding, CodingError, Dictionary, decode, encode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CodingLevel {
     pub words: &'static str,
-    pub coding: Coding,
+    pub coding: BenchCoding,
     pub level: i32,
     /// Longer bodies take too long to compress to be measured.
     pub at_most: usize,
 }
 
+/// What is measured: what regions are asked for, and Brotli, which no region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BenchCoding {
+    Ours(Coding),
+    Brotli,
+}
+
+impl BenchCoding {
+    fn encoded(self, body: &Bytes, level: i32, dictionary: Option<&Dictionary>) -> Result<Bytes, CodingError> {
+        let Self::Ours(coding) = self else {
+            let parameters = BrotliEncoderParams { quality: level, ..BrotliEncoderParams::default() };
+            let mut coded = Vec::new();
+            brotli::BrotliCompress(&mut &**body, &mut coded, &parameters).map_err(|_| CodingError::NoMemory)?;
+            return Ok(coded.into());
+        };
+        encode(coding, body, level, dictionary)
+    }
+
+    fn decoded(self, body: &Bytes, most: usize, dictionary: Option<&Dictionary>) -> Result<Bytes, CodingError> {
+        let Self::Ours(coding) = self else {
+            let mut plain = Vec::with_capacity(most);
+            let mut from = brotli::Decompressor::new(&**body, READ_BYTES);
+            from.read_to_end(&mut plain).map_err(|_| CodingError::Damaged)?;
+            return Ok(plain.into());
+        };
+        decode(coding, body, most, dictionary)
+    }
+}
+
 const fn way(words: &'static str, coding: Coding, level: i32, at_most: usize) -> CodingLevel {
-    CodingLevel { words, coding, level, at_most }
+    CodingLevel { words, coding: BenchCoding::Ours(coding), level, at_most }
 }
 
 pub(crate) const SMALL: CodingLevel = way("zstd 3, dictionary", Coding::Dcz, 3, usize::MAX);
-pub(crate) const LEVELS: [CodingLevel; 5] = [
+pub(crate) const ZSTD: CodingLevel = way("zstd 3", Coding::Zstd, 3, usize::MAX);
+pub(crate) const SMALLEST: CodingLevel = way("zstd 19, dictionary", Coding::Dcz, 19, 32 << 10);
+pub(crate) const LEVELS: [CodingLevel; 6] = [
     way("identity", Coding::Identity, 0, usize::MAX),
     way("gzip 6", Coding::Gzip, 6, usize::MAX),
-    way("zstd 3", Coding::Zstd, 3, usize::MAX),
+    CodingLevel { words: "brotli 5", coding: BenchCoding::Brotli, level: 5, at_most: usize::MAX },
+    ZSTD,
     SMALL,
-    way("zstd 19, dictionary", Coding::Dcz, 19, 32 << 10),
+    SMALLEST,
 ];
+/// What Brotli's decoder reads at once.
+const READ_BYTES: usize = 4096;
 
 /// What one reply takes, on average.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,12 +110,12 @@ impl<'a> WrittenReplies<'a> {
         let CodingLevel { coding, level, .. } = level;
         let coded = coded(&self.bodies, coding, level, dictionary)?;
         for (body, plain) in coded.iter().zip(&self.bodies) {
-            if decode(coding, body, plain.len(), dictionary)? != plain {
+            if coding.decoded(body, plain.len(), dictionary)? != plain {
                 return Err(CodingError::Damaged);
             }
         }
         let each = 1.0 / self.bodies.len() as f64;
-        let measured = coding != Coding::Identity;
+        let measured = coding != BenchCoding::Ours(Coding::Identity);
         let spent_us = |work: &dyn Fn()| if measured { budget.spent_us(work) * each } else { 0.0 };
         let compress_us = spent_us(&|| {
             // It was done before, without an error.
@@ -87,7 +123,7 @@ impl<'a> WrittenReplies<'a> {
         });
         let decompress_us = spent_us(&|| {
             for (body, plain) in coded.iter().zip(&self.bodies) {
-                drop(black_box(decode(coding, body, plain.len(), dictionary)));
+                drop(black_box(coding.decoded(body, plain.len(), dictionary)));
             }
         });
         Ok(CodedCost {
@@ -110,11 +146,11 @@ pub(crate) fn single_records(set: &AirportSet, level: CodingLevel, count: usize)
 
 fn coded(
     bodies: &[Bytes],
-    coding: Coding,
+    coding: BenchCoding,
     level: i32,
     dictionary: Option<&Dictionary>,
 ) -> Result<Vec<Bytes>, CodingError> {
-    bodies.iter().map(|body| encode(coding, body, level, dictionary)).collect()
+    bodies.iter().map(|body| coding.encoded(body, level, dictionary)).collect()
 }
 
 fn mean(bodies: &[Bytes]) -> f64 {

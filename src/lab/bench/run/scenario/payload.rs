@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::lab::bench::payloads::airports::{AirportSet, PLACE, WireForm};
-use crate::lab::bench::payloads::coded::{CodedCost, LEVELS, SMALL, WrittenReplies, single_records};
+use crate::lab::bench::payloads::coded::{CodedCost, LEVELS, SMALL, SMALLEST, WrittenReplies, ZSTD, single_records};
 use crate::lab::bench::payloads::cpu::CpuBudget;
 use crate::lab::bench::payloads::fields::{ASKED, FieldsWay, taken};
 use crate::lab::bench::result::{FigureTable, Goal, Missing, PlotData, Scenario};
@@ -132,7 +132,7 @@ fn fields(set: &AirportSet, budget: CpuBudget) -> FigureTable {
 fn plots(measured: &[Measured]) -> Vec<PlotData> {
     let plot = |title: &str, y: &str, of: fn(&CodedCost) -> f64| {
         let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-        for it in measured.iter().filter(|it| it.coding != LEVELS[4].words) {
+        for it in measured.iter().filter(|it| it.coding != SMALLEST.words) {
             let (name, point) =
                 (format!("{}, {}", it.form.word(), it.coding), (it.cost.json_bytes / 1024.0, of(&it.cost)));
             match series.iter_mut().find(|(known, _)| *known == name) {
@@ -152,7 +152,7 @@ fn plots(measured: &[Measured]) -> Vec<PlotData> {
 
 /// What the header of `dcz` is to a record that is smaller than the goal's.
 fn single(set: &AirportSet) -> Result<String, CodingError> {
-    let (zstd, plain) = single_records(set, LEVELS[2], SINGLE_RECORDS)?;
+    let (zstd, plain) = single_records(set, ZSTD, SINGLE_RECORDS)?;
     let (dictionary, _) = single_records(set, SMALL, SINGLE_RECORDS)?;
     Ok(format!(
         "single records, {plain:.0} bytes as JSON: zstd 3 {:.2} x, with a dictionary {:.2} x, of which dcz's header \
@@ -165,15 +165,18 @@ fn single(set: &AirportSet) -> Result<String, CodingError> {
 
 /// The sources' own figures, and what compares with them here.
 fn beside_the_sources(measured: &[Measured], fields: &FigureTable) -> Vec<String> {
-    let of = |size, form, coding: usize| find(measured, size, form, LEVELS[coding].words);
+    let of = |size, form, coding: &str| find(measured, size, form, coding);
+    const IDENTITY: &str = LEVELS[0].words;
     let here = || {
-        let (json, protobuf) = (of(SIZES[1].0, WireForm::Json, 0)?, of(SIZES[1].0, WireForm::Protobuf, 0)?);
+        let (json, protobuf) =
+            (of(SIZES[1].0, WireForm::Json, IDENTITY)?, of(SIZES[1].0, WireForm::Protobuf, IDENTITY)?);
         let smaller = 100.0 * (1.0 - protobuf.bytes / json.bytes);
         let faster = json.decode_us / protobuf.decode_us;
         Some(format!("; here at {}: {smaller:.0} % smaller, read {faster:.1} x faster by the median", SIZES[1].0))
     };
     let largest = || {
-        let (json, protobuf) = (of(SIZES[3].0, WireForm::Json, 2)?, of(SIZES[3].0, WireForm::Protobuf, 2)?);
+        let (json, protobuf) =
+            (of(SIZES[3].0, WireForm::Json, ZSTD.words)?, of(SIZES[3].0, WireForm::Protobuf, ZSTD.words)?);
         let (bytes, decode) = (protobuf.bytes / json.bytes, protobuf.decode_us / json.decode_us);
         Some(format!(
             "; here at {}, beside JSON with zstd: {bytes:.2} x the bytes, {decode:.2} x to decode",
