@@ -145,6 +145,7 @@ impl Checker {
         }
         let version = plan.truth.version(key, place);
         if answer.is_hit()
+            && seen.is_dated
             && self.known.is_back(plan, key, answer.ended)
             && states(plan, key, place)
             && version < highest
