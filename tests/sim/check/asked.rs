@@ -167,7 +167,10 @@ impl Checker {
             let before = Duration::from_millis(250 * n);
             world.is_well(region, answer.ended.saturating_sub(before))
         });
-        if !odd && well && plan.regions[region].cache_lag.is_zero() {
+        // One reply in fifty takes eight times as long. Who is passed on waits for the announcer as long as
+        // he usually takes, and then for the others (seed 9955: both tries of one reader).
+        let waited = answer.ended - answer.began >= plan.regions[region].latency.mul_f64(1.3);
+        if !odd && well && !waited && plan.regions[region].cache_lag.is_zero() {
             self.violate(Property::Announced, answer, Some(key), || {
                 format!("k{key} at place {place} was passed on, region {region} announced {announced}")
             });
