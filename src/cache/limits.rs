@@ -52,11 +52,11 @@ pub const PROCESS_BYTES: u64 = 16 * MIB as u64;
 /// The least memory that a container may have, in bytes.
 pub const LEAST_CONTAINER: u64 = 64 * MIB as u64;
 /// Under a cgroup's limit, one undecided race is allowed per this many bytes of it. Three replies of
-/// 100 KiB, the buffers of their connections and what the allocator keeps of them take a fifth of
-/// that: 32 at once stayed below the least container's limit, 48 did not.
-pub const BYTES_PER_RACE: u64 = 2560 * KIB as u64;
+/// 100 KiB, the buffers of their connections and what the allocator keeps of them take an eighth
+/// of that: 32 at once stayed below the least container's limit, 48 did not.
+pub const BYTES_PER_RACE: u64 = 4 * MIB as u64;
 /// Never fewer than this.
-pub const LEAST_RACES: usize = 24;
+pub const LEAST_RACES: usize = 16;
 /// Under a cgroup's limit, one request to each region may be under way per this many bytes of it,
 /// but never fewer than [`LEAST_PERMITS`].
 pub const BYTES_PER_PERMIT: u64 = 256 * KIB as u64;
