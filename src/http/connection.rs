@@ -29,6 +29,7 @@ use crate::tasks::permits::Permits;
 use crate::tasks::wake_gated::WakeGated;
 
 mod http1;
+pub(crate) mod spare;
 pub(crate) mod wire;
 
 use wire::{Protocol, Pulse, Wire};
@@ -159,7 +160,7 @@ async fn patient(
     let watch = pin!(async {
         tokio::select! {
             never = pulse.told(shutdown) => match never {},
-            () = pulse.idle_timeout(protocol, clock) => {}
+            () = pulse.idle_timeout(protocol, clock, shutdown) => {}
         }
     });
     let mut watch = WakeGated::new(watch);

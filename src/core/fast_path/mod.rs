@@ -26,7 +26,8 @@ use crate::core::lookup::lookup;
 use crate::core::serve::{at_once, carry_out};
 use crate::core::{Core, Current};
 use crate::http::admission::{Admission, Head};
-use crate::http::connection::wire::{Pulse, Spare, Wire};
+use crate::http::connection::spare::Spare;
+use crate::http::connection::wire::{Pulse, Wire};
 use crate::http::connection::{FastPath, Next, Via};
 use crate::http::limits::ANSWERS_BYTES;
 

@@ -169,6 +169,24 @@ async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
     assert!(waited >= limits::IDLE_WAIT && waited <= limits::IDLE_WAIT + limits::HEADER_WAIT, "{waited:?}");
 }
 
+/// A goodbye in HTTP/2 is a frame that is to be answered.
+#[tokio::test(start_paused = true)]
+async fn who_says_nothing_to_a_goodbye_does_not_hold_up_the_drain() {
+    let door = open(8).await;
+    let mut silent = TcpStream::connect(door.addr).await.unwrap();
+    let no_settings = "\0\0\0\x04\0\0\0\0\0";
+    send(&mut silent, &format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{no_settings}")).await;
+    // The server's own settings: it is served.
+    assert_ne!(silent.read(&mut [0; 64]).await.unwrap(), 0);
+    // Its silence until then is forgiven.
+    tokio::time::sleep(limits::IDLE_WAIT / 4).await;
+    door.context.shutdown.closing.cancel();
+    let began = tokio::time::Instant::now();
+    assert_eq!(door.context.tasks.drain(limits::LAST_REPLY_WAIT * 2).await, Vec::<&str>::new());
+    let waited = began.elapsed();
+    assert!(waited >= limits::LAST_REPLY_WAIT, "it had its time: {waited:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_reads_slowly_is_not_taken_for_one_who_drips_a_head() {
     let door = open(8).await;

@@ -4,23 +4,21 @@
 //!
 //! A connection without a request under way is closed `HEADER_WAIT` after the first byte of a head,
 //! or `IDLE_WAIT` after the last byte either way; at most `HEADER_WAIT` later than that, never
-//! earlier.
+//! earlier. At the end of the process `LAST_REPLY_WAIT` is all that silence may last.
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
-use std::thread::LocalKey;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http::connection::Shutdown;
+use crate::http::connection::spare::Spare;
 use crate::http::limits;
 use crate::model::time::{Clock, Moment};
 
@@ -295,13 +293,22 @@ impl Pulse {
         std::future::pending().await
     }
 
-    /// Resolves when the connection has kept us waiting for too long.
-    pub async fn idle_timeout(&self, protocol: Protocol, clock: &Clock) {
+    /// Resolves when the connection has kept us waiting for too long, or keeps `shutdown` waiting.
+    pub async fn idle_timeout(&self, protocol: Protocol, clock: &Clock, shutdown: &Shutdown) {
         let (mut last, mut head): (_, Option<(u32, Moment)>) = (clock.now(), None);
+        let (mut look_every, mut patience, mut closes) = (LOOK_EVERY, limits::IDLE_WAIT, false);
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            // Until then it was allowed to be silent, so it has its time from there on.
+            let begins_to_close = tokio::select! {
+                () = tokio::time::sleep(look_every) => false,
+                () = shutdown.closing.cancelled(), if !closes => true,
+            };
+            if begins_to_close {
+                (look_every, patience, closes) = (LAST_LOOK_EVERY, limits::LAST_REPLY_WAIT, true);
+            }
             let now = clock.now();
-            if self.stirred.swap(false, Ordering::Relaxed) || self.under_way.load(Ordering::Relaxed) > 0 {
+            let stirred = self.stirred.swap(false, Ordering::Relaxed);
+            if stirred || begins_to_close || self.under_way.load(Ordering::Relaxed) > 0 {
                 last = now;
             }
             let heads = self.heads.load(Ordering::Relaxed);
@@ -312,8 +319,7 @@ impl Pulse {
             };
             // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies.
             let begun = head.filter(|_| protocol == Protocol::Http1);
-            if now.since(last) >= limits::IDLE_WAIT
-                || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT)
+            if now.since(last) >= patience || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT)
             {
                 return;
             }
@@ -323,75 +329,5 @@ impl Pulse {
 
 /// How often a connection is checked: it may exceed its limits by at most twice this.
 const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
-
-thread_local! {
-    /// Buffers that this thread's connections read into in turn. They keep their full length, so
-    /// that nothing is cleared for the next one.
-    static READ: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
-    /// Buffers that their answers are written into.
-    static WRITTEN: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
-}
-
-/// Where a thread keeps unused buffers.
-type Home = &'static LocalKey<Cell<Vec<Vec<u8>>>>;
-
-/// A buffer that this thread's connections use in turn: a connection in the middle of something has
-/// one, and a waiting one has none.
-pub(crate) struct Spare {
-    bytes: Vec<u8>,
-    home: Home,
-}
-
-impl Spare {
-    const fn none() -> Self {
-        Self { bytes: Vec::new(), home: &READ }
-    }
-
-    fn to_read() -> Self {
-        let mut bytes = taken_from(&READ);
-        bytes.resize(limits::WIRE_BYTES, 0);
-        Self { bytes, home: &READ }
-    }
-
-    /// An empty buffer to write into.
-    pub(crate) fn to_write() -> Self {
-        let mut bytes = taken_from(&WRITTEN);
-        bytes.clear();
-        Self { bytes, home: &WRITTEN }
-    }
-}
-
-fn taken_from(home: Home) -> Vec<u8> {
-    let mut spares = home.take();
-    let bytes = spares.pop().unwrap_or_default();
-    home.set(spares);
-    bytes
-}
-
-impl Drop for Spare {
-    fn drop(&mut self) {
-        if (1..=limits::SPARE_BYTES).contains(&self.bytes.capacity()) {
-            // A thread that ends has no use for it.
-            let _ = self.home.try_with(|home| {
-                let mut spares = home.take();
-                if spares.len() < limits::SPARES {
-                    spares.push(std::mem::take(&mut self.bytes));
-                }
-                home.set(spares);
-            });
-        }
-    }
-}
-
-impl Deref for Spare {
-    type Target = Vec<u8>;
-    fn deref(&self) -> &Vec<u8> {
-        &self.bytes
-    }
-}
-
-impl DerefMut for Spare {
-    fn deref_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-}
+/// The same at the end of the process.
+const LAST_LOOK_EVERY: Duration = Duration::from_millis(500);
