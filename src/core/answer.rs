@@ -179,11 +179,13 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
         }
         Outcome::Unshaped(refused) => {
             let (status, word) = match refused {
+                ShapeRefused::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "no-room"),
                 ShapeRefused::Mask(_) => (StatusCode::BAD_REQUEST, "bad-fields"),
                 ShapeRefused::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
                 ShapeRefused::Mismatch => (StatusCode::BAD_GATEWAY, "schema-mismatch"),
             };
-            Problem::new(status, word, &refused.to_string()).respond()
+            let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
+            Problem { retry_after, ..Problem::new(status, word, &refused.to_string()) }.respond()
         }
         Outcome::Many { line, body, is_zstd } => many(body, is_zstd, line.value(names)),
         Outcome::RefusedBatch(refused) => {

@@ -72,7 +72,9 @@ pub struct OnRoute {
 /// passed on.
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
     let now = core.clock.now();
-    if *head.method == Method::POST
+    let is_read = matches!(*head.method, Method::GET | Method::HEAD);
+    if !is_read
+        && *head.method == Method::POST
         && let Some(place) = core.router.batch(head.path())
     {
         return Found::Many(place);
@@ -80,7 +82,7 @@ pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: b
     let matched = core.router.find(head.path()).map(way::chosen);
     let is_cached =
         caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
-    if !is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
+    if !is_cached || has_body || !is_read {
         matched.iter().for_each(|matched| matched.counts.miss());
         return Found::Pass(matched.map(|matched| core.on_route(&matched)));
     }
@@ -135,8 +137,13 @@ fn routed_to(
     let dressed = |ask: Ask| shape::dressed(ask, form, is_identity);
     let stored = core.store.get(key);
     let floor = core.config.service.authoritative.then(|| floors::asked(head.headers, matched.route)).flatten();
-    let suits = stored.as_ref().is_some_and(|entry| core.suits(caller, floor.as_deref(), entry, now));
-    if let (Some(entry), true) = (&stored, suits) {
+    let suits = match &stored {
+        Some(entry) => core.suits(caller, floor.as_deref(), entry, now),
+        None => false,
+    };
+    if let Some(entry) = &stored
+        && suits
+    {
         match core.hit(head, caller, key, entry, now) {
             Ok((shown, refresh)) => {
                 matched.counts.hit();
@@ -260,7 +267,7 @@ impl Core {
     ) -> Found {
         match (Unshaped { shown, shape, key: key.to_key() }).at_once(self, head.headers) {
             Ok(Shaped::Shown(shown)) => Found::Answer(shown, refresh),
-            Ok(Shaped::Mismatch) => Found::Refused(ShapeRefused::Mismatch),
+            Ok(Shaped::Refused(refused)) => Found::Refused(refused),
             Err(unshaped) => Found::Shape(unshaped, refresh),
         }
     }

@@ -12,8 +12,9 @@ use http::{HeaderMap, HeaderValue, header};
 use crate::cache::key::AcceptEncoding;
 use crate::cache::rfc9111;
 use crate::config::error::{ConfigError, ConfigProblem};
+use crate::config::limits::DESCRIPTOR_BYTES;
 use crate::config::scope::Origins;
-use crate::config::{Config, Form, MessageRef, MessageSettings, Route, RoutePayload};
+use crate::config::{Config, Form, MessageRef, MessageSettings, Route, RoutePayload, read_regular};
 use crate::core::fill::Ask;
 use crate::http::admission::Head;
 use crate::http::limits::REPLY_BODY_BYTES;
@@ -93,6 +94,9 @@ pub fn unusable_schemas(config: &Config, origins: &Origins) -> Vec<ConfigError> 
 pub enum ShapeRefused {
     #[error("{0}")]
     Mask(#[from] MaskError),
+    /// There may be room later.
+    #[error("too much is held in memory to cut these fields out now; try again")]
+    NoRoom,
     /// `strict_accept`
     #[error("this path is served as application/json and application/x-protobuf alone")]
     NotAcceptable,
@@ -229,7 +233,8 @@ impl Message {
     fn read(settings: &MessageSettings) -> Result<Self, ShapeError> {
         let MessageRef { file, message } = &settings.schema;
         let shown = || file.display().to_string();
-        let bytes = std::fs::read(file).map_err(|error| ShapeError::File { file: shown(), error })?;
+        let bytes =
+            read_regular(file, DESCRIPTOR_BYTES).map_err(|error| ShapeError::File { file: shown(), error })?;
         let names = if settings.proto_names { Names::Proto } else { Names::Camel };
         let printing = Printing { names, defaults: settings.print_defaults };
         let schema =

@@ -14,6 +14,7 @@ use crate::cache::key::Key;
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{Form, Way};
 use crate::core::race::region::Regions;
+use crate::core::race::verdict::is_worthless;
 use crate::core::way::ledger::{Ending, Ledger};
 use crate::core::{Core, floors, limits, shape, way};
 use crate::http::bodies::Reserved;
@@ -179,7 +180,8 @@ impl Pair {
             request.headers.insert(held.header.clone(), held.value());
         }
         floors::insert(&mut request.headers, true, None);
-        self.ask(&self.core.regions, request).await
+        let of_the_second = |ending| if ending == Ending::Refused { Ending::Failed } else { ending };
+        self.ask(&self.core.regions, request).await.map_err(of_the_second)
     }
 
     /// What the second way says; `anew` past any cache in front of it.
@@ -197,7 +199,9 @@ impl Pair {
             request.headers.insert(held.header.clone(), held.value());
         }
         floors::insert(&mut request.headers, anew, None);
-        self.ask(&held.regions, request).await
+        let reading = self.ask(&held.regions, request).await?;
+        // Nobody asked for it, and callers would get it under `new`.
+        if Coding::of(&reading.headers) == Ok(Coding::Identity) { Ok(reading) } else { Err(Ending::Unreadable) }
     }
 
     /// What says nothing about the record has failed. It is no race: health and tokens of the region
@@ -207,7 +211,12 @@ impl Pair {
         let reply = regions.origin().ask(self.region, Arc::new(request), regions.deadline()).await;
         let Reply { status, headers, body, versions, .. } = reply.map_err(|_| Ending::Failed)?;
         let says = status.is_success() && status != StatusCode::PARTIAL_CONTENT || is_absent(status);
-        if says { self.reading(status, headers, body, versions) } else { Err(Ending::Failed) }
+        let is_refused = (status.is_redirection() || status.is_client_error()) && !is_worthless(status);
+        match says {
+            true => self.reading(status, headers, body, versions),
+            false if is_refused => Err(Ending::Refused),
+            false => Err(Ending::Failed),
+        }
     }
 
     async fn found(&self, first: Reading, second: Reading) -> Found {

@@ -3,6 +3,7 @@
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use siphasher::sip::SipHasher13;
 
@@ -15,8 +16,11 @@ use crate::cache::rfc9111;
 use crate::config::{Form, RoutePayload};
 use crate::core::Core;
 use crate::core::answer::{Outcome, Shown};
-use crate::core::limits::COMPRESSED_BYTES;
-use crate::payload::projection;
+use crate::core::limits::{COMPRESSED_BYTES, INLINE_DERIVE_BYTES};
+use crate::http::bodies::Reserved;
+use crate::payload::mask::Mask;
+use crate::payload::projection::{self, Index, Projected};
+use crate::tasks::on_blocking_pool;
 use crate::telemetry::metrics::payload::PayloadWork;
 
 /// An answer that is not in its caller's shape yet.
@@ -33,6 +37,8 @@ enum Step {
     Own,
     Instead(Arc<Content>),
     Derive(ToDerive),
+    /// Fields of a large body that nobody had cut out lately.
+    Cut(Mask),
     /// It cannot be had in the caller's form, and the caller takes no other.
     Mismatch,
 }
@@ -69,18 +75,66 @@ impl Shape {
             }
             index => index.flatten(),
         };
-        let (body, began) = (body_of(content), core.clock.now());
-        let projected = projection::project(body, index, mask);
-        core.metrics.payload_work(PayloadWork::Project, core.clock.now() - began, body.len());
-        match projected {
-            Ok(projected) => {
-                let part = content.instead(None, &tag_suffix('m', mask.id()), projected.into_bytes());
-                Step::Instead(Arc::new(part))
-            }
-            Err(_) => whole(),
+        if content.body_len() > INLINE_DERIVE_BYTES && index.is_none_or(|index| index.remembered(mask).is_none()) {
+            return Step::Cut(mask.clone());
+        }
+        match projected(core, content, index, mask) {
+            Some(part) => Step::Instead(Arc::new(content.instead(None, &tag_suffix('m', mask.id()), part))),
+            None => whole(),
         }
     }
+
+    /// The form of an entry that this shape shows; it was derived before, if it is not the stored one.
+    fn content_of<'e>(&self, entry: &'e Entry) -> &'e Content {
+        let other = self.form.as_ref().filter(|asked| form_of(&entry.content) != Some(asked.form));
+        let derived = other.and_then(|asked| entry.derived.form(asked.id())?.content.as_deref());
+        derived.unwrap_or(&entry.content)
+    }
 }
+
+fn projected(core: &Core, content: &Content, index: Option<&Index>, mask: &Mask) -> Option<Bytes> {
+    let (body, began) = (body_of(content), core.clock.now());
+    let projected = projection::project(body, index, mask);
+    core.metrics.payload_work(PayloadWork::Project, core.clock.now() - began, body.len());
+    projected.ok().map(Projected::into_bytes)
+}
+
+/// What was cut out and is remembered nowhere, with its part of the budget for bodies.
+struct Held {
+    part: Bytes,
+    _reserved: Reserved,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.part
+    }
+}
+
+/// Cuts fields out of a large body, away from where requests are served. `Err` without memory for
+/// what may come of it.
+async fn cut(core: &Arc<Core>, shape: &Shape, entry: &Arc<Entry>, mask: Mask) -> Result<Step, NoRoom> {
+    let all = shape.content_of(entry).body_len();
+    let mut reserved = core.bodies.reserve(all as u64).ok_or(NoRoom)?;
+    let (held, of, named) = ((core.clone(), entry.clone()), shape.clone(), mask.clone());
+    let work = move || projected(&held.0, of.content_of(&held.1), held.1.derived.index().flatten(), &named);
+    let content = shape.content_of(entry);
+    let Some(part) = on_blocking_pool(work).await.flatten() else {
+        let derived = shape.form.as_ref().and_then(|asked| entry.derived.form(asked.id())?.content.clone());
+        return Ok(derived.map_or(Step::Own, Step::Instead));
+    };
+    let is_remembered = entry.derived.index().flatten().is_some_and(|index| index.remembered(&mask).is_some());
+    let part = if is_remembered {
+        part
+    } else {
+        reserved.shrink_to(part.len() as u64);
+        Bytes::from_owner(Held { part, _reserved: reserved })
+    };
+    Ok(Step::Instead(Arc::new(content.instead(None, &tag_suffix('m', mask.id()), part))))
+}
+
+/// The bodies held in memory leave no room.
+struct NoRoom;
 
 fn zstd_step(entry: &Entry) -> Step {
     match entry.derived.form(ZSTD) {
@@ -182,7 +236,7 @@ impl Unshaped {
                 Step::Derive(wanted) if is_small(&self.shown.entry) => {
                     self.shown.entry = core.derive_now(&self.key, &self.shown.entry, &wanted);
                 }
-                Step::Derive(_) => return Err(Box::new(self)),
+                Step::Derive(_) | Step::Cut(_) => return Err(Box::new(self)),
                 step => return Ok(self.finish(step, headers)),
             }
         }
@@ -203,6 +257,13 @@ impl Unshaped {
                     }
                     None => self.shape.form.as_ref().map_or(Step::Own, FormAsked::instead_of_it),
                 },
+                Step::Cut(mask) => match cut(core, &self.shape, &self.shown.entry, mask).await {
+                    Ok(step) => step,
+                    Err(NoRoom) => {
+                        core.metrics.over_budget("reply-bodies");
+                        return Shaped::Refused(ShapeRefused::NoRoom);
+                    }
+                },
                 step => step,
             };
             return self.finish(step, headers);
@@ -219,8 +280,8 @@ impl Unshaped {
                 shown.instead = Some(content);
                 Shaped::Shown(shown)
             }
-            Step::Own | Step::Derive(_) => Shaped::Shown(shown),
-            Step::Mismatch => Shaped::Mismatch,
+            Step::Own | Step::Derive(_) | Step::Cut(_) => Shaped::Shown(shown),
+            Step::Mismatch => Shaped::Refused(ShapeRefused::Mismatch),
         }
     }
 }
@@ -228,15 +289,14 @@ impl Unshaped {
 /// An answer in its shape.
 pub(in crate::core) enum Shaped {
     Shown(Shown),
-    /// 502 `schema-mismatch`
-    Mismatch,
+    Refused(ShapeRefused),
 }
 
 impl Shaped {
     pub(in crate::core) fn outcome(self) -> Outcome {
         match self {
             Self::Shown(shown) => Outcome::Shown(shown),
-            Self::Mismatch => Outcome::Unshaped(ShapeRefused::Mismatch),
+            Self::Refused(refused) => Outcome::Unshaped(refused),
         }
     }
 }

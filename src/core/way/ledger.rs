@@ -18,6 +18,8 @@ pub(crate) enum Ending {
     Unreadable,
     /// The second way states another version, and still does after a while.
     VersionDiffers,
+    /// The second way refuses, or sends elsewhere, what the first one has: so would it under `new`.
+    Refused,
     /// One of the two gave no answer that could be compared.
     Failed,
     /// There was no room, or no turn came.
@@ -31,6 +33,7 @@ impl Ending {
             Self::Differs(_) => "differs",
             Self::Unreadable => "unreadable",
             Self::VersionDiffers => "version-differs",
+            Self::Refused => "refused",
             Self::Failed => "failed",
             Self::Skipped => "skipped",
         }
@@ -38,7 +41,7 @@ impl Ending {
 }
 
 /// Every word for it.
-const ENDINGS: [&str; 6] = ["same", "differs", "unreadable", "version-differs", "failed", "skipped"];
+const ENDINGS: [&str; 7] = ["same", "differs", "unreadable", "version-differs", "refused", "failed", "skipped"];
 
 /// What the pointers beyond [`CHECK_PLACES`] count as.
 const OTHER: &str = "other";
@@ -93,7 +96,7 @@ impl Findings {
                 self.others += u64::from(differences.has_more());
                 self.clean_since = Some(now);
             }
-            Ending::Unreadable | Ending::VersionDiffers => self.clean_since = Some(now),
+            Ending::Unreadable | Ending::VersionDiffers | Ending::Refused => self.clean_since = Some(now),
             Ending::Failed | Ending::Skipped => {}
         }
     }

@@ -144,6 +144,9 @@ fn of(own: Outcome) -> Option<Row> {
         Outcome::Unshaped(ShapeRefused::Mismatch) => {
             Row { other: None, ..row(502, "schema-mismatch", get("/v1/contexts/misfit")) }
         }
+        Outcome::Unshaped(ShapeRefused::NoRoom) => {
+            row(503, "no-room", How::Told(Outcome::Unshaped(ShapeRefused::NoRoom)))
+        }
         Outcome::BadKey => row(400, "bad-key", How::Part("..")),
         Outcome::LargePart => row(502, "large-part", How::Part("large")),
         Outcome::NotStored => row(504, "not-stored", with("Cache-Control: only-if-cached")),
@@ -174,7 +177,8 @@ fn rows() -> Vec<Row> {
     let malformed = Refused::Malformed { line: 1, column: 1 };
     let batches = [Refused::NotJson, malformed, Refused::ManyKeys, Refused::Large, Refused::NoRoom];
     let mask = Mask::literal("a..b").expect_err("an empty name");
-    let unshaped = [ShapeRefused::Mask(mask), ShapeRefused::NotAcceptable, ShapeRefused::Mismatch];
+    let unshaped =
+        [ShapeRefused::Mask(mask), ShapeRefused::NotAcceptable, ShapeRefused::Mismatch, ShapeRefused::NoRoom];
     let others = [
         Outcome::BadKey,
         Outcome::LargePart,
@@ -254,6 +258,7 @@ fn batch(lines: impl Iterator<Item = String>, media_type: &str, body: &[u8]) -> 
 fn told(outcome: &Outcome, accept: &str) -> Got {
     let again = || match outcome {
         Outcome::Refused(refusal) => Outcome::Refused(*refusal),
+        Outcome::Unshaped(_) => Outcome::Unshaped(ShapeRefused::NoRoom),
         _ => Outcome::Busy,
     };
     let response = match accept {

@@ -90,11 +90,14 @@ async fn numbers_that_are_no_versions_of_the_same_are_told_before_they_reach_a_f
 async fn a_second_way_that_fails_lags_or_cannot_be_read_changes_nothing_for_anybody() {
     for (second, word) in [
         (Act::Say(status(503)), "failed"),
-        (Act::Say(status(401)), "failed"),
+        (Act::Say(status(401)), "refused"),
         (Act::Hang, "failed"),
         (Act::Say(json("{").at(7)), "unreadable"),
         (Act::Say(json("{\"a\":1}").at(7).with("content-encoding", "gzip")), "unreadable"),
         (Act::Say(status(404).at(7)), "differs"),
+        (Act::Say(status(403)), "refused"),
+        (Act::Say(status(301)), "refused"),
+        (Act::Say(status(429)), "failed"),
     ] {
         let world = world("versions = \"same\"", json("{\"a\":1}").at(7));
         world.set_second(second);

@@ -129,3 +129,41 @@ async fn an_index_is_made_once_for_each_version_counts_in_the_weight_and_moves_o
     assert!(entry_of(&world).derived.is_none(), "it is of other bytes");
     world.stop().await;
 }
+
+/// A record whose fields are cut out away from where requests are served, larger than what an index
+/// remembers of it.
+fn large() -> String {
+    format!(r#"{{"seats": 9, "notes": "{}", "plans": "{}"}}"#, "n".repeat(60_000), "p".repeat(60_000))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_out_of_a_large_record_has_its_part_of_the_budget_until_it_is_sent() {
+    let world = world(json(&large()));
+    get(&world, "/v1/parts/x", &[]).await;
+    // The race holds what its other regions send.
+    world.pass(SECOND).await;
+    let bodies = &world.sidecar.bodies;
+    let held = |path: &str| {
+        let (core, path) = (world.sidecar.clone(), path.to_owned());
+        let path_len = path.find('?').unwrap();
+        let (method, headers, body) = (Method::GET, HeaderMap::new(), bytes::Bytes::new());
+        let admitted = crate::http::admission::Admitted { method, path_and_query: path, path_len, headers, body };
+        async move { crate::core::serve::serve(&core, admitted).await }
+    };
+    let answers = [held("/v1/parts/x?fields=notes").await, held("/v1/parts/x?fields=notes").await];
+    assert!((120_000..130_000).contains(&bodies.held()), "both, and no more: {}", bodies.held());
+    drop(answers);
+    assert_eq!(bodies.held(), 0);
+    let small = held("/v1/parts/x?fields=seats").await;
+    assert_eq!(bodies.held(), 0, "it is remembered with the record");
+    drop(small);
+    let all = bodies.reserve(bodies.limit() - 2_000_000).unwrap();
+    assert_eq!(get(&world, "/v1/parts/x?fields=notes", &[]).await.status, 200);
+    drop(all);
+    let _all = bodies.reserve(bodies.limit() - 1_100_000).unwrap();
+    let refused = get(&world, "/v1/parts/x?fields=plans", &[]).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
+    assert_eq!(get(&world, "/v1/parts/x?fields=seats", &[]).await.status, 200);
+    assert_eq!(get(&world, "/v1/parts/x", &[]).await.status, 200);
+    world.stop().await;
+}
