@@ -10,20 +10,21 @@ use std::time::Duration;
 
 use super::scope::Collector;
 use super::settings::{self as schema, Setting};
-use super::variables::{first_region, first_route, variable_name};
-use super::{Config, Drain, IdentityMode, RegionConfig, Route, Transport};
-use crate::config::error::{ConfigError, ConfigProblem, nearest, quoted};
+use super::variables::{first_route, variable_name};
+use super::{Config, Drain, IdentityMode, Route, Transport};
+use crate::config::error::{ConfigError, ConfigProblem, quoted};
 use crate::config::limits;
-use crate::protocol::limits::REGIONS;
 
 mod admin;
 mod batch;
 mod compression;
+mod regions;
 mod second;
 mod signer;
 mod tls;
 
 pub(super) use compression::dictionary_without_zstd;
+pub(super) use regions::primary;
 pub(super) use second::{credentials_for_all, form_without_schema};
 pub(super) use tls::client_certificate;
 
@@ -32,14 +33,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Notes every mistake and warning that shows only when settings are seen together.
 pub(super) fn check(ledger: &mut Collector, config: &Config) {
-    regions(ledger, &config.service.regions);
-    topics(ledger, config);
+    regions::check(ledger, config);
     routes(ledger, &config.service.routes);
     for (at, route) in config.service.routes.iter().enumerate() {
         route_headers(ledger, route, at);
     }
     batch::check(ledger, &config.service.routes);
-    second::check(ledger, &config.service);
+    second::check(ledger, &config.service, config.listen.tcp);
     compression::check(ledger, &config.service);
     listeners(ledger, config);
     admin::check(ledger, config);
@@ -64,36 +64,6 @@ pub(super) fn warn(ledger: &mut Collector, setting: &'static Setting, item: Opti
     ledger.warn(place, text);
 }
 
-fn regions(ledger: &mut Collector, regions: &[RegionConfig]) {
-    if regions.is_empty() {
-        let place = ledger.root.clone();
-        let wrong = ConfigProblem::new("no region to ask", first_region());
-        ledger.mistakes.push(ConfigError::new(place, "service.region", wrong));
-    }
-    if regions.len() > REGIONS {
-        let what = format!("{} regions", regions.len());
-        let place = ledger.origins.place(&schema::REGION_NAME, Some(REGIONS));
-        let wrong = ConfigProblem::new(what, format!("write at most {}", REGIONS));
-        ledger.mistakes.push(ConfigError::new(place, "service.region", wrong));
-    }
-    names_apart(ledger, &schema::REGION_NAME, "region", regions.iter().map(|region| region.name.as_str()));
-    let mut urls: BTreeMap<&str, &str> = BTreeMap::new();
-    for (at, region) in regions.iter().enumerate() {
-        if let Some(other) = urls.insert(region.url.as_str(), &region.name) {
-            let what = format!("the same URL as region {}", quoted(other));
-            refuse(ledger, &schema::REGION_URL, Some(at), what, "write the URL of this region alone");
-        }
-        if region.url.scheme() == "http" && !super::is_loopback(&region.url) {
-            let text = format!(
-                "region {} is asked over plain http: replies and credentials can be read on the way; write https://",
-                region.name
-            );
-            warn(ledger, &schema::REGION_URL, Some(at), text);
-        }
-        tls::of_a_plain_region(ledger, region, at);
-    }
-}
-
 /// Refuses tables of a list that no variable could tell apart.
 pub(super) fn names_apart<'n>(
     ledger: &mut Collector,
@@ -109,56 +79,6 @@ pub(super) fn names_apart<'n>(
                 false => format!("{} cannot be told from {} in a variable", quoted(name), quoted(other)),
             };
             refuse(ledger, setting, Some(at), what, &format!("give each {of} a name of its own"));
-        }
-    }
-}
-
-fn topics(ledger: &mut Collector, config: &Config) {
-    let regions = &config.service.regions;
-    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
-    for (at, region) in regions.iter().enumerate() {
-        let Some(topic) = &region.topic else { continue };
-        if let Some(other) = owners.insert(&topic.arn, &region.name) {
-            let what = format!("the topic of region {}", quoted(other));
-            let instead = "write this region's own topic: the topic tells which region announced";
-            refuse(ledger, &schema::REGION_TOPIC, Some(at), what, instead);
-        }
-        if super::arn::is_like_aws(&region.name) && region.name != topic.region {
-            let text = format!(
-                "region {0} has its topic in {1}: what that topic announces counts as {0}'s; write the ARN of the topic on \
-                 which {0} announces, unless it is that one",
-                region.name, topic.region
-            );
-            warn(ledger, &schema::REGION_TOPIC, Some(at), text);
-        }
-    }
-    let soft = humantime::format_duration(config.cache.soft_ttl);
-    let transport = &schema::ANNOUNCEMENTS_TRANSPORT;
-    if config.announcements.transport == Transport::Off {
-        if ledger.origins.is_written(transport, None) && !owners.is_empty() {
-            warn(
-                ledger,
-                transport,
-                None,
-                format!("topics are configured but not listened to: every reply is kept for cache.soft_ttl ({soft})"),
-            );
-        }
-    } else if owners.is_empty() && !regions.is_empty() && !config.service.routes.is_empty() {
-        let text = format!(
-            "no region has a topic: nothing announces changes, so every reply is kept for cache.soft_ttl ({soft}); \
-             write topic = \"arn:aws:sns:..\" for each region"
-        );
-        warn(ledger, transport, None, text);
-    } else if !owners.is_empty() {
-        for (at, region) in regions.iter().enumerate().filter(|(_, region)| region.topic.is_none()) {
-            if !ledger.is_mistaken(&schema::REGION_TOPIC, Some(at)) {
-                warn(
-                    ledger,
-                    &schema::REGION_NAME,
-                    Some(at),
-                    format!("region {} has no topic: it announces nothing", region.name),
-                );
-            }
         }
     }
 }
@@ -398,24 +318,6 @@ pub(super) fn incomplete_http(ledger: &mut Collector, no_listen: bool, no_public
             ledger.mistake(setting, None, place.clone(), wrong);
         }
     }
-}
-
-/// The place of the region to ask first; 0 if none is named, or no region has the name.
-pub(super) fn primary(ledger: &mut Collector, regions: &[RegionConfig], name: Option<&str>) -> usize {
-    let Some(name) = name else { return 0 };
-    if let Some(at) = regions.iter().position(|region| region.name == name) {
-        return at;
-    }
-    let unsure = (0..regions.len()).any(|at| ledger.is_mistaken(&schema::REGION_NAME, Some(at)));
-    if !unsure && !regions.is_empty() {
-        let known = || regions.iter().map(|region| region.name.as_str());
-        let instead = match nearest(name, known()) {
-            Some(name) => format!("did you mean \"{name}\"?"),
-            None => format!("write one of {}", known().collect::<Vec<_>>().join(", ")),
-        };
-        refuse(ledger, &schema::RACE_PRIMARY, None, format!("no region is called {}", quoted(name)), &instead);
-    }
-    0
 }
 
 #[cfg(test)]

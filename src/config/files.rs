@@ -8,7 +8,7 @@ use std::path::Path;
 use aws_lc_rs::digest;
 
 use super::certificates::{self, UnusableFile};
-use super::file::open;
+use super::file::{open, open_regular};
 use super::scope::Collector;
 use super::settings::{self as schema, Setting};
 use super::{Compression, Config, DictionaryFile, IdentityMode, RegionConfig};
@@ -58,10 +58,17 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
 
 /// Checks a file with descriptors. What it describes is read by those who know what a schema is.
 fn descriptors(ledger: &mut Collector, at: usize, file: &Path) {
-    let length = open(file).and_then(|file| file.metadata()).map(|about| about.len());
+    let length = open_regular(file).and_then(|file| file.metadata()).map(|about| about.len());
     let (what, instead) = match length {
         Ok(length) if length <= limits::DESCRIPTOR_BYTES => return,
-        Ok(length) => (format!("{} is {length} bytes", file.display()), "name a file with a FileDescriptorSet alone"),
+        Ok(length) => (
+            format!(
+                "the schema {} has {length} bytes; at most {} are read",
+                file.display(),
+                limits::DESCRIPTOR_BYTES
+            ),
+            "name a FileDescriptorSet, and leave out what the message does not use",
+        ),
         Err(error) => {
             let what = format!("the schema {} cannot be read: {error}", file.display());
             (what, "create it, or correct the path and its permissions")

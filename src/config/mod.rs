@@ -22,6 +22,7 @@ pub(crate) mod tree;
 mod value;
 mod variables;
 
+pub use file::read_regular;
 pub use second::{SecondWay, Share, UrlPerRegion, Way};
 pub use value::check_filter;
 

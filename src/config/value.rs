@@ -104,6 +104,9 @@ pub(super) fn share(raw: &Raw, _: SettingKind) -> Read<Share> {
         _ => return Err(ConfigProblem::new(format!("{} where a share belongs", raw.kind()), INSTEAD)),
     };
     match text.replace('_', "").parse::<f64>() {
+        Ok(share) if share > 0.0 && Share::of(share) == Share::of(0.0) => {
+            Err(ConfigProblem::new(format!("{} is nothing: shares are millionths", quoted(text)), INSTEAD))
+        }
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(Share::of(share)),
         Ok(_) => Err(ConfigProblem::new(format!("{} is out of range", quoted(text)), INSTEAD)),
         Err(_) => Err(ConfigProblem::new(format!("{} is not a number", quoted(text)), INSTEAD)),

@@ -123,6 +123,9 @@ fn every_schema_that_cannot_be_used_is_told_with_its_place_before_anything_runs(
     }
     let output = nearside(&["check", "--without-files", "--config", file.to_str().unwrap()], &[]);
     assert_eq!(output.status.code(), Some(0), "a pipeline need not have them");
+    std::fs::write(&file, format!("{regions}{}", route("endless", "/dev/zero#acme.Context"))).unwrap();
+    let output = nearside(&["check", "--config", file.to_str().unwrap()], &[]);
+    assert!(text(&output.stderr).contains("the schema /dev/zero cannot be read: it is no regular file"));
 }
 
 #[test]

@@ -89,6 +89,11 @@ fn regions_have_urls_and_topics_of_their_own() {
     allowed(&region("https://x.example", topic));
     assert_eq!(setting(&region("https://us.example.com/", topic)), "service.region.url");
     assert_eq!(setting(&region("https://x.example", taken)), "service.region.topic");
+    let itself = ["http://127.0.0.1:8700", "http://localhost:8700/base"];
+    itself
+        .iter()
+        .for_each(|url| assert!(refused(&region(url, topic)).wrong.contains("it would ask itself"), "{url}"));
+    allowed(&(region("http://127.0.0.1:8700", topic) + "[listen]\ntcp = \"127.0.0.1:8702\"\n"));
 }
 
 #[test]
@@ -322,7 +327,32 @@ fn a_second_way_names_the_same_segments_differs_in_something_and_keeps_credentia
     assert_eq!(setting(&with("path = \"/v2/{key}\", form = \"protobuf\"")), "service.route.second.form");
     assert_eq!(setting(&with("path = \"/v2/{key}\", new_share = 1.5")), "service.route.second.new_share");
     assert_eq!(setting(&with("url = \"https://a.{regio}.example.com\"")), "service.route.second.url");
+    assert_eq!(setting(&with("path = \"/v1/contexts/{key}\"")), "service.route.second.path");
+    assert_eq!(setting(&with("")), "service.route.second");
+    assert_eq!(setting(&route("/v1/contexts/{key}", "second = \"/v2/{key}\"")), "service.route.second");
+    assert_eq!(setting(&with("path = \"/v2/{key}\", check_share = 0.0000001")), "service.route.second.check_share");
+    assert_eq!(setting(&with("url = \"https://eu.example.com\"")), "service.route.second.url");
+    for own in ["127.0.0.1", "localhost"] {
+        let wrong = refused(&with(&format!("url = \"http://{own}:8700\""))).wrong;
+        assert!(wrong.contains("it would ask itself"), "{wrong}");
+    }
+    allowed(&with("url = \"http://127.0.0.1:8701\""));
     let own = "path = \"/v2/{key}\", credentials_file = \"/t\"";
     assert_eq!(setting(&with(own)), "service.route.second.credentials_file", "a caller's own entry");
     allowed(&with(own).replace("second", "identity = \"sidecar\"\ncredentials = { file = \"/t\" }\nsecond"));
+}
+
+#[test]
+fn a_second_way_that_is_chosen_for_nothing_or_asked_where_the_first_is_is_told() {
+    let warned = |second: &str| {
+        let route = route("/v1/contexts/{key}", &format!("second = {{ {second} }}"));
+        warnings_of(&format!("{REGIONS}{route}")).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let none = warned("path = \"/v2/{key}\", way = \"check\", check_share = 0");
+    assert!(none.len() == 1 && none[0].contains("nothing is compared"), "{none:?}");
+    let none = warned("path = \"/v2/{key}\", way = \"new\", new_share = 0");
+    assert!(none.len() == 1 && none[0].contains("the first way answers for every record"), "{none:?}");
+    let same = warned("path = \"/v2/{key}\", url = \"https://us.example.com/\"");
+    assert!(same.len() == 1 && same[0].contains("the URL of region `us-east-1` itself"), "{same:?}");
+    assert_eq!(warned("path = \"/v2/{key}\", way = \"old\", check_share = 0, new_share = 0"), Vec::<String>::new());
 }

@@ -2,9 +2,9 @@
 
 use super::super::scope::{Collector, SettingScope};
 use super::super::settings::{self as schema, Section};
-use super::super::tree::{Raw, TomlTable, Value};
+use super::super::tree::Value;
 use super::super::{Credentials, Form, IdentityMode, MessageSettings, SecondWay, Way, checks, value};
-use crate::config::error::ConfigProblem;
+use crate::config::error::{ConfigError, ConfigProblem};
 
 pub(super) fn read(
     ledger: &mut Collector,
@@ -12,13 +12,17 @@ pub(super) fn read(
     identity: &IdentityMode,
     message: Option<&MessageSettings>,
 ) -> Option<SecondWay> {
-    let table = match route.table.get("second")? {
-        Raw { value: Value::Table(table), .. } => table.clone(),
-        raw => {
-            let what = format!("{} where a table belongs", raw.kind());
-            let wrong = ConfigProblem::new(what, "write second = { path = \"/v2/..\", way = \"old\" }");
-            ledger.mistake(&schema::SECOND_PATH, route.item, raw.place.clone(), wrong);
-            TomlTable::empty(raw.place.clone())
+    let raw = route.table.get("second")?;
+    let table = match &raw.value {
+        Value::Table(table) if !table.entries.is_empty() => table.clone(),
+        other => {
+            let what = match other {
+                Value::Table(_) => "an empty table".to_owned(),
+                _ => format!("{} where a table belongs", raw.kind()),
+            };
+            let wrong = ConfigProblem::new(what, "write second = { path = \"/v2/..\", way = \"old\" }, or remove it");
+            ledger.mistakes.push(ConfigError::new(raw.place.clone(), Section::Second.path(), wrong));
+            return None;
         }
     };
     let scope = ledger.scope(table, Section::Second, route.item);
