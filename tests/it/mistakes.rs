@@ -199,8 +199,10 @@ impl Running {
     }
 }
 
+/// Of a connection for each request: a kept one may be closed just as it is used again.
 fn client() -> reqwest::Client {
-    reqwest::Client::builder().no_proxy().tls_certs_only([]).timeout(WITHIN).build().unwrap()
+    let builder = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(0);
+    builder.timeout(WITHIN).build().unwrap()
 }
 
 async fn status_of(app: &App, http: &reqwest::Client) -> Value {
