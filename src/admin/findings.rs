@@ -48,6 +48,8 @@ pub enum Check {
     RegionFails,
     /// A region answers 404, 401 or some other status where the others have the record.
     RegionOdd,
+    /// A region compresses replies in a way that nobody here can take off.
+    Coding,
     /// A region does not show what its topic announces.
     TopicSwapped,
     /// This host's clock or a region's is wrong.
@@ -82,6 +84,7 @@ impl Check {
         Self::VersionsUnannounced,
         Self::RegionFails,
         Self::RegionOdd,
+        Self::Coding,
         Self::TopicSwapped,
         Self::Clock,
         Self::Aged,
@@ -109,6 +112,7 @@ impl Check {
             Self::VersionsUnannounced => "versions-unannounced",
             Self::RegionFails => "region-fails",
             Self::RegionOdd => "region-odd",
+            Self::Coding => "coding",
             Self::TopicSwapped => "topic-swapped",
             Self::Clock => "clock",
             Self::Aged => "aged",
@@ -137,6 +141,7 @@ impl Check {
             Self::VersionsUnannounced => "announcements state versions",
             Self::RegionFails => "the region answers",
             Self::RegionOdd => "the region answers as the others do",
+            Self::Coding => "compressed replies can be decompressed",
             Self::TopicSwapped => "the region shows what its topic announces",
             Self::Clock => "clocks agree",
             Self::Aged => "no cache stands before the region",
@@ -167,6 +172,7 @@ impl Check {
                 | Self::NoStore
                 | Self::TooLarge
                 | Self::RegionFails
+                | Self::Coding
         )
     }
 }
@@ -236,7 +242,7 @@ pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().collect();
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),

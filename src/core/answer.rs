@@ -138,7 +138,7 @@ impl Blame {
             Failure::Deadline { .. } => Self::Late,
             Failure::Saturated | Failure::Drained | Failure::Target | Failure::NoRoom => Self::NotAsked,
             Failure::Connect | Failure::Truncated | Failure::Oversized { .. } => Self::Unusable,
-            Failure::Garbage | Failure::Coding => Self::Unusable,
+            Failure::Garbage | Failure::Coding { .. } => Self::Unusable,
         }
     }
 }
@@ -178,12 +178,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             response
         }
         Outcome::Unshaped(refused) => {
-            let (status, word) = match refused {
-                ShapeRefused::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "no-room"),
-                ShapeRefused::Mask(_) => (StatusCode::BAD_REQUEST, "bad-fields"),
-                ShapeRefused::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
-                ShapeRefused::Mismatch => (StatusCode::BAD_GATEWAY, "schema-mismatch"),
-            };
+            let (status, word) = unshaped(&refused);
             let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
             Problem { retry_after, ..Problem::new(status, word, &refused.to_string()) }.respond()
         }
@@ -218,6 +213,16 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             let detail = "too many lookups are under way in the sidecar; retry shortly";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1).respond()
         }
+    }
+}
+
+/// The status, and a stable word for why.
+pub(crate) fn unshaped(refused: &ShapeRefused) -> (StatusCode, &'static str) {
+    match refused {
+        ShapeRefused::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "no-room"),
+        ShapeRefused::Mask(_) => (StatusCode::BAD_REQUEST, "bad-fields"),
+        ShapeRefused::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
+        ShapeRefused::Mismatch => (StatusCode::BAD_GATEWAY, "schema-mismatch"),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use http::Method;
+use http::{HeaderMap, Method, header};
 
 use crate::config::{self, Compression, Config, DictionaryFile, IdentityMode, Route};
 use crate::core::limits::INLINE_DECODE_BYTES;
@@ -23,6 +23,7 @@ use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment};
 use crate::payload::coding::{Coding, CodingError, Codings, Dictionary, DictionaryError, has_body, uncoded};
 use crate::tasks::on_blocking_pool;
+use crate::telemetry::limits::OBSERVED_NAME_BYTES;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::metrics::payload::PayloadWork;
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -134,7 +135,7 @@ impl Origin for Compressing {
                     Ok(reply)
                 }
                 Ok(coding) => outside.plain(reply, codings, coding, (within, until)).await,
-                Err(error) => Err(outside.refused(region, error)),
+                Err(error) => Err(outside.refused(region, error, &reply.headers)),
             }
         }
         .boxed()
@@ -177,7 +178,7 @@ impl Outside {
                 reply.body = body;
                 Ok(reply)
             }
-            Err(error) => Err(self.refused(reply.region, error)),
+            Err(error) => Err(self.refused(reply.region, error, &reply.headers)),
         }
     }
 
@@ -210,7 +211,7 @@ impl Outside {
 
     /// A reply that cannot be decoded says nothing of its record. One that decodes to too much is too
     /// large to hold like any other: its caller may get it as it comes.
-    fn refused(&self, region: RegionId, error: CodingError) -> Failure {
+    fn refused(&self, region: RegionId, error: CodingError, headers: &HeaderMap) -> Failure {
         self.metrics.undecodable(error.word());
         if let Some(left_out) = self.lines.take(self.clock.now()) {
             let (region, route) = (&self.names[region.index()], &self.path);
@@ -219,7 +220,14 @@ impl Outside {
         match error {
             CodingError::TooLarge => Failure::Oversized { limit: REPLY_BODY_BYTES as u64, announced: true },
             CodingError::NoMemory | CodingError::NoRoom => Failure::NoRoom,
-            _ => Failure::Coding,
+            _ => Failure::Coding { why: error.word(), stated: stated(headers) },
         }
     }
+}
+
+/// What `Content-Encoding` says, to be shown: a region may write anything there.
+fn stated(headers: &HeaderMap) -> Box<str> {
+    let lines = headers.get_all(header::CONTENT_ENCODING).iter();
+    let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+    lines.join(", ").escape_debug().take(OBSERVED_NAME_BYTES).collect::<String>().into()
 }

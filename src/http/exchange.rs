@@ -116,7 +116,12 @@ pub enum Failure {
     Garbage,
     /// The reply was complete, and its content coding cannot be taken off. It says nothing.
     #[error("the reply's content coding was not asked for, or cannot be taken off")]
-    Coding,
+    Coding {
+        /// A stable word for what is wrong with it.
+        why: &'static str,
+        /// What `Content-Encoding` says, escaped and in bounds.
+        stated: Box<str>,
+    },
     /// The bodies held in memory leave no room for this one.
     #[error("no memory to hold the body")]
     NoRoom,
@@ -140,7 +145,7 @@ impl Failure {
             Self::Truncated => "truncated",
             Self::Oversized { .. } => "oversized",
             Self::Garbage => "garbage",
-            Self::Coding => "coding",
+            Self::Coding { .. } => "coding",
             Self::NoRoom => "no-room",
             Self::Saturated => "saturated",
             Self::Drained => "drained",

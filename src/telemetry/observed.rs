@@ -83,11 +83,26 @@ pub struct RegionNotes {
     pub failed: Recent,
     /// How the last one failed: a word of [`crate::http::exchange::Failure`], or a status.
     pub failure: String,
+    /// Of replies on routes that have regions compress: whether their coding could not be taken off.
+    pub undecoded: Recent,
+    /// The last one of those.
+    pub undecoded_last: Undecoded,
     /// By how many milliseconds its `Date` is ahead of this host's clock, at the least, in the last
     /// replies.
     pub skews_ms: Vec<i64>,
     /// Of replies: whether a cache in front of the region had kept them.
     pub aged: Recent,
+}
+
+/// A reply whose content coding could not be taken off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undecoded {
+    /// A word of [`crate::payload::coding::CodingError`].
+    pub why: &'static str,
+    /// What its `Content-Encoding` says.
+    pub stated: String,
+    /// The path of the route on which it came, and by which way.
+    pub route: String,
 }
 
 /// What was seen of one route.

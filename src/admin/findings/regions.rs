@@ -3,7 +3,7 @@
 use super::{Check, Evidence, Finding};
 use crate::admin::limits;
 use crate::model::ids::RegionId;
-use crate::telemetry::observed::RegionNotes;
+use crate::telemetry::observed::{RegionNotes, Undecoded};
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -32,6 +32,20 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
                 Check::RegionOdd,
                 format!("it answers {} where another region has the record", notes.odd_status),
                 odd_advice(notes.odd_status),
+            ));
+        }
+        if notes.undecoded.yes() > 0 {
+            found.push(of(
+                Check::Coding,
+                format!(
+                    "{} of its last {} replies on routes with compression cannot be decompressed and count as failed; \
+                     on {} {}",
+                    notes.undecoded.yes(),
+                    notes.undecoded.len(),
+                    notes.undecoded_last.route,
+                    coding_meaning(&notes.undecoded_last)
+                ),
+                coding_advice(notes.undecoded_last.why),
             ));
         }
         if notes.unshown.mostly(3) {
@@ -89,6 +103,41 @@ fn failure_advice(failure: &str) -> &'static str {
              (another protocol, perhaps)"
         }
         _ => "look at the region's own log: it answers with an error",
+    }
+}
+
+/// What came, by the words of [`crate::payload::coding::CodingError`].
+fn coding_meaning(last: &Undecoded) -> String {
+    let Undecoded { why, stated, .. } = last;
+    match *why {
+        "unasked" => format!("the last one came in the coding `{stated}`, which was not asked for"),
+        "several" => format!("the last one came in several codings one behind the other (`{stated}`)"),
+        "window" => format!("the last one (`{stated}`) takes a larger window than every decoder has"),
+        "other-dictionary" => {
+            format!("the last one (`{stated}`) is compressed with another dictionary than the one offered")
+        }
+        _ => format!("the last one said `{stated}`, and its bytes are not that or are cut short"),
+    }
+}
+
+fn coding_advice(why: &str) -> &'static str {
+    match why {
+        "unasked" | "several" => {
+            "let this region, and what stands before it, answer in one of the codings that Accept-Encoding asks for, or plain; or \
+             leave compression out of the route (docs/payloads.md, Compression)"
+        }
+        "window" => {
+            "let this region compress with a window of 8 MiB at most, as HTTP has it; or leave compression out of the route \
+             (docs/payloads.md, Compression)"
+        }
+        "other-dictionary" => {
+            "give this region the file that the route's dictionary names; or leave dictionary out of the route \
+             (docs/payloads.md, Compression)"
+        }
+        _ => {
+            "ask this region itself with Accept-Encoding: zstd, gzip, and look at what stands before it: something names a coding \
+             that the bytes do not have, or changes them; or leave compression out of the route (docs/payloads.md, Compression)"
+        }
     }
 }
 

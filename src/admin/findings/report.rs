@@ -55,6 +55,10 @@ pub fn report(evidence: &Evidence<'_>) -> Vec<ReportLine> {
     for (id, notes) in (0u8..).map(RegionId).zip(&evidence.notes.regions) {
         let name = evidence.name(id).to_owned();
         of_region(notes, &name, &mut look);
+        if evidence.config.service.routes.iter().any(|route| route.compression.is_some()) {
+            let plain = (!notes.undecoded.is_empty()).then(|| format!("all of the last {}", notes.undecoded.len()));
+            look(Check::Coding, &name, plain, WITH_A_PATH);
+        }
         if evidence.topics().contains(id) {
             of_topic(evidence, id, notes, &name, &mut look);
         }

@@ -10,7 +10,7 @@ use crate::config::read::from_toml;
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::horizon::Sight;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Stage};
-use crate::telemetry::observed::{KeyForms, Recent, RegionNotes, RouteNotes, UnreadKeys, UnroutedType};
+use crate::telemetry::observed::{KeyForms, Recent, RegionNotes, RouteNotes, Undecoded, UnreadKeys, UnroutedType};
 
 const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
 const PATH: &str = "/v1/contexts/{key}/{view}";
@@ -305,6 +305,37 @@ fn one_region_against_the_others_is_told_apart_by_what_it_says() {
     assert_eq!(found(|case| case.eu().unshown = recent(4, 0)).check, Check::TopicSwapped);
     assert_eq!(found(|case| case.eu().unannounced = recent(8, 0)).check, Check::TopicSwapped);
     assert_eq!(found(|case| case.eu().aged = recent(8, 0)).check, Check::Aged);
+}
+
+#[test]
+fn one_reply_that_cannot_be_decompressed_is_told_with_what_came_and_what_to_do() {
+    let told = |why: &'static str| {
+        found(|case| {
+            case.eu().undecoded = recent(1, 9);
+            case.eu().undecoded_last = Undecoded { why, stated: "br".to_owned(), route: PATH.to_owned() };
+        })
+    };
+    for (why, saw, advice) in [
+        ("unasked", "the last one came in the coding `br`, which was not asked for", "leave compression out"),
+        ("several", "came in several codings one behind the other (`br`)", "leave compression out"),
+        ("damaged", "said `br`, and its bytes are not that or are cut short", "look at what stands before it"),
+        ("window", "takes a larger window", "a window of 8 MiB"),
+        ("other-dictionary", "another dictionary than the one offered", "the file that the route's dictionary names"),
+    ] {
+        let finding = told(why);
+        assert_eq!((finding.check, finding.subject.as_str()), (Check::Coding, "eu-west-1"));
+        assert!(finding.saw.starts_with("1 of its last 10 replies on routes with compression"), "{}", finding.saw);
+        assert!(finding.saw.contains(&format!("on {PATH} ")) && finding.saw.contains(saw), "{}", finding.saw);
+        assert!(finding.advice.contains(advice), "{why}: {}", finding.advice);
+    }
+    assert!(!Check::Coding.touches_freshness(), "other regions' replies are taken");
+    let mut well = Case::healthy();
+    let line = |case: &Case| report(&case.evidence()).into_iter().find(|line| line.check == "coding");
+    assert_eq!(line(&well), None, "no route has regions compress");
+    well.config.service.routes[0].compression = Some(crate::config::Compression::Gzip);
+    assert_eq!(line(&well).map(|line| line.state), Some(LineState::Unseen));
+    well.eu().undecoded = recent(0, 3);
+    assert_eq!(line(&well).map(|line| line.state), Some(LineState::Well));
 }
 
 #[test]

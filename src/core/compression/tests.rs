@@ -128,6 +128,15 @@ async fn what_cannot_be_decoded_fails_its_leg_says_nothing_and_another_region_wi
         assert!(world.get("/v1/packed/k0").await.is_hit());
         assert_eq!(world.sidecar.regions.status()[A.index()].health, "fit", "{word}");
         assert_eq!(undecodable(&world, word), 8);
+        let notes = world.sidecar.observed.seen().regions;
+        let told = if word == "too-large" { 0 } else { 8 };
+        assert_eq!((notes[A.index()].undecoded.yes(), notes[B.index()].undecoded.yes()), (told, 0), "{word}");
+        assert!(notes[B.index()].undecoded.len() >= 8, "those that can be used are noted too");
+        if told > 0 {
+            let last = &notes[A.index()].undecoded_last;
+            assert_eq!((last.why, &*last.route), (word, "/v1/packed/{key}"));
+            assert!(!last.stated.is_empty());
+        }
         world.stop().await;
     }
 }

@@ -362,7 +362,7 @@ impl Regions {
             self.metrics.over_budget("reply-bodies");
             return;
         }
-        if unasked || matches!(failure, Failure::Oversized { announced: true, .. } | Failure::Coding) {
+        if unasked || matches!(failure, Failure::Oversized { announced: true, .. } | Failure::Coding { .. }) {
             return;
         }
         let now = self.clock.now();

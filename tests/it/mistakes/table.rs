@@ -241,6 +241,19 @@ pub(super) const MISTAKES: &[Mistake] = &[
         it.behaviours[0].status = Some(301);
     }),
     of(
+        "a coding that nobody asked for",
+        "coding",
+        ["`br`, which was not asked for", "leave compression out"],
+        |it| {
+            it.route.push(r#"compression = "zstd""#.to_owned());
+            it.behaviours[1].headers = &[("content-encoding", "br")];
+        },
+    ),
+    of("a coding that is damaged", "coding", ["said `zstd`, and its bytes", "what stands before it"], |it| {
+        it.route.push(r#"compression = "zstd""#.to_owned());
+        it.behaviours[2].headers = &[("content-encoding", "zstd")];
+    }),
+    of(
         "a region where nothing listens",
         "region-fails",
         ["the last with connect", "whether this host reaches it"],

@@ -21,7 +21,7 @@ use crate::protocol::holding::Standing;
 use crate::protocol::limits::GROWTH_WAIT;
 use crate::protocol::standing;
 use crate::protocol::wiring::Growth;
-use crate::telemetry::observed::{RouteNotes, count_name, is_refusal};
+use crate::telemetry::observed::{RouteNotes, Undecoded, count_name, is_refusal};
 
 /// Clock readings of a region that are compared together.
 const SKEWS: usize = 8;
@@ -91,6 +91,9 @@ impl RoutedFill<'_> {
                 notes.failure = status.as_str().to_owned();
             }
             notes.aged.push(aged && !is_a_nodes(reply));
+            if self.route.compression.is_some() {
+                notes.undecoded.push(false);
+            }
             unshown.into_iter().for_each(|unshown| notes.unshown.push(unshown));
             unannounced.into_iter().for_each(|unannounced| notes.unannounced.push(unannounced));
             if let Some(skew) = skew {
@@ -103,6 +106,14 @@ impl RoutedFill<'_> {
 
     /// Notes only failures of the region, not the sidecar's own.
     fn notice_failure(&self, leg: &Leg, failure: &Failure) {
+        if let Failure::Coding { why, stated } = failure {
+            let way = if self.core.second(self.routing.route).is_some() { " (second way)" } else { "" };
+            let (why, stated, route) = (*why, stated.to_string(), format!("{}{way}", self.route.path.text));
+            self.core.observed.region(leg.region, |notes| {
+                notes.undecoded.push(true);
+                notes.undecoded_last = Undecoded { why, stated, route };
+            });
+        }
         let its_own =
             matches!(failure, Failure::Connect | Failure::Deadline { .. } | Failure::Truncated | Failure::Garbage);
         if its_own {
