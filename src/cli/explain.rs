@@ -63,8 +63,8 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
             let wanted = payload::wanted(matched.route, head);
             let mut lines = routed(matched, head, &wanted);
             let asked = payload::asked_at(&config, matched, &wanted, &args.path);
-            lines.insert(1, format!("asked at  {}", asked.join("\n          ")));
-            lines.extend(payload::lines(matched, &wanted));
+            lines.insert(1, format!("asked at  {}", asked.join(payload::BELOW)));
+            lines.extend(payload::lines(&config, matched, &wanted, &args.path));
             lines
         }
         None => payload::batch(&router, &args.path[..path_len])
@@ -92,14 +92,23 @@ fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String>
         format!("records   {}", records.join(", ")),
         "          announcements must name exactly these: recordType before the colon, key after it".to_owned(),
         format!("shared    {}", shared(route)),
-        format!("goes along  {}", names(request.headers.keys())),
     ];
-    let may = ask::goes_along(route).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
-    lines.push(format!("            (of these, where a caller sends them: {may}, accept-encoding)"));
-    let (keyed, accept) = (keyed(route), if payload::keeps_accept_apart(wanted) { "Accept, " } else { "" });
+    if payload::is_refused(wanted) {
+        return lines;
+    }
+    let is_own_coding = payload::is_own_coding(matched, wanted);
+    let along = request.headers.keys().filter(|name| !is_own_coding || *name != header::ACCEPT_ENCODING);
+    let along = Some(names(along)).filter(|along| !along.is_empty());
+    lines.push(format!("goes along  {}", along.as_deref().unwrap_or("nothing")));
+    let coding = [header::ACCEPT_ENCODING].into_iter().filter(|_| !is_own_coding);
+    let may = ask::goes_along(route).chain(coding).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
+    lines.push(format!("            (of these, where a caller sends them: {may})"));
+    let accept = if payload::keeps_accept_apart(wanted) { ", Accept" } else { "" };
+    let coding = if is_own_coding { "" } else { ", Accept-Encoding" };
     let query = if route.payload.fields.is_some() { "query without its fields" } else { "query" };
     lines.push(format!(
-        "kept apart  by path and {query}, {accept}Accept-Encoding{keyed}: each combination has its own reply"
+        "kept apart  by path and {query}{accept}{coding}{}: each combination has its own reply",
+        keyed(route)
     ));
     let dropped = names(dropped);
     if !dropped.is_empty() {

@@ -55,6 +55,16 @@ pub struct Share(u32);
 pub struct UrlPerRegion(pub String);
 
 impl SecondWay {
+    /// What it is asked for where the first way would be asked for `first`.
+    pub fn form_for(&self, first: Form) -> Form {
+        self.form.unwrap_or(first)
+    }
+
+    /// Whether it answers elsewhere: what the regions share with the sidecar is not for it.
+    pub const fn is_another_service(&self) -> bool {
+        self.url.is_some()
+    }
+
     /// Whether both lead to the same place, so that one may serve what the other stored.
     pub fn leads_to_the_same(&self, other: &Self) -> bool {
         self.path == other.path

@@ -137,7 +137,6 @@ pub(super) struct Shaping {
 }
 
 /// What a request asks of its route, for those who explain it.
-#[derive(Debug)]
 pub struct Asked {
     /// Which form the caller gets; `None` without a schema.
     pub choice: Option<Choice>,
@@ -147,14 +146,23 @@ pub struct Asked {
     pub path_and_query: Option<String>,
     /// The fields, written shortest; `None` for all.
     pub mask: Option<String>,
+    shape: Option<Shape>,
+}
+
+impl Asked {
+    /// Whether something is made of the bytes of regions that are asked for `form`, so that they are
+    /// asked for plain ones.
+    pub fn is_made(&self, form: Option<Form>) -> bool {
+        self.shape.as_ref().is_some_and(|shape| shape.wants_identity(form))
+    }
 }
 
 impl Shapes {
     pub(crate) fn asked(&self, head: Head<'_>) -> Result<Asked, ShapeRefused> {
         let choice = self.choice(head.headers);
         let Shaping { path_and_query, shape } = self.shaping(head, choice)?;
-        let mask = shape.and_then(|shape| shape.mask).map(|mask| mask.canonical().to_owned());
-        Ok(Asked { choice, form: self.asked_form(choice), path_and_query, mask })
+        let mask = shape.as_ref().and_then(|shape| shape.mask.as_ref()).map(|mask| mask.canonical().to_owned());
+        Ok(Asked { choice, form: self.asked_form(choice), path_and_query, mask, shape })
     }
 
     /// The message that replies are.
@@ -319,12 +327,16 @@ pub(super) fn dressed(mut ask: Ask, form: Option<Form>, is_identity: bool) -> As
     if form.is_none() && !is_identity {
         return ask;
     }
-    let headers = &mut Arc::make_mut(&mut ask.request).headers;
+    dress(&mut Arc::make_mut(&mut ask.request).headers, form, is_identity);
+    ask
+}
+
+/// The same of a request's lines.
+pub(crate) fn dress(headers: &mut HeaderMap, form: Option<Form>, is_identity: bool) {
     if let Some(form) = form {
         headers.insert(header::ACCEPT, accept_of(form));
     }
     if is_identity {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
-    ask
 }

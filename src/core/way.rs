@@ -55,11 +55,7 @@ pub(super) fn seconds(
         let origin = origin.unwrap_or_else(|| regions.origin().clone());
         let origin = match codings {
             None => origin,
-            // A dictionary is for the regions that it was made with.
-            Some(codings) if second.url.is_some() => {
-                compression::over(origin, regions, route, codings.without_dictionary())
-            }
-            Some(codings) => compression::over(origin, regions, route, codings.clone()),
+            Some(codings) => compression::over(origin, regions, route, codings_for(second, codings)),
         };
         let origin = if second.has_own_versions { Arc::new(Unversioned(origin)) } else { origin };
         let regions = match (&second.url, known(second)) {
@@ -135,6 +131,18 @@ fn hash(record_type: &str, key: &str) -> u64 {
     hasher.finish()
 }
 
+/// What the second way is asked to compress with. A dictionary is for the regions that it was made
+/// with.
+pub(crate) fn codings_for(second: &SecondWay, codings: &Codings) -> Codings {
+    if second.is_another_service() { codings.without_dictionary() } else { codings.clone() }
+}
+
+/// The credentials that the second way is sent, of those that a route names. The route's own never go
+/// to another service.
+pub(crate) fn credentials_for<'c, T>(second: &SecondWay, own: Option<&'c T>, routes: Option<&'c T>) -> Option<&'c T> {
+    own.or(routes.filter(|_| !second.is_another_service()))
+}
+
 /// Where the second way has what is at `path_and_query` of the first.
 pub(crate) fn target<'t>(route: &Route, second: &SecondWay, path_and_query: &'t str) -> Cow<'t, str> {
     let path_len = path_and_query.find('?').unwrap_or(path_and_query.len());
@@ -169,12 +177,10 @@ impl Core {
         }
     }
 
-    /// The sidecar's own credentials for the second way at this index. The route's own never go to
-    /// another service.
+    /// The sidecar's own credentials for the second way at this index.
     pub(super) fn second_credentials(&self, place: usize) -> Option<&HeldCredentials> {
         let (_, second, held) = self.second_at(place)?;
-        let shared = self.credentials[place].as_ref().filter(|_| second.url.is_none());
-        held.credentials.as_ref().or(shared)
+        credentials_for(second, held.credentials.as_ref(), self.credentials[place].as_ref())
     }
 
     /// The form that all regions have, if the way with this id asks them for Protobuf.
@@ -187,7 +193,7 @@ impl Core {
 
     /// What the second way is asked for where the first would be asked for `first`.
     pub(super) fn form_by(&self, route: u16, first: Option<Form>) -> Option<Form> {
-        first.map(|first| self.second(route).and_then(|(_, second, _)| second.form).unwrap_or(first))
+        first.map(|first| self.second(route).map_or(first, |(_, second, _)| second.form_for(first)))
     }
 
     /// Rereads the second ways' credentials when their files change.

@@ -161,15 +161,31 @@ fn explain_says_what_to_give_it_and_who_shares_a_reply() {
     assert!(shown.contains("each combination has its own reply"), "{shown}");
 }
 
+/// A file with the schema of `acme.Context`.
+fn schema(directory: &Path) -> std::path::PathBuf {
+    let text_of = "syntax = \"proto3\"; package acme; message Context { int32 seat_count = 1; Plan plan = 2; }\n\
+                   message Plan { string name = 1; }";
+    std::fs::write(directory.join("context.proto"), text_of).unwrap();
+    let set = protox::compile(["context.proto"], [directory]).unwrap();
+    let file = directory.join("c.binpb");
+    std::fs::write(&file, prost::Message::encode_to_vec(&set)).unwrap();
+    file
+}
+
+/// What explain prints of a path by these settings.
+fn explained(file: &Path, settings: &str, path: &str, accept: &str) -> String {
+    std::fs::write(file, settings).unwrap();
+    let accept = format!("Accept: {accept}");
+    let args = ["explain", path, "--config", file.to_str().unwrap(), "--header", &accept, "--timeout", "1s"];
+    let output = nearside(&args, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout).to_owned()
+}
+
 #[test]
 fn explain_says_what_is_made_of_a_routes_bytes_and_which_way_answers() {
     let directory = tempfile::tempdir().unwrap();
-    let text_of = "syntax = \"proto3\"; package acme; message Context { int32 seat_count = 1; Plan plan = 2; }\n\
-                   message Plan { string name = 1; }";
-    std::fs::write(directory.path().join("context.proto"), text_of).unwrap();
-    let set = protox::compile(["context.proto"], [directory.path()]).unwrap();
-    let (schema, file) = (directory.path().join("c.binpb"), directory.path().join("n.toml"));
-    std::fs::write(&schema, prost::Message::encode_to_vec(&set)).unwrap();
+    let (schema, file) = (schema(directory.path()), directory.path().join("n.toml"));
     let settings = |way: &str| {
         format!(
             "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1/base\"\n[[service.route]]\n\
@@ -179,14 +195,7 @@ fn explain_says_what_is_made_of_a_routes_bytes_and_which_way_answers() {
             schema.display()
         )
     };
-    let explained = |way: &str, path: &str, accept: &str| {
-        std::fs::write(&file, settings(way)).unwrap();
-        let accept = format!("Accept: {accept}");
-        let args = ["explain", path, "--config", file.to_str().unwrap(), "--header", &accept, "--timeout", "1s"];
-        let output = nearside(&args, &[]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout).to_owned()
-    };
+    let explained = |way: &str, path: &str, accept: &str| explained(&file, &settings(way), path, accept);
     let (path, protobuf) = ("/v1/contexts/acme/full?x=1&fields=plan.name,plan,seat_count", "application/x-protobuf");
     let first = explained("way = \"check\", check_share = 0.5", path, "*/*");
     for line in [
@@ -199,7 +208,10 @@ fn explain_says_what_is_made_of_a_routes_bytes_and_which_way_answers() {
     ] {
         assert!(first.lines().any(|told| told == line), "{line}: {first}");
     }
-    assert!(first.contains("kept apart  by path and query without its fields, Accept-Encoding"), "{first}");
+    assert!(first.contains("kept apart  by path and query without its fields, authorization"), "{first}");
+    assert!(first.contains("coding    regions are asked for identity, whatever the caller accepts"), "{first}");
+    let whole = explained("way = \"old\"", "/v1/contexts/acme/full", "*/*");
+    assert!(whole.contains("query without its fields, Accept-Encoding") && !whole.contains("coding "), "{whole}");
     let second = explained("way = \"new\", new_share = 1", path, protobuf);
     for line in [
         "asked at  http://127.0.0.1:1/base/v2/full/acme?x=1",
@@ -213,9 +225,89 @@ fn explain_says_what_is_made_of_a_routes_bytes_and_which_way_answers() {
     assert!(derived.contains("this caller gets application/x-protobuf, derived once for each version"), "{derived}");
     let refused = explained("way = \"old\"", "/v1/contexts/acme/full?fields=nothing", "*/*");
     assert!(refused.contains("REFUSED   this request: the path \"nothing\" leads to no field"), "{refused}");
+    assert!(refused.contains("asked at  no region: the sidecar itself refuses the request"), "{refused}");
+    assert!(!refused.contains("nothing\n") && !refused.contains("goes along"), "{refused}");
+    assert!(!refused.contains("http://127.0.0.1:1/base/v1"), "no region sees it: {refused}");
     let batch = explained("way = \"old\"", "/v1/batch/full", "*/*");
     assert!(batch.contains("each is answered as a GET of /v1/contexts/{key}/{view} would be"), "{batch}");
     assert!(batch.contains("a key fills {key}") && !batch.contains("no route names it"), "{batch}");
+}
+
+#[test]
+fn explain_says_what_regions_are_asked_to_compress_with_and_leaves_accept_encoding_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, dictionary) = (directory.path().join("n.toml"), directory.path().join("c.dict"));
+    std::fs::write(&dictionary, "gold").unwrap();
+    let hash = "24d7f03d8dc3c3666969e6fa5bb1fac4736d3f1353c28307ed51b320f9dc42d3";
+    let settings = |lines: &str| {
+        format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"https://a.example\"\n[[service.route]]\n\
+             path = \"/v1/contexts/{{key}}\"\nrecords = [\"context:{{key}}\"]\n{lines}\n"
+        )
+    };
+    let explained = |lines: &str| explained(&file, &settings(lines), "/v1/contexts/acme", "*/*");
+    let plain = explained("");
+    assert!(plain.contains("kept apart  by path and query, Accept, Accept-Encoding, authorization"), "{plain}");
+    assert!(plain.contains("goes along  accept, accept-encoding\n") && !plain.contains("coding  "), "{plain}");
+    let named = format!("dictionary = {{ file = \"{}\", hash = \"{hash}\" }}", dictionary.display());
+    let offered = format!("          they are offered the dictionary {} (sha256 {hash})", dictionary.display());
+    let zstd = format!("compression = \"zstd\"\n{named}");
+    let elsewhere = format!("{zstd}\nsecond = {{ url = \"https://b.example\", way = \"new\", new_share = 1 }}");
+    for (lines, asked_for, is_offered) in [
+        ("compression = \"gzip\"", "gzip", false),
+        ("compression = \"zstd\"", "zstd, gzip;q=0.5", false),
+        (zstd.as_str(), "dcz, zstd;q=0.9, gzip;q=0.5", true),
+        (elsewhere.as_str(), "zstd, gzip;q=0.5", false),
+    ] {
+        let told = explained(lines);
+        let coding = format!(
+            "coding    regions are asked for {asked_for}, whatever the caller accepts; what comes is stored plain"
+        );
+        assert!(told.lines().any(|line| line == coding), "{told}");
+        assert_eq!(told.lines().any(|line| line == offered), is_offered, "{told}");
+        assert!(!told.to_lowercase().contains("accept-encoding"), "{told}");
+        assert!(
+            told.contains("goes along  accept\n") && told.contains("by path and query, Accept, authorization"),
+            "{told}"
+        );
+    }
+    std::fs::write(&dictionary, "iron").unwrap();
+    assert!(explained(&zstd).contains("UNUSABLE  service.route.dictionary: "));
+}
+
+#[test]
+fn explain_says_where_the_second_way_is_and_with_what_it_is_asked_whoever_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let (schema, file) = (schema(directory.path()), directory.path().join("n.toml"));
+    let settings = |route: &str, second: &str| {
+        format!(
+            "[[service.region]]\nname = \"eu\"\nurl = \"http://127.0.0.1:1/base\"\n[[service.region]]\nname = \"us\"\n\
+             url = \"http://127.0.0.1:2\"\n[[service.route]]\npath = \"/v1/contexts/{{key}}\"\n\
+             records = [\"context:{{key}}\"]\n{route}\nsecond = {{ {second} }}\n"
+        )
+    };
+    let explained = |route: &str, second: &str| {
+        explained(&file, &settings(route, second), "/v1/contexts/acme?x=1&fields=plan", "application/json")
+    };
+    let shaped = format!("fields = \"fields\"\nschema = \"{}#acme.Context\"", schema.display());
+    for way in ["way = \"old\"", "way = \"check\"", "way = \"new\", new_share = 1"] {
+        let told = explained(&shaped, &format!("path = \"/v2/{{key}}\", form = \"protobuf\", {way}"));
+        let lines = "second    http://127.0.0.1:1/base/v2/acme?x=1\n          http://127.0.0.1:2/v2/acme?x=1\n          \
+                     asked for application/x-protobuf, application/json;q=0.5, with the callers' own headers; its versions \
+                     are those that announcements state (versions = \"same\")\n";
+        assert!(told.contains(lines), "{way}: {told}");
+    }
+    let kept = "identity = \"sidecar\"\ncredentials = { file = \"/run/first\" }";
+    let own = explained(kept, "path = \"/v2/{key}\", way = \"check\"");
+    assert!(own.contains("asked for what the caller accepts, with /run/first in authorization; "), "{own}");
+    let other = "url = \"http://{region}.second.example/api\", versions = \"own\", way = \"check\"";
+    let told = explained(kept, &format!("{other}, credentials_file = \"/run/second\""));
+    let lines = "second    http://eu.second.example/api/v1/contexts/acme?x=1&fields=plan\n          \
+                 http://us.second.example/api/v1/contexts/acme?x=1&fields=plan\n          asked for what the caller accepts, \
+                 with /run/second in authorization; its versions count as if there were none (versions = \"own\")\n";
+    assert!(told.contains(lines), "{told}");
+    let told = explained(kept, other);
+    assert!(told.contains("with no credentials, since it names no credentials_file; "), "{told}");
 }
 
 #[test]
