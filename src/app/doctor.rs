@@ -1,10 +1,12 @@
 //! `nearside doctor`: a sidecar without listeners that asks, subscribes and listens for a while,
 //! and reports what it saw.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 
 use super::{Instead, StartError, Topics, build, findings, process, subscribe};
@@ -12,9 +14,16 @@ use crate::admin::findings::Evidence;
 use crate::admin::findings::report::{ReportLine, report};
 use crate::cache::capacity::Memory;
 use crate::config::{Config, Transport};
+use crate::core::answer::Outcome;
+use crate::core::shape::ShapeRefused;
+use crate::core::trial::{self, Trial};
 use crate::core::{Core, serve};
 use crate::http::admission::Admitted;
 use crate::sidecar::announcements::subscription::Subscriptions;
+
+mod paths;
+
+pub use paths::SECOND_WAY;
 
 /// What to examine.
 #[derive(Clone, Debug, Default)]
@@ -40,16 +49,24 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
     let topics = Topics::default();
     let started = if subscribes { subscribe(&sidecar, &topics, instead.pace.unwrap_or_default()) } else { Ok(()) };
+    let trials = trials(&sidecar, &order);
+    let mut refused = BTreeMap::new();
     if started.is_ok() {
         tokio::select! {
-            () = look(&sidecar, &order) => {}
+            () = look(&sidecar, &order, &trials, &mut refused) => {}
             // Even then, what was made is removed.
             Ok(()) = process::told_to_stop() => {}
         }
     }
     let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
     let now = sidecar.clock.now();
-    let lines = findings::with_evidence(&sidecar, &subscriptions, now, |evidence: &Evidence<'_>| report(evidence));
+    let mut lines =
+        findings::with_evidence(&sidecar, &subscriptions, now, |evidence: &Evidence<'_>| report(evidence));
+    lines.extend(refused.iter().map(|(path, refused)| paths::refused(path, refused)));
+    for (path, trials) in &trials {
+        let seen: Vec<_> = trials.iter().map(|it| (sidecar.regions.name(it.region()), it.shown())).collect();
+        lines.extend(paths::second_way(path, &seen));
+    }
     let deadline = sidecar.config.drain.deadline;
     if let Some(subscriptions) = topics.get() {
         let left = subscriptions.shutdown(deadline).await;
@@ -65,26 +82,53 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     started.map(|()| lines)
 }
 
-async fn look(sidecar: &Arc<Core>, order: &DoctorOrder) {
+/// What both ways of a path say, in each region.
+fn trials<'o>(sidecar: &Arc<Core>, order: &'o DoctorOrder) -> Vec<(&'o str, Vec<Trial>)> {
+    let of = |path: &'o String| {
+        let request = request(path, &order.headers);
+        (path.as_str(), trial::trials(sidecar, request.head()))
+    };
+    order.paths.iter().map(of).collect()
+}
+
+/// What the sidecar itself refuses stands in `refused`, by path.
+async fn look<'o>(
+    sidecar: &Arc<Core>,
+    order: &'o DoctorOrder,
+    trials: &[(&str, Vec<Trial>)],
+    refused: &mut BTreeMap<&'o str, ShapeRefused>,
+) {
     let asks = async {
         loop {
             for path in &order.paths {
-                ask(sidecar, path, &order.headers).await;
+                let outcome = serve::serve(sidecar, request(path, &order.headers)).await;
+                match unshaped(outcome) {
+                    Some(why) => drop(refused.insert(path, why)),
+                    None => drop(refused.remove(path.as_str())),
+                }
             }
             tokio::time::sleep(ASK_EVERY).await;
         }
     };
-    let _ = tokio::time::timeout(order.listen, asks).await;
+    let compared = join_all(trials.iter().flat_map(|(_, trials)| trials).map(Trial::run));
+    let _ = tokio::time::timeout(order.listen, futures_util::future::join(asks, compared)).await;
 }
 
-/// Asks like a caller who wants an answer from the regions themselves.
-async fn ask(sidecar: &Arc<Core>, path: &str, headers: &HeaderMap) {
+/// Why the sidecar itself refused, if the request asks for something that cannot be had.
+fn unshaped(outcome: Outcome) -> Option<ShapeRefused> {
+    match outcome {
+        Outcome::Unshaped(why) => Some(why),
+        Outcome::ByAccept(outcome, _) => unshaped(*outcome),
+        _ => None,
+    }
+}
+
+/// As a caller asks who wants an answer from the regions themselves.
+fn request(path: &str, headers: &HeaderMap) -> Admitted {
     let mut headers = headers.clone();
     headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache"));
     let path_len = path.find('?').unwrap_or(path.len());
-    let admitted =
-        Admitted { method: Method::GET, path_and_query: path.to_owned(), path_len, headers, body: Bytes::new() };
-    drop(serve::serve(sidecar, admitted).await);
+    Admitted { method: Method::GET, path_and_query: path.to_owned(), path_len, headers, body: Bytes::new() }
 }
 
 /// Whether SNS posts to this configuration's sidecars: what comes from topics then shows only
@@ -92,3 +136,6 @@ async fn ask(sidecar: &Arc<Core>, path: &str, headers: &HeaderMap) {
 pub fn is_posted_to(config: &Config) -> bool {
     matches!(config.announcements.transport, Transport::Http { .. })
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,9 +11,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::{CommandError, ConfigArgs, told, variables, with_schemas};
 use crate::admin::findings::Check;
 use crate::admin::findings::report::{LineState, ReportLine};
-use crate::app::doctor::{self, DoctorOrder};
+use crate::app::doctor::{self, DoctorOrder, SECOND_WAY};
 use crate::app::{Instead, process};
-use crate::config::{Config, RegionConfig, read};
+use crate::config::{Config, RegionConfig, Route, read};
 use crate::core::router::Router;
 use crate::telemetry::log;
 
@@ -79,7 +79,10 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
     }
     let strays: Vec<_> = args.path.iter().filter_map(|path| unrouted(&config, path)).collect();
     strays.iter().for_each(|it| say(&format!("{}: {}; {}", it.subject, it.saw, it.advice)));
-    let order = DoctorOrder { paths: args.path.clone(), headers, listen };
+    let router = Router::new(&config.service);
+    // A GET of a batch path is no read of its route.
+    let asked = args.path.iter().filter(|path| batch_of(&router, path).is_none());
+    let order = DoctorOrder { paths: asked.cloned().collect(), headers, listen };
     let examined = config.clone();
     let looked = process::block_on(async move { doctor::examine(examined, order, Instead::default()).await });
     let looked = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
@@ -106,11 +109,31 @@ fn name_paths(lines: &mut [ReportLine], config: &Config, paths: &[String]) {
     }
 }
 
+/// The route of which this is the batch path and no path.
+fn batch_of<'r>(router: &'r Router, path: &str) -> Option<&'r Route> {
+    if router.find(bare(path)).is_some() {
+        return None;
+    }
+    router.routes().nth(router.batch(bare(path))?)
+}
+
 /// What is wrong with a path that no route names: nothing that it shows says anything of routes.
 fn unrouted(config: &Config, path: &str) -> Option<ReportLine> {
     let router = Router::new(&config.service);
     if router.find(bare(path)).is_some() {
         return None;
+    }
+    let wrong = |saw: String, advice: String| ReportLine {
+        state: LineState::Wrong,
+        subject: path.to_owned(),
+        check: Check::RouteUnmatched.word(),
+        title: Check::RouteUnmatched.title(),
+        saw,
+        advice,
+    };
+    if let Some(route) = batch_of(&router, path) {
+        let saw = "it is a batch path: callers POST many keys to it, and nothing is asked for at it here";
+        return Some(wrong(saw.to_owned(), format!("give a path of one key instead: {}", one_of(route, bare(path)))));
     }
     let base = |region: &&RegionConfig| starts_with(path, base_of(region));
     let twice = config.service.regions.iter().find(base);
@@ -126,13 +149,18 @@ fn unrouted(config: &Config, path: &str) -> Option<ReportLine> {
         None if !meant.is_empty() => format!("perhaps {} is meant; nearside explain {path}", meant.join(" or ")),
         None => format!("give a path of a route; nearside explain {path} lists the routes"),
     };
-    Some(ReportLine {
-        state: LineState::Wrong,
-        subject: path.to_owned(),
-        check: Check::RouteUnmatched.word(),
-        title: Check::RouteUnmatched.title(),
-        saw: format!("no route names this path: nothing keeps it fresh; it is asked for as {}{path}", url_of(asked)),
-        advice,
+    let saw = format!("no route names this path: nothing keeps it fresh; it is asked for as {}{path}", url_of(asked));
+    Some(wrong(saw, advice))
+}
+
+/// The path of one key that belongs to a batch path, with the name that a key fills.
+fn one_of(route: &Route, batch: &str) -> String {
+    let captures = route.batch.as_ref().and_then(|template| template.captures(batch));
+    let named: Vec<_> = route.path.names().map(|name| (name, format!("{{{name}}}"))).collect();
+    route.path.filled(|name| {
+        let written = captures.as_ref().and_then(|captures| captures.written(name));
+        let open = || named.iter().find(|(known, _)| *known == name).map(|(_, open)| open.as_str());
+        written.or_else(open).unwrap_or_default()
     })
 }
 
@@ -180,7 +208,7 @@ fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
     }
     for subject in subjects {
         let of_it = lines.iter().filter(|line| line.subject == subject);
-        let shown: Vec<_> = of_it.filter(|line| verbose || line.state != LineState::Unseen).collect();
+        let shown: Vec<_> = of_it.filter(|line| verbose || is_shown(line)).collect();
         if shown.is_empty() {
             continue;
         }
@@ -200,6 +228,11 @@ fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
     }
     let count = |state: LineState| lines.iter().filter(|line| line.state == state).count();
     writeln!(out, "{}", summary(count(LineState::Well), count(LineState::Wrong), count(LineState::Unseen), verbose))
+}
+
+/// Whether a line is shown without `--verbose`. Who named a second way waits for what comes of it.
+fn is_shown(line: &ReportLine) -> bool {
+    line.state != LineState::Unseen || line.check == SECOND_WAY
 }
 
 fn summary(well: usize, wrong: usize, unseen: usize, verbose: bool) -> String {
@@ -243,6 +276,26 @@ mod tests {
         assert!(advice.contains("perhaps /v1/contexts/{key}/{view} is meant"), "{advice}");
         let (_, advice) = told("", "/about").unwrap();
         assert!(advice.contains("nearside explain /about lists the routes"), "{advice}");
+    }
+
+    #[test]
+    fn a_batch_path_is_told_as_one_with_the_path_of_one_key() {
+        let mut config = config("");
+        let batch = crate::config::PathTemplate::parse("/v1/batch/{view}").unwrap();
+        config.service.routes[0].batch = Some(batch);
+        let line = unrouted(&config, "/v1/batch/limits?x=1").unwrap();
+        assert!(line.saw.starts_with("it is a batch path: "), "{}", line.saw);
+        assert_eq!(line.advice, "give a path of one key instead: /v1/contexts/{key}/limits");
+        assert!(batch_of(&Router::new(&config.service), "/v1/contexts/acme/limits").is_none());
+    }
+
+    #[test]
+    fn what_was_not_seen_of_a_second_way_is_shown_all_the_same() {
+        let line = |check: &'static str| {
+            let (saw, advice) = (String::new(), String::new());
+            ReportLine { state: LineState::Unseen, subject: String::new(), check, title: "", saw, advice }
+        };
+        assert!(is_shown(&line(SECOND_WAY)) && !is_shown(&line(Check::Absent.word())));
     }
 
     #[test]

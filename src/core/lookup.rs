@@ -92,6 +92,15 @@ pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: b
     }
 }
 
+/// What the first way of a routed path would be asked, whichever way answers; `None` if it is not
+/// asked now.
+pub(super) fn by_first_way(core: &Arc<Core>, head: Head<'_>, matched: &Matched<'_>) -> Option<Ask> {
+    match routed(core, &mut Caller::of(head.headers), head, matched, core.clock.now()) {
+        Found::Ask(plan) => Some(plan.ask),
+        _ => None,
+    }
+}
+
 /// A routed path: announcements keep it fresh.
 fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Matched<'_>, now: Moment) -> Found {
     let Some(shapes) = &core.shapes[matched.place] else {

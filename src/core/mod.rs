@@ -64,6 +64,7 @@ pub(crate) mod scripted;
 pub mod serve;
 pub mod shape;
 mod telling;
+pub(crate) mod trial;
 pub mod way;
 mod write;
 

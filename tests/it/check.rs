@@ -311,6 +311,36 @@ fn explain_says_where_the_second_way_is_and_with_what_it_is_asked_whoever_answer
 }
 
 #[test]
+fn doctor_tells_of_fields_that_are_refused_and_of_a_batch_path_and_asks_for_neither() {
+    let directory = tempfile::tempdir().unwrap();
+    let (schema, file) = (schema(directory.path()), directory.path().join("n.toml"));
+    let settings = format!(
+        "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n[[service.route]]\n\
+         path = \"/v1/contexts/{{key}}/{{view}}\"\nrecords = [\"context:{{key}}\"]\nfields = \"fields\"\n\
+         schema = \"{}#acme.Context\"\nbatch = \"/v1/batch/{{view}}\"\n[announcements]\ntransport = \"off\"\n",
+        schema.display()
+    );
+    std::fs::write(&file, settings).unwrap();
+    let doctor = |path: &str| {
+        let args = ["doctor", "--config", file.to_str().unwrap(), "--path", path, "--listen", "2s"];
+        let output = nearside(&args, &[]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let refused = doctor("/v1/contexts/acme/full?fields=nope");
+    assert!(
+        refused.contains("  WRONG shape: the sidecar itself answers 400 and asks no region: the path \"nope\""),
+        "{refused}"
+    );
+    let batch = doctor("/v1/batch/full");
+    assert!(batch.contains("  WRONG route-unmatched: it is a batch path: "), "{batch}");
+    assert!(batch.contains("        -> give a path of one key instead: /v1/contexts/{key}/full\n"), "{batch}");
+    for told in [refused, batch] {
+        assert!(told.contains("0 well, 1 wrong, "), "no region was asked: {told}");
+    }
+}
+
+#[test]
 fn a_file_that_is_not_there_and_arguments_that_make_no_sense_are_usage_mistakes() {
     for args in [&["check", "--config", "/no/such/file.toml"][..], &["chekc"], &["dev", "chaos"], &[]] {
         assert_eq!(nearside(args, &[]).status.code(), Some(2), "{args:?}");

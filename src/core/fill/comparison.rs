@@ -18,7 +18,7 @@ use crate::core::race::verdict::is_worthless;
 use crate::core::way::ledger::{Ending, Ledger};
 use crate::core::{Core, floors, limits, shape, way};
 use crate::http::bodies::Reserved;
-use crate::http::exchange::{Outgoing, Reply};
+use crate::http::exchange::{Failure, Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
 use crate::payload::coding::{Coding, decode};
 use crate::payload::compare::{Compared, Differences, Format, Side, compare};
@@ -43,7 +43,7 @@ impl Default for Comparisons {
 }
 
 /// One reading of a record.
-struct Reading {
+pub(in crate::core) struct Reading {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
@@ -82,24 +82,38 @@ pub(super) fn begin(core: &Arc<Core>, ask: &Ask, routing: &Routing, sent: &Sent)
 }
 
 /// The two ways to one record, in the region that answered.
-struct Pair {
-    core: Arc<Core>,
-    place: usize,
+pub(in crate::core) struct Pair {
+    pub(in crate::core) core: Arc<Core>,
+    pub(in crate::core) place: usize,
     /// What the first way stored is under it. Nothing of that is held while this waits.
-    key: Key,
-    region: RegionId,
+    pub(in crate::core) key: Key,
+    pub(in crate::core) region: RegionId,
     /// As a fill of the first way asks.
-    request: Arc<Outgoing>,
-    of: Routing,
+    pub(in crate::core) request: Arc<Outgoing>,
+    pub(in crate::core) of: Routing,
 }
 
 /// What comes of two readings.
-enum Found {
+pub(in crate::core) enum Found {
     /// Nothing a later reading could change.
     Ended(Ending),
     /// They differ, and the record may have changed between.
     Differs(Differences),
     OtherVersion,
+}
+
+impl Found {
+    /// What counts, where this was found first and the ways were read again after a while.
+    pub(in crate::core) fn again(self, now: Self) -> Ending {
+        match (self, now) {
+            (_, Self::Ended(ending)) => ending,
+            (_, Self::OtherVersion) => Ending::VersionDiffers,
+            (Self::Differs(before), Self::Differs(now)) => {
+                Some(before.and(&now)).filter(|both| !both.is_empty()).map_or(Ending::Same, Ending::Differs)
+            }
+            (_, Self::Differs(now)) => Ending::Differs(now),
+        }
+    }
 }
 
 impl Pair {
@@ -109,13 +123,9 @@ impl Pair {
             Ok(before) => before,
         };
         tokio::time::sleep(limits::CHECK_AGAIN).await;
-        match (before, self.read(true).await) {
-            (_, Ok(Found::Ended(ending)) | Err(ending)) => ending,
-            (_, Ok(Found::OtherVersion)) => Ending::VersionDiffers,
-            (Found::Differs(before), Ok(Found::Differs(now))) => {
-                Some(before.and(&now)).filter(|both| !both.is_empty()).map_or(Ending::Same, Ending::Differs)
-            }
-            (_, Ok(Found::Differs(now))) => Ending::Differs(now),
+        match self.read(true).await {
+            Ok(now) => before.again(now),
+            Err(ending) => ending,
         }
     }
 
@@ -174,7 +184,7 @@ impl Pair {
     }
 
     /// What the first way says now.
-    async fn first(&self) -> Result<Reading, Ending> {
+    pub(in crate::core) async fn first(&self) -> Result<Reading, Ending> {
         let mut request = Outgoing::clone(&self.request);
         if let Some(held) = &self.core.credentials[self.place] {
             request.headers.insert(held.header.clone(), held.value());
@@ -185,7 +195,7 @@ impl Pair {
     }
 
     /// What the second way says; `anew` past any cache in front of it.
-    async fn second(&self, anew: bool) -> Result<Reading, Ending> {
+    pub(in crate::core) async fn second(&self, anew: bool) -> Result<Reading, Ending> {
         let (route, second, held) = self.core.second_at(self.place).ok_or(Ending::Skipped)?;
         let mut request = Outgoing::clone(&self.request);
         request.path_and_query = way::target(route, second, &request.path_and_query).into_owned();
@@ -209,7 +219,10 @@ impl Pair {
     async fn ask(&self, regions: &Regions, mut request: Outgoing) -> Result<Reading, Ending> {
         request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let reply = regions.origin().ask(self.region, Arc::new(request), regions.deadline()).await;
-        let Reply { status, headers, body, versions, .. } = reply.map_err(|_| Ending::Failed)?;
+        let Reply { status, headers, body, versions, .. } = reply.map_err(|failure| match failure {
+            Failure::Coding { .. } => Ending::Unreadable,
+            _ => Ending::Failed,
+        })?;
         let says = status.is_success() && status != StatusCode::PARTIAL_CONTENT || is_absent(status);
         let is_refused = (status.is_redirection() || status.is_client_error()) && !is_worthless(status);
         match says {
@@ -219,7 +232,7 @@ impl Pair {
         }
     }
 
-    async fn found(&self, first: Reading, second: Reading) -> Found {
+    pub(in crate::core) async fn found(&self, first: Reading, second: Reading) -> Found {
         let records = self.of.records().len();
         let stated = |reading: &Reading| reading.versions.len() == records;
         let versions = (stated(&first) && stated(&second)).then(|| first.versions == second.versions);

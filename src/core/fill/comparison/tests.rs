@@ -113,6 +113,19 @@ async fn a_second_way_that_fails_lags_or_cannot_be_read_changes_nothing_for_anyb
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_second_way_that_compresses_what_nobody_can_decompress_is_unreadable() {
+    let compressed = "[[service.route]]\npath = \"/v1/moved/{key}\"\nrecords = [\"context:{key}\"]\n\
+                      compression = \"zstd\"\nsecond = { path = \"/v2/of/{key}\", way = \"check\", check_share = 1 }\n";
+    let world = World::with(compressed, all(json("{\"a\":1}").at(7)));
+    world.set_second(json("{\"a\":1}").at(7).with("content-encoding", "zstd"));
+    world.live().await;
+    world.get("/v1/moved/k").await;
+    world.pass(SECOND).await;
+    assert_eq!(found(&world).0, vec![("unreadable", 1)]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_region_that_answered_is_asked_and_the_sidecar_asks_for_plain_bytes_of_its_own_budget() {
     let world = world("versions = \"same\"", json("{\"a\":1}").at(7));
     world.set(A, 500, json("{\"a\":1}").at(7));
