@@ -28,7 +28,13 @@ use crate::protocol::switch::{Rule, is_on};
 use crate::protocol::vote::{self, Ballot, Presence, Rank};
 
 /// Passes a request to one region; `on_route` is the route that its path is on, if any.
-pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option<&OnRoute>) -> Outcome {
+/// `is_for_room`: the reply could have been held, had there been memory.
+pub(super) async fn pass(
+    core: &Arc<Core>,
+    admitted: &Admitted,
+    on_route: Option<&OnRoute>,
+    is_for_room: bool,
+) -> Outcome {
     let started = core.clock.now();
     let safe = rfc9111::way(&admitted.method, &admitted.headers) != Handling::Unsafe;
     let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.records));
@@ -49,6 +55,7 @@ pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option
             let region = core.names[region.index()].clone();
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
         }
+        Ok((head, _)) if is_for_room && whole.is_lost(&head) => Outcome::Unshaped(ShapeRefused::NoRoom),
         Ok((head, _)) if whole.is_refused(&head) => Outcome::Unshaped(ShapeRefused::Mismatch),
         Ok((head, label)) => {
             // Before the caller learns of it: its next request must not be answered from before the
@@ -122,6 +129,12 @@ impl Whole {
         if let Some(accept) = &self.accept {
             request.headers.insert(header::ACCEPT, accept.clone());
         }
+    }
+
+    /// Whether the caller would have got less of it, or another form of it, had it been held.
+    fn is_lost(&self, head: &Streamed) -> bool {
+        let is_cut = self.shape.as_ref().is_some_and(|shape| shape.cuts(&head.headers));
+        self.is_refused(head) || head.status == StatusCode::OK && is_cut
     }
 
     /// Whether this is a record in a form that the caller does not take.

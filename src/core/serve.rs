@@ -48,7 +48,7 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
     };
     let core = core.clone();
     let asked = async move {
-        let admitted = match entered.whole().await {
+        let admitted = match entered.whole(&core.tasks.stopping()).await {
             Ok(admitted) => admitted,
             Err(refusal) => return ended(refused(&core, refusal, by)),
         };
@@ -103,7 +103,7 @@ pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Ou
         Ok(shown) => Outcome::Shown(shown),
         Err(Found::Ask(plan)) if plan.shape.is_none() => ask(core, plan.ask, plan.fwd, &admitted).await,
         Err(Found::Ask(plan)) => ask_in_shape(core, *plan, &admitted).boxed().await,
-        Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref()).boxed().await,
+        Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref(), false).boxed().await,
         Err(Found::Shape(unshaped, _)) => unshaped.away(core, &admitted.headers).boxed().await.outcome(),
         Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
         Err(Found::Many(place)) => batch::answer(core, place, admitted, carry_out_one).boxed().await,
@@ -145,7 +145,7 @@ async fn ask(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outco
     let outcome = match (filled, of) {
         (Filled::Got(got), _) => core.shown(admitted, &got, share, fwd),
         (Filled::Busy, _) => Outcome::Busy,
-        (Filled::TooLarge, of) => {
+        (unheld @ (Filled::TooLarge | Filled::NoRoom), of) => {
             let ids = |routing: &Routing| routing.records().iter().map(|(id, _)| *id).collect();
             let on_route = match &of {
                 Of::Route(routing) => place.map(|place| OnRoute { place, records: ids(routing) }),
@@ -155,7 +155,8 @@ async fn ask(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outco
                 core.router.counts(place).miss();
             }
             // It counts what it answers itself.
-            return pass::pass(core, admitted, on_route.as_ref()).boxed().await;
+            let is_for_room = matches!(unheld, Filled::NoRoom);
+            return pass::pass(core, admitted, on_route.as_ref(), is_for_room).boxed().await;
         }
         (Filled::Failed(failed), Of::Route(_)) => {
             // Another fill may have stored something in the meantime.

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 use hyper::body::{Body as _, Incoming};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Listen;
 use crate::http::bodies::{self, ByteBudget, NotRead};
@@ -107,12 +108,12 @@ impl Entered {
         self.parts.headers
     }
 
-    /// The whole request, once its body has arrived.
-    pub async fn whole(self) -> Result<Admitted, Refusal> {
+    /// The whole request, once its body has arrived. From `stopping` on that may not take long.
+    pub async fn whole(self, stopping: &CancellationToken) -> Result<Admitted, Refusal> {
         let Self { parts, body, bodies } = self;
         let path_and_query = target_of(&parts)?.into_owned();
         let path_len = parts.uri.path().len();
-        let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies).await? };
+        let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies, stopping).await? };
         Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
     }
 }
@@ -336,15 +337,22 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-async fn collect(body: Incoming, bodies: &Arc<ByteBudget>) -> Result<Bytes, Refusal> {
-    let collected = bodies::whole(body, limits::REQUEST_BODY_BYTES, bodies);
-    match tokio::time::timeout(limits::REQUEST_BODY_WAIT, collected).await {
-        Err(_) => Err(Refusal::SlowBody),
-        Ok(Err(NotRead::TooLarge)) => Err(Refusal::LargeBody),
-        Ok(Err(NotRead::NoRoom)) => Err(Refusal::NoRoom),
-        Ok(Err(NotRead::Broken)) => Err(Refusal::BadBody),
-        Ok(Ok(whole)) => Ok(whole),
-    }
+async fn collect(body: Incoming, bodies: &Arc<ByteBudget>, stopping: &CancellationToken) -> Result<Bytes, Refusal> {
+    let stopped = async {
+        stopping.cancelled().await;
+        tokio::time::sleep(limits::LAST_REPLY_WAIT).await;
+    };
+    let collected = tokio::select! {
+        biased;
+        collected = bodies::whole(body, limits::REQUEST_BODY_BYTES, bodies) => collected,
+        () = tokio::time::sleep(limits::REQUEST_BODY_WAIT) => return Err(Refusal::SlowBody),
+        () = stopped => return Err(Refusal::SlowBody),
+    };
+    collected.map_err(|why| match why {
+        NotRead::TooLarge => Refusal::LargeBody,
+        NotRead::NoRoom => Refusal::NoRoom,
+        NotRead::Broken => Refusal::BadBody,
+    })
 }
 
 #[cfg(test)]

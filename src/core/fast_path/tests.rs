@@ -187,6 +187,23 @@ async fn who_says_nothing_to_a_goodbye_does_not_hold_up_the_drain() {
     assert!(waited >= limits::LAST_REPLY_WAIT, "it had its time: {waited:?}");
 }
 
+/// Whoever sends half a body is owed no more patience than who reads nothing.
+#[tokio::test(start_paused = true)]
+async fn half_a_body_does_not_hold_up_the_drain() {
+    let context = context(8).await;
+    let core = context.fast_path.clone().unwrap().load_full();
+    let listener = bind_tcp((Ipv4Addr::LOCALHOST, 0).into(), "test", "test").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let answer = move |request, via| crate::core::serve::answer(&core, request, via);
+    context.tasks.spawn("accept", accept_tcp(listener, context.clone(), answer));
+    let mut half = TcpStream::connect(addr).await.unwrap();
+    send(&mut half, "PUT /stored/one HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    context.shutdown.closing.cancel();
+    assert_eq!(context.tasks.drain(limits::LAST_REPLY_WAIT * 2).await, Vec::<&str>::new());
+    assert!(read_until(&mut half, "slow-body").await.contains("HTTP/1.1 408"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_reads_slowly_is_not_taken_for_one_who_drips_a_head() {
     let door = open(8).await;

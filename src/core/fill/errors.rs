@@ -38,6 +38,7 @@ struct Remembered {
 enum What {
     Failed(Arc<Failed>),
     TooLarge,
+    NoRoom,
 }
 
 impl Errors {
@@ -53,6 +54,7 @@ impl Errors {
         Some(match &last.what {
             What::Failed(failed) => Filled::Failed(failed.clone()),
             What::TooLarge => Filled::TooLarge,
+            What::NoRoom => Filled::NoRoom,
         })
     }
 
@@ -69,6 +71,7 @@ impl Errors {
                 (What::Failed(failed.for_others()), body)
             }
             Filled::TooLarge => (What::TooLarge, 0),
+            Filled::NoRoom => (What::NoRoom, 0),
             Filled::Got(_) | Filled::Busy => return,
         };
         let bytes = size_of::<(Key, Remembered)>() + key.len() + body;

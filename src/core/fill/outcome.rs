@@ -16,6 +16,8 @@ pub enum Filled {
     Failed(Arc<Failed>),
     /// A good reply that is too large to hold: each reader streams its own.
     TooLarge,
+    /// The same for want of memory: later it may be held.
+    NoRoom,
     /// The bound on fills is reached.
     Busy,
 }
@@ -92,7 +94,7 @@ impl Filled {
     pub(crate) fn meets(&self, floor: &[Version]) -> bool {
         match self {
             Self::Got(got) => floors::are_met(floor, &got.entry),
-            Self::Failed(_) | Self::TooLarge | Self::Busy => true,
+            Self::Failed(_) | Self::TooLarge | Self::NoRoom | Self::Busy => true,
         }
     }
 

@@ -422,7 +422,9 @@ impl RoutedFill<'_> {
     /// or that it is too large to hold; or the best error.
     fn fall_back(&self, leader: &mut Leader, tally: Tally) {
         if any_too_large(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
-            return leader.finish(Filled::TooLarge);
+            let too_large = |leg: &Leg| matches!(leg.outcome, Err(Failure::Oversized { .. }));
+            let is_too_large = tally.legs.iter().any(too_large);
+            return leader.finish(if is_too_large { Filled::TooLarge } else { Filled::NoRoom });
         }
         if let Some(best) = &tally.best {
             if self.core.config.freshness.strict && best.label.is_some() {

@@ -318,6 +318,11 @@ impl Shape {
         }
     }
 
+    /// Whether fields would be cut out of a reply, which is passed on as it comes.
+    pub(in crate::core) fn cuts(&self, sent: &HeaderMap) -> bool {
+        self.mask.is_some() && form_sent(sent) == Some(Form::Json)
+    }
+
     /// Whether a reply that is passed on as it comes is in a form that this caller does not take.
     pub(in crate::core) fn refuses(&self, sent: &HeaderMap) -> bool {
         let sent = form_sent(sent);

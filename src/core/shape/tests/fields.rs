@@ -167,3 +167,17 @@ async fn what_is_cut_out_of_a_large_record_has_its_part_of_the_budget_until_it_i
     assert_eq!(get(&world, "/v1/parts/x", &[]).await.status, 200);
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_there_was_no_memory_to_hold_is_told_to_who_wants_a_part_of_it_and_whole_for_all_others() {
+    let world = world(json(&large()));
+    let bodies = &world.sidecar.bodies;
+    let all = bodies.reserve(bodies.limit() - 1_100_000).unwrap();
+    let refused = get(&world, "/v1/parts/x?fields=seats", &[]).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
+    assert_eq!(get(&world, "/v1/parts/x", &[]).await.body, large());
+    drop(all);
+    world.pass(SECOND * 6).await;
+    assert_eq!(get(&world, "/v1/parts/x?fields=seats", &[]).await.body, r#"{"seats": 9}"#);
+    world.stop().await;
+}
