@@ -48,7 +48,7 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
     };
     let core = core.clone();
     let asked = async move {
-        let admitted = match entered.whole(&core.tasks.stopping()).await {
+        let admitted = match entered.whole(&core.tasks).await {
             Ok(admitted) => admitted,
             Err(refusal) => return ended(refused(&core, refusal, by)),
         };

@@ -14,13 +14,13 @@ use bytes::Bytes;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 use hyper::body::{Body as _, Incoming};
-use tokio_util::sync::CancellationToken;
 
 use crate::config::Listen;
 use crate::http::bodies::{self, ByteBudget, NotRead};
 use crate::http::connection::Via;
 use crate::http::host::{self, host_of};
 use crate::http::limits;
+use crate::tasks::Tasks;
 
 /// The header that carries the port's token (`listen.token_file`).
 pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");
@@ -108,12 +108,12 @@ impl Entered {
         self.parts.headers
     }
 
-    /// The whole request, once its body has arrived. From `stopping` on that may not take long.
-    pub async fn whole(self, stopping: &CancellationToken) -> Result<Admitted, Refusal> {
+    /// The whole request, once its body has arrived. When `tasks` begin to stop, that may not take long.
+    pub async fn whole(self, tasks: &Tasks) -> Result<Admitted, Refusal> {
         let Self { parts, body, bodies } = self;
         let path_and_query = target_of(&parts)?.into_owned();
         let path_len = parts.uri.path().len();
-        let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies, stopping).await? };
+        let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies, tasks).await? };
         Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
     }
 }
@@ -337,7 +337,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-async fn collect(body: Incoming, bodies: &Arc<ByteBudget>, stopping: &CancellationToken) -> Result<Bytes, Refusal> {
+async fn collect(body: Incoming, bodies: &Arc<ByteBudget>, tasks: &Tasks) -> Result<Bytes, Refusal> {
+    let stopping = tasks.stopping();
     let stopped = async {
         stopping.cancelled().await;
         tokio::time::sleep(limits::LAST_REPLY_WAIT).await;
