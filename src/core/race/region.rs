@@ -282,20 +282,23 @@ impl Regions {
         let handed = through.filter(|_| permit.is_ok()).map(|batch| batch.ask(region, request.clone(), within));
         let regions = self.clone();
         async move {
-            let LegEnd { mut reply, counts } = match (&permit, handed) {
-                (Ok(_), Some(end)) => end.await,
-                (Ok(_), None) => {
-                    LegEnd { reply: regions.origin.ask(region, request.clone(), within).await, counts: true }
+            // A reply is large, so it is not moved about.
+            let (mut outcome, counts) = match (permit.as_ref(), handed) {
+                (Ok(_), Some(end)) => {
+                    let LegEnd { reply, counts } = end.await;
+                    (reply.map(Arc::new), counts)
                 }
-                (Err(saturated), _) => LegEnd { reply: Err(saturated.clone()), counts: true },
+                (Ok(_), None) => (regions.origin.ask(region, request.clone(), within).await.map(Arc::new), true),
+                (Err(saturated), _) => (Err(saturated.clone()), true),
             };
-            let now = regions.clock.now();
-            let noted = |reply: &Reply| form.as_ref()?.note(&request, reply, now);
-            if let Some(instead) = reply.as_ref().ok().and_then(noted) {
-                reply = regions.origin.ask(region, instead, started + within - now).await;
+            if let (Some(form), Ok(reply)) = (&form, &outcome) {
+                let now = regions.clock.now();
+                if let Some(instead) = form.note(&request, reply, now) {
+                    outcome = regions.origin.ask(region, instead, started + within - now).await.map(Arc::new);
+                }
             }
             drop(permit);
-            let (outcome, reserved) = regions.hold(reply.map(Arc::new));
+            let (outcome, reserved) = regions.hold(outcome);
             let took = regions.clock.now() - started;
             match &outcome {
                 _ if !counts => {}
