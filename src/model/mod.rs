@@ -1,5 +1,6 @@
-//! The vocabulary of the program: ids, versions, times, sizes.
+//! The vocabulary of the program: ids, versions, times, sizes, exact decimals.
 
+pub(crate) mod decimal;
 pub mod ids;
 pub(crate) mod limits;
 pub mod names;

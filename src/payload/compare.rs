@@ -9,8 +9,8 @@ use super::forms::json::{Json, Token};
 use super::forms::{Converted, FormError, Problem};
 use super::limits::{COMPARED_BYTES, COMPARED_VALUES, NESTING};
 use super::schema::Schema;
+use crate::model::decimal;
 
-mod number;
 mod places;
 #[cfg(test)]
 mod tests;
@@ -160,7 +160,7 @@ fn differ(one: &Node<'_>, other: &Node<'_>, place: &Place<'_>, found: &mut Diffe
             let below = place.element();
             one.iter().zip(other).for_each(|(one, other)| differ(one, other, &below, found));
         }
-        (Node::Number(one), Node::Number(other)) if number::are_equal(one, other) => {}
+        (Node::Number(one), Node::Number(other)) if decimal::are_equal(one, other) => {}
         (Node::Text(one), Node::Text(other)) if one == other => {}
         (Node::Bool(one), Node::Bool(other)) if one == other => {}
         (Node::Null, Node::Null) => {}

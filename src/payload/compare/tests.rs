@@ -71,6 +71,19 @@ fn with_a_schema_default_equals_absent_and_either_naming_and_spelling_is_the_sam
 }
 
 #[test]
+fn integers_are_compared_to_the_last_digit_with_a_schema_and_without() {
+    let of = |value: &str| format!("{{\"anInt64\":{value}}}");
+    let (one, other) = (of("9007199254740993.0"), of("9007199254740992.0"));
+    for schema in [None, Some(schema())] {
+        assert_eq!(pointers(&one, &other, schema), ["/anInt64"]);
+        assert_eq!(pointers(&one, &of("9007199254740993e0"), schema), Vec::<String>::new());
+    }
+    for same in ["\"9007199254740993\"", "\"9007199254740993.0\"", "9007199254740993"] {
+        assert_eq!(pointers(&one, &of(same), Some(schema())), Vec::<String>::new(), "{same}");
+    }
+}
+
+#[test]
 fn protobuf_is_compared_with_json_and_with_protobuf_in_another_order() {
     let protobuf = |json: &str| schema().to_protobuf(json.as_bytes()).unwrap().body;
     let body = protobuf(r#"{"aString":"v","anInt64":"7"}"#);

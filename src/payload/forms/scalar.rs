@@ -10,6 +10,7 @@ use buffa_descriptor::ScalarType;
 use super::Problem;
 use super::json::{Json, Token};
 use super::wire::{Items, Wire, put_varint};
+use crate::model::decimal;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar<'a> {
@@ -187,13 +188,7 @@ impl<'a> Scalar<'a> {
 
 /// An integer, as a number or as text; `1.0` and `1e3` are some.
 pub(super) fn integer(token: &Token<'_>) -> Option<i128> {
-    let digits = number(token)?;
-    if let Ok(value) = digits.parse::<i128>() {
-        return Some(value);
-    }
-    // Beyond 2^53 a fraction or exponent no longer says which integer is meant.
-    let value: f64 = digits.parse().ok()?;
-    (value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0).then_some(value as i128)
+    decimal::integer(number(token)?)
 }
 
 fn float<T: std::str::FromStr + Into<f64> + Copy>(token: &Token<'_>) -> Option<T> {

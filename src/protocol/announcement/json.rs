@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use prost_types::Timestamp;
-use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Undecodable, wire};
+use crate::model::decimal;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -127,38 +128,19 @@ struct Int64(i64);
 
 impl<'de> Deserialize<'de> for Int64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Int64Visitor).map(Self)
+        // As it is written: serde_json makes a double of a number with a point or an exponent.
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        let number = match text.as_bytes().first() {
+            Some(b'"') => text.trim_matches('"').parse().ok().or_else(|| unescaped(text)?.parse().ok()),
+            Some(b'-' | b'0'..=b'9') => decimal::integer(text).and_then(|number| number.try_into().ok()),
+            _ => None,
+        };
+        number.map(Self).ok_or_else(|| D::Error::custom("not a 64-bit integer, nor a string that holds one"))
     }
 }
 
-struct Int64Visitor;
-
-/// A double holds every integer up to here.
-const EXACT: f64 = 9_007_199_254_740_992.0;
-
-impl Visitor<'_> for Int64Visitor {
-    type Value = i64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a 64-bit integer, or a string that holds one")
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<i64, E> {
-        Ok(number)
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<i64, E> {
-        i64::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<i64, E> {
-        let whole = number.fract() == 0.0 && number.abs() <= EXACT;
-        if whole { Ok(number as i64) } else { Err(E::invalid_value(Unexpected::Float(number), &self)) }
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<i64, E> {
-        text.parse().map_err(|_| E::invalid_value(Unexpected::Str("text"), &self))
-    }
+fn unescaped(text: &str) -> Option<String> {
+    serde_json::from_str(text).ok()
 }
 
 /// An enum by name or number.

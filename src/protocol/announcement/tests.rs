@@ -37,6 +37,45 @@ fn both_spellings_of_names_and_both_forms_of_integers_and_kinds_are_read() {
 }
 
 #[test]
+fn a_version_is_read_to_the_last_digit_and_a_fraction_is_none() {
+    let of = |version: &str| decode(&format!(r#"{{"recordType":"context","key":"acme","version": {version} }}"#));
+    for (text, version) in [
+        ("9007199254740993.0", 9_007_199_254_740_993),
+        ("9007199254740993e0", 9_007_199_254_740_993),
+        ("9223372036854775807.0", i64::MAX as u64),
+        ("1e18", 1_000_000_000_000_000_000),
+        ("12.0", 12),
+        (r#""1\u0032""#, 12),
+    ] {
+        assert_eq!(of(text), Ok(changed(Some(version))), "{text}");
+    }
+    for zero in ["0", "-0", "0.0", "0e999999999", r#""0""#] {
+        assert_eq!(of(zero), Ok(changed(None)), "{zero}");
+    }
+    for text in [
+        "9007199254740992.5",
+        "4503599627370496.25",
+        "1.0000000000000000001",
+        "1e-400",
+        "9223372036854775808.0",
+        "1e19",
+        "1e999999999",
+        "1e99999999999999999999",
+        r#""1e3""#,
+        r#""1.0""#,
+        r#""""#,
+        "true",
+        "[1]",
+        "{}",
+    ] {
+        assert_eq!(of(text), Err(Undecodable::WrongType("version")), "{text}");
+    }
+    for text in ["01", "+1", "1.", "1e", "\"1", "[1}", ""] {
+        assert_eq!(of(text), Err(Undecodable::NotJson), "{text}");
+    }
+}
+
+#[test]
 fn null_is_the_default_of_every_field() {
     let text = r#"{"recordType":"context","key":"acme","version":null,"kind":null,"publisher":null,
         "sequence":null,"ingestedAt":null,"ingestedThrough":null,"signingOff":null}"#;

@@ -1,6 +1,7 @@
 //! Sentence by sentence what the forms mean; `tests/it/payload_forms.rs` compares them with
 //! Google's own.
 
+mod integers;
 mod random;
 mod refused;
 
