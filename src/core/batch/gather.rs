@@ -21,6 +21,7 @@ use super::limits::{
     BATCH_KEYS, BATCH_REPLY_BYTES, GATHER_WAIT, INLINE_BYTES, PART_BYTES, PART_OVERHEAD_BYTES, SINGLES, UNABLE_FOR,
 };
 use super::upstream;
+use crate::core::race::verdict::is_worthless;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment};
@@ -169,14 +170,21 @@ impl Gatherer {
         }
         match reply {
             Ok(reply) if reply.status == StatusCode::OK => self.hand_out(&reply, legs).await,
-            Ok(reply) if takes_none(reply.status) => {
+            Ok(reply) if refuses_all(reply.status) => end_all(legs, &Ok(self.of_no_record(reply))),
+            Ok(_) => {
                 unable.note(path, region, clock.now());
                 self.send_one_by_one(region, legs).await;
             }
             Err(Failure::Oversized { .. }) => self.send_one_by_one(region, legs).await,
-            // It says of each key what it says of all.
-            other => legs.into_iter().enumerate().for_each(|(at, leg)| leg.end(other.clone(), at == 0)),
+            Err(failure) => end_all(legs, &Err(failure)),
         }
+    }
+
+    /// A version in it is of no key that was asked for.
+    fn of_no_record(&self, mut reply: Reply) -> Reply {
+        reply.versions.clear();
+        reply.headers.remove(&self.outside.version_header);
+        reply
     }
 
     async fn send_one_by_one(&self, region: RegionId, legs: Vec<Handed>) {
@@ -277,9 +285,16 @@ fn calls(legs: Vec<Handed>) -> Vec<Vec<Handed>> {
     calls.into_iter().map(|(_, legs)| legs).collect()
 }
 
-/// The region does not know the request, so it says nothing about the keys.
-fn takes_none(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 400 | 404 | 405 | 411 | 413 | 415 | 501)
+/// Of the caller, or of the moment: the region would say so of each key too. Any other status but 200
+/// is about the batch path, and says nothing about the keys.
+fn refuses_all(status: StatusCode) -> bool {
+    let is_refused = matches!(status.as_u16(), 401 | 403 | 406 | 408);
+    is_refused || is_worthless(status) && status != StatusCode::NOT_IMPLEMENTED
+}
+
+/// One request that ended is one word of its region.
+fn end_all(legs: Vec<Handed>, reply: &Result<Reply, Failure>) {
+    legs.into_iter().enumerate().for_each(|(at, leg)| leg.end(reply.clone(), at == 0));
 }
 
 #[cfg(test)]

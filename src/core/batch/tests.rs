@@ -1,7 +1,7 @@
 //! Batches through a whole core, against regions that answer by key and count what they are asked.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,8 @@ use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
 use crate::model::size::MIB;
 use crate::model::time::Clock;
+
+mod whole;
 
 /// What a region says of one key.
 #[derive(Clone)]
@@ -49,7 +51,8 @@ struct Regions {
     script: Mutex<Script>,
     /// Region, keys, and whether it was one request for several.
     asked: Mutex<Vec<(RegionId, Vec<String>, bool)>>,
-    takes_batches: AtomicBool,
+    /// What requests for several keys are answered with; 200 has their parts.
+    batch_status: AtomicU16,
     /// How the next batches fail.
     failing: Mutex<Vec<Failure>>,
     latency_ms: AtomicUsize,
@@ -91,8 +94,11 @@ impl Regions {
         if let Some(failure) = self.failing.lock().unwrap().pop() {
             return Err(failure);
         }
-        if !self.takes_batches.load(Ordering::Relaxed) {
-            return Ok(self.reply(region, 404, HeaderMap::new(), Bytes::new()));
+        let status = self.batch_status.load(Ordering::Relaxed);
+        if status != 200 {
+            let mut headers = json_type();
+            headers.insert("x-record-version", whole::OF_THE_BATCH.into());
+            return Ok(self.reply(region, status, headers, "{\"whole\":1}".into()));
         }
         let part = |wanted: &Wanted| {
             let mut own = request.headers.clone();
@@ -143,7 +149,7 @@ fn world(
         clock: world.sidecar.clock.clone(),
         script: Mutex::new(Box::new(script)),
         asked: Mutex::default(),
-        takes_batches: AtomicBool::new(true),
+        batch_status: AtomicU16::new(200),
         failing: Mutex::default(),
         latency_ms: AtomicUsize::new(1),
     });
@@ -384,7 +390,7 @@ async fn each_part_is_labelled_for_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_region_that_takes_no_batches_is_asked_for_one_key_at_a_time_and_not_tried_again_at_once() {
     let (world, regions) = world(|_, _, _| Some(at(5)));
-    regions.takes_batches.store(false, Ordering::Relaxed);
+    regions.batch_status.store(404, Ordering::Relaxed);
     let parts = many(&world, &["a", "b"]).await;
     assert!(parts.iter().all(|part| part["status"] == 200));
     let tried = |asked: &[(RegionId, Vec<String>, bool)]| asked.iter().filter(|(_, _, batch)| *batch).count();
@@ -394,7 +400,7 @@ async fn a_region_that_takes_no_batches_is_asked_for_one_key_at_a_time_and_not_t
     let second = asked(&regions);
     assert_eq!((tried(&second), second.len()), (0, 2 * REGIONS));
     tokio::time::sleep(limits::UNABLE_FOR).await;
-    regions.takes_batches.store(true, Ordering::Relaxed);
+    regions.batch_status.store(200, Ordering::Relaxed);
     many(&world, &["e", "f"]).await;
     assert_eq!(asked(&regions).len(), REGIONS);
     world.stop().await;
@@ -465,7 +471,7 @@ async fn a_body_stands_there_byte_for_byte_and_one_that_is_no_json_in_base64() {
 #[tokio::test(start_paused = true)]
 async fn what_only_says_that_it_is_json_breaks_no_answer() {
     let (world, regions) = world(|_, _, _| Some(Says { body: "}]}".into(), ..at(5) }));
-    regions.takes_batches.store(false, Ordering::Relaxed);
+    regions.batch_status.store(404, Ordering::Relaxed);
     for _ in 0..2 {
         let parts = many(&world, &["a", "b"]).await;
         assert!(parts.iter().all(|part| part["encoding"] == "base64" && part["body"] == "fV19"), "{parts:?}");
@@ -634,7 +640,7 @@ async fn a_reader_who_stalls_holds_a_bounded_part_of_what_came_for_it_and_gets_a
     let bodies = alive.clone();
     let mib = move |key: &str| json!(key.repeat(MIB / 4)).to_string().into_bytes();
     let (world, regions) = world(move |_, key, _| Some(Says { body: Counted::body(mib(key), &bodies), ..at(5) }));
-    regions.takes_batches.store(false, Ordering::Relaxed);
+    regions.batch_status.store(404, Ordering::Relaxed);
     world.live().await;
     let keys: Vec<String> = (100..164).map(|n| format!("{n}x")).collect();
     let answer = post(world.sidecar.clone(), json!({ "keys": keys }).to_string(), HeaderMap::new()).await;
