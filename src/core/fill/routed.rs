@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 
 use super::ask::{cookies, dressed, is_for_all, kept};
-use super::{Ask, Failed, Filled, Got, Leader, Routing};
+use super::{Ask, BestError, Failed, Filled, Got, Leader, Routing};
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
 use crate::cache::derived::Derived;
@@ -203,8 +203,7 @@ impl RoutedFill<'_> {
     fn keep(&self, winner: &Winner, tally: Option<&Tally>) -> Got {
         let reply = &winner.reply;
         if winner.verdict == Verdict::Refused {
-            // It says nothing about the records.
-            return self.got(Arc::new(Entry::passing(reply)), winner, false);
+            return self.got(self.passing(reply), winner, false);
         }
         let confirmed = reply.status == StatusCode::NOT_MODIFIED;
         let versions = self.versions(winner);
@@ -334,6 +333,12 @@ impl RoutedFill<'_> {
         }
     }
 
+    /// What says nothing about the records.
+    fn passing(&self, reply: &Reply) -> Arc<Entry> {
+        let content = Content::new(&self.vary(reply.headers.clone()), &reply.body);
+        Arc::new(Entry::of(reply, content, Hold::Uncacheable))
+    }
+
     /// R7: the stored body with the 304's headers (RFC 9111, 3.2), dated from this request.
     fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], counts: (Earned, Made)) -> Entry {
         let absent = is_absent(previous.status);
@@ -434,7 +439,9 @@ impl RoutedFill<'_> {
             return leader.finish(Filled::Got(self.keep(best, Some(&tally))));
         }
         let asked = self.core.attempted(&tally.legs);
-        let best_error = tally.best_error.as_ref().map(|reply| super::best_error(reply, cookies(reply, self.route)));
+        let passed_on =
+            |reply: &Arc<Reply>| BestError { entry: self.passing(reply), cookies: cookies(reply, self.route) };
+        let best_error = tally.best_error.as_ref().map(passed_on);
         leader.fail(Failed { best_error, asked, below_floor: false });
     }
 }

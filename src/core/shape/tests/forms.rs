@@ -89,6 +89,20 @@ async fn who_names_nothing_gets_the_regions_bytes_and_who_names_protobuf_the_oth
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_status_of_a_region_says_what_it_varies_by() {
+    for code in [200, 204, 300, 301, 302, 400, 401, 403, 404, 410, 421, 429, 500, 503] {
+        let forms = Forms::new(status(code).with("x-of", "region"));
+        for method in [Method::GET, Method::HEAD] {
+            let answer = forms.world.ask(method.clone(), "/v1/forms/x", HeaderMap::new()).await;
+            assert_eq!((answer.status, answer.header("x-of")), (code, "region"), "{method}");
+            let vary: Vec<_> = answer.headers.get_all("vary").iter().collect();
+            assert_eq!(vary, ["accept", "accept-encoding"], "{code} {method}");
+        }
+        forms.world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_derived_form_has_its_own_tag_length_and_lines_and_says_what_it_varies_by() {
     let forms = Forms::new(json(RECORD).with("repr-digest", "sha-256=:x:").with("accept-ranges", "bytes"));
     let plain = forms.get("/v1/forms/x", &[]).await;
