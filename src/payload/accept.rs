@@ -34,8 +34,10 @@ enum Range {
     Protobuf(&'static str),
     /// JSON without a version.
     Json,
-    /// `text/plain` or all of `text/*`, which clients send beside JSON.
+    /// `text/plain`, which clients send beside JSON.
     Text,
+    /// `text/*`, which they do too; by itself it takes no JSON.
+    AnyText,
     /// A version of JSON: `+json`, or JSON with a parameter.
     Versioned,
     Other,
@@ -55,7 +57,7 @@ impl Choice {
     pub fn of(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(header::ACCEPT).iter();
         let (mut protobuf, mut json, mut names_other, mut refuses_json) = (None, None, false, false);
-        let (mut any, mut any_application) = (None, None);
+        let (mut any, mut any_application, mut any_text) = (None, None, false);
         for element in lines.flat_map(|line| split(line.as_bytes(), b',')).filter(|it| !it.is_empty()) {
             let (range, quality) = range(element).unwrap_or((Range::Other, 1000));
             match range {
@@ -68,6 +70,7 @@ impl Choice {
                 Range::Versioned if quality > 0 => (json, names_other) = (json.max(Some(quality)), true),
                 Range::Any => any = any.max(Some(quality)),
                 Range::AnyApplication => any_application = any_application.max(Some(quality)),
+                Range::AnyText => any_text |= quality > 0,
                 Range::Other => names_other |= quality > 0,
                 _ => {}
             }
@@ -76,7 +79,7 @@ impl Choice {
         let json = json.or(by_wildcard).unwrap_or_default();
         match protobuf {
             Some((media_type, quality)) if quality >= json => Self::Protobuf { media_type, or_json: json > 0 },
-            _ if names_other || refuses_json => Self::AsNamed,
+            _ if names_other || refuses_json || any_text && json == 0 => Self::AsNamed,
             _ => Self::Json,
         }
     }
@@ -124,7 +127,7 @@ fn range(element: &[u8]) -> Option<(Range, u16)> {
     let range = match &*name {
         b"*/*" => Range::Any,
         b"application/*" => Range::AnyApplication,
-        b"text/*" => Range::Text,
+        b"text/*" => Range::AnyText,
         b"application/json" | b"text/json" if has_parameters => Range::Versioned,
         b"application/json" | b"text/json" => Range::Json,
         b"text/plain" if !has_parameters => Range::Text,

@@ -22,6 +22,8 @@ fn who_names_nothing_gets_json() {
         &[""],
         &["*/*"],
         &["application/*", "text/*;q=0.1"],
+        &["text/*, application/json;q=0.1"],
+        &["text/*, */*;q=0.1"],
         &["application/json"],
         &["Application/JSON; charset=utf-8"],
         &["text/json"],
@@ -81,6 +83,15 @@ fn another_media_type_is_passed_on_as_it_is() {
     ] {
         assert_eq!(of(&[lines]), Choice::AsNamed, "{lines:?}");
     }
+}
+
+#[test]
+fn a_wildcard_that_takes_no_json_names_another_media_type() {
+    for line in ["text/*", "text/*;q=0.1", "text/*, application/json;q=0", "text/*, */*;q=0", "image/*"] {
+        assert_eq!(of(&[line]), Choice::AsNamed, "{line}");
+    }
+    assert_eq!(of(&["text/*;q=0"]), Choice::Json, "as other media types that are not wanted");
+    assert_eq!(of(&["text/*, application/x-protobuf"]), X);
 }
 
 #[test]
