@@ -230,7 +230,8 @@ impl Shapes {
         let taken = mask::take(head.path_and_query, parameter)?;
         let Some(value) = taken.value else { return Ok((None, None)) };
         let mask = self.masks.read(&value, |text| match &self.message {
-            Some(message) => Mask::parse(text, |path| message.schema.json_names(path)),
+            Some(message) => Mask::parse(text, |path| message.schema.json_names(path))
+                .map(|mask| mask.in_either_spelling(message.schema.clone())),
             None => Mask::literal(text),
         })?;
         Ok((Some(taken.path_and_query.into_owned()), Some(mask).filter(|mask| !mask.is_everything())))

@@ -132,6 +132,52 @@ impl Schema {
     }
 }
 
+/// Where in a record the names of a path stand.
+#[derive(Clone, Copy)]
+pub(super) enum Level {
+    /// The fields of this message.
+    Fields(usize),
+    /// The keys of a map whose values are this message, if they are messages.
+    Keys(Option<usize>),
+    /// What the schema has no names for.
+    Free,
+}
+
+impl Schema {
+    pub(super) fn top(&self) -> Level {
+        self.level(self.root)
+    }
+
+    /// What the member `name` may be called as well, and the level of its value.
+    pub(super) fn member(&self, level: Level, name: &str) -> (Option<&str>, Level) {
+        match level {
+            Level::Fields(message) => {
+                let message = self.types.message(message);
+                let Some(index) = message.by_name(name) else { return (None, Level::Free) };
+                let field = &message.fields[usize::from(index)];
+                let value = match field.kind {
+                    Kind::Message { index, .. } => Some(index),
+                    _ => None,
+                };
+                let below = match field.shape {
+                    Shape::Map { .. } => Level::Keys(value),
+                    _ => value.map_or(Level::Free, |index| self.level(index)),
+                };
+                (field.other.as_deref(), below)
+            }
+            Level::Keys(value) => (None, value.map_or(Level::Free, |index| self.level(index))),
+            Level::Free => (None, Level::Free),
+        }
+    }
+
+    fn level(&self, message: usize) -> Level {
+        match self.types.message(message).known {
+            Known::No => Level::Fields(message),
+            _ => Level::Free,
+        }
+    }
+}
+
 fn explained(error: PoolError) -> SchemaError {
     match error {
         PoolError::Decode(_) => SchemaError::NotADescriptorSet,

@@ -10,10 +10,12 @@
 //! Who pays: reading a mask of 50 paths takes 1 to 4 us, so a route remembers what it read
 //! ([`Masks`]), and only the first caller of a mask pays.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::payload::limits::{MASK_BYTES, MASK_DEPTH, MASK_PATHS};
 use crate::payload::recent::hash;
+use crate::payload::schema::Schema;
 
 mod parameter;
 mod paths;
@@ -49,10 +51,24 @@ pub enum MaskError {
 /// The fields that a caller wants, in canonical form: sorted, without duplicates and without what a
 /// shorter path covers.
 /// Cloning it copies no text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Mask {
     canonical: Arc<str>,
     id: u64,
+    /// What else its names are called.
+    spelling: Option<Arc<Schema>>,
+}
+
+impl PartialEq for Mask {
+    fn eq(&self, other: &Self) -> bool {
+        self.canonical == other.canonical
+    }
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mask").field(&self.canonical).finish()
+    }
 }
 
 impl Mask {
@@ -72,7 +88,13 @@ impl Mask {
         if canonical.len() > MASK_BYTES {
             return Err(MaskError::TooLong);
         }
-        Ok(Self { id: hash(&canonical), canonical: canonical.into() })
+        Ok(Self { id: hash(&canonical), canonical: canonical.into(), spelling: None })
+    }
+
+    /// The same for records that may spell a field either way: as JSON does, or as the schema.
+    #[must_use]
+    pub fn in_either_spelling(self, schema: Arc<Schema>) -> Self {
+        Self { spelling: Some(schema), ..self }
     }
 
     /// Whether nothing is left out: then there is nothing to project.
@@ -84,6 +106,10 @@ impl Mask {
     /// masks of one id, and thereby confuse the validators that it is given itself.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    pub(super) fn spelling(&self) -> Option<&Schema> {
+        self.spelling.as_deref()
     }
 
     pub(super) fn shared(&self) -> &Arc<str> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::payload::mask::Mask;
+use crate::payload::schema::{Level, Schema};
 
 /// What is wanted of one object.
 pub(super) struct Node<'m> {
@@ -14,6 +15,8 @@ pub(super) struct Node<'m> {
 
 struct Member<'m> {
     name: Cow<'m, str>,
+    /// What else it may be called: of both together the last counts, as of one name that is there twice.
+    other: Option<&'m str>,
     /// What is wanted of its value, as a place among the nodes; `None`: all of it.
     below: Option<usize>,
 }
@@ -26,7 +29,7 @@ impl<'m> Tree<'m> {
         let paths = mask.paths();
         let paths: Vec<_> = paths.iter().collect();
         let mut nodes = Vec::new();
-        add(&paths, 0, &mut nodes);
+        add(&paths, 0, mask.spelling().map(|schema| (schema, schema.top())), &mut nodes);
         Self(nodes)
     }
 
@@ -36,28 +39,44 @@ impl<'m> Tree<'m> {
 }
 
 /// Adds the node of `paths`, which are sorted and alike in their first `depth` names.
-fn add<'m>(paths: &[&[Cow<'m, str>]], depth: usize, nodes: &mut Vec<Node<'m>>) -> usize {
+fn add<'m>(
+    paths: &[&[Cow<'m, str>]],
+    depth: usize,
+    spelling: Option<(&'m Schema, Level)>,
+    nodes: &mut Vec<Node<'m>>,
+) -> usize {
     let place = nodes.len();
     nodes.push(Node { members: Vec::new(), slots: Box::default() });
     let mut members = Vec::new();
     for alike in paths.chunk_by(|one, other| one[depth] == other[depth]) {
         let is_whole = alike[0].len() == depth + 1;
-        let below = (!is_whole).then(|| add(alike, depth + 1, nodes));
-        members.push(Member { name: alike[0][depth].clone(), below });
+        let name = &alike[0][depth];
+        let known = spelling.map(|(schema, level)| (schema, schema.member(level, name)));
+        let spelling = known.map(|(schema, (_, level))| (schema, level));
+        let below = (!is_whole).then(|| add(alike, depth + 1, spelling, nodes));
+        members.push(Member { name: name.clone(), other: known.and_then(|(_, (other, _))| other), below });
     }
     nodes[place] = Node::of(members);
     place
+}
+
+impl Member<'_> {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.name).chain(self.other)
+    }
 }
 
 impl<'m> Node<'m> {
     fn of(members: Vec<Member<'m>>) -> Self {
         let mut slots = vec![0; (members.len() * 16).next_power_of_two()].into_boxed_slice();
         for (at, member) in (1..).zip(&members) {
-            let mut slot = place(member.name.as_bytes(), slots.len());
-            while slots[slot] != 0 {
-                slot = (slot + 1) & (slots.len() - 1);
+            for name in member.names() {
+                let mut slot = place(name.as_bytes(), slots.len());
+                while slots[slot] != 0 {
+                    slot = (slot + 1) & (slots.len() - 1);
+                }
+                slots[slot] = at;
             }
-            slots[slot] = at;
         }
         Self { members, slots }
     }
@@ -67,7 +86,7 @@ impl<'m> Node<'m> {
         let mut slot = place(name, self.slots.len());
         loop {
             let at = usize::from(self.slots[slot]).checked_sub(1)?;
-            if self.members[at].name.as_bytes() == name {
+            if self.members[at].names().any(|its| its.as_bytes() == name) {
                 return Some(at);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -80,7 +99,7 @@ impl<'m> Node<'m> {
 }
 
 /// Where a name belongs in a table of `slots`. Of its first and last eight bytes and its length:
-/// names that follow one another differ at their ends. A table has 64 names at most, so nobody
+/// names that follow one another differ at their ends. A table has 128 names at most, so nobody
 /// gains by making them collide.
 fn place(name: &[u8], slots: usize) -> usize {
     let whole = || name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));

@@ -50,7 +50,9 @@ pub(crate) struct Field {
     pub(crate) number: u32,
     /// As the JSON form prints it.
     pub(crate) printed: String,
-    /// The same in quotes, with a colon.
+    /// Its other name, of JSON's and the schema's, where that means no other field.
+    pub(crate) other: Option<Box<str>>,
+    /// The same as `printed` in quotes, with a colon.
     pub(crate) quoted: String,
     pub(crate) kind: Kind,
     pub(crate) shape: Shape,
@@ -197,6 +199,10 @@ impl Places {
             by_name.insert((*json).to_owned(), index);
             by_name.entry((*name).to_owned()).or_insert(index);
         }
+        for (index, (name, json, field)) in (0..).zip(&mut fields) {
+            let mut names = [*name, *json].into_iter();
+            field.other = names.find(|it| **it != *field.printed && by_name[*it] == index).map(Box::from);
+        }
         let mut fields: Vec<Field> = fields.into_iter().map(|(.., field)| field).collect();
         let mut slot = 0;
         for index in 0..fields.len() {
@@ -236,6 +242,7 @@ impl Places {
         Field {
             number: it.number(),
             printed: printed.to_owned(),
+            other: None,
             quoted,
             kind,
             shape,

@@ -13,8 +13,8 @@ use crate::core::serve::serve;
 use crate::http::admission::Admitted;
 
 const SCHEMA: &str = "syntax = \"proto3\"; package acme.v1;
-message Context { int64 seats = 1; Plan plan = 2; optional string note = 3; }
-message Plan { string name = 1; }";
+message Context { int64 seats = 1; Plan plan = 2; optional string note = 3; map<string, Plan> old_plans = 4; }
+message Plan { string name = 1; string sold_by = 2; }";
 pub(super) const RECORD: &str = r#"{"seats": 9, "plan": {"name": "team"}, "since": 2019}"#;
 /// The same, without what the schema does not know.
 pub(super) const BINARY: &[u8] = b"\x08\x09\x12\x06\x0a\x04team";
@@ -430,4 +430,25 @@ async fn a_newer_version_is_never_shown_in_the_form_of_an_older_one() {
         assert!(binary.header("etag").starts_with(&format!("\"t{seats}~p")));
     }
     forms.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_is_found_however_the_caller_and_the_region_spell_it() {
+    let spelled = [
+        (r#"{"old_plans":{"a":{"sold_by":"x","name":"y"}},"seats":1}"#, r#"{"old_plans":{"a":{"sold_by":"x"}}}"#),
+        (r#"{"oldPlans":{"a":{"soldBy":"x","name":"y"}},"seats":1}"#, r#"{"oldPlans":{"a":{"soldBy":"x"}}}"#),
+        (r#"{"old_plans":{},"oldPlans":{"a":{"sold_by":"x","soldBy":"z"}}}"#, r#"{"oldPlans":{"a":{"soldBy":"z"}}}"#),
+        // A map's key is nobody's field.
+        (r#"{"old_plans":{"a":{"plan":1}},"plan":{"soldBy":"x"}}"#, r#"{"old_plans":{"a":{}}}"#),
+    ];
+    for names in ["camel", "proto"] {
+        for (record, wanted) in spelled {
+            let forms = Forms::with(&format!("names = \"{names}\""), json(record));
+            for path in ["old_plans.a.sold_by", "oldPlans.a.soldBy"] {
+                let answer = forms.get(&format!("/v1/forms/x?fields={path}"), &[]).await;
+                assert_eq!((answer.status, answer.body.as_str()), (200, wanted), "{names} {path}");
+            }
+            forms.world.stop().await;
+        }
+    }
 }
