@@ -181,7 +181,7 @@ async fn answer(door: Arc<Admission>, seen: Arc<Seen>, request: Request<Incoming
     let early = entered.as_ref().ok().and_then(Entered::head);
     let early = early.map(|head| (head.path_and_query.to_owned(), head.path_len));
     let admitted = match entered {
-        Ok(entered) => entered.whole().await,
+        Ok(entered) => entered.whole(&Tasks::new()).await,
         Err(refusal) => Err(refusal),
     };
     let body = match admitted {
