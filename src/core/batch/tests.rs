@@ -353,21 +353,6 @@ async fn a_batch_of_no_keys_has_no_parts_and_what_is_no_batch_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_fails_in_one_region_is_won_by_another_and_leaves_the_others_alone() {
-    let (world, _regions) = world(|region, key, _| match key {
-        "missing" if region == A => None,
-        "gone" => None,
-        "broken" => Some(Says { status: 500, version: 0, ..at(0) }),
-        _ => Some(at(5)),
-    });
-    let parts = many(&world, &["a", "missing", "gone", "broken", "b"]).await;
-    let status: Vec<_> = parts.iter().map(|part| part["status"].as_u64().unwrap()).collect();
-    assert_eq!(status, [200, 200, 502, 500, 200]);
-    assert_eq!(parts[2]["body"]["regions"][0]["outcome"], "garbage");
-    world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_part_is_labelled_for_itself() {
     let (world, regions) = world(|_, _, _| Some(at(5)));
     world.live().await;
@@ -384,25 +369,6 @@ async fn each_part_is_labelled_for_itself() {
     let labels: Vec<_> = parts.iter().map(|part| part["label"].as_str()).collect();
     assert_eq!(labels, [Some("stale-if-error"), None, Some("below-floor")]);
     assert!(parts.iter().all(|part| part["version"] == 5));
-    world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_region_that_takes_no_batches_is_asked_for_one_key_at_a_time_and_not_tried_again_at_once() {
-    let (world, regions) = world(|_, _, _| Some(at(5)));
-    regions.batch_status.store(404, Ordering::Relaxed);
-    let parts = many(&world, &["a", "b"]).await;
-    assert!(parts.iter().all(|part| part["status"] == 200));
-    let tried = |asked: &[(RegionId, Vec<String>, bool)]| asked.iter().filter(|(_, _, batch)| *batch).count();
-    let first = asked(&regions);
-    assert_eq!((tried(&first), first.len()), (REGIONS, 3 * REGIONS));
-    many(&world, &["c", "d"]).await;
-    let second = asked(&regions);
-    assert_eq!((tried(&second), second.len()), (0, 2 * REGIONS));
-    tokio::time::sleep(limits::UNABLE_FOR).await;
-    regions.batch_status.store(200, Ordering::Relaxed);
-    many(&world, &["e", "f"]).await;
-    assert_eq!(asked(&regions).len(), REGIONS);
     world.stop().await;
 }
 
@@ -464,17 +430,6 @@ async fn a_body_stands_there_byte_for_byte_and_one_that_is_no_json_in_base64() {
             answer.contains("\"contentType\":\"text/plain\",\"encoding\":\"base64\",\"body\":\"InRleHQi\"}"),
             "{answer}"
         );
-    }
-    world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_only_says_that_it_is_json_breaks_no_answer() {
-    let (world, regions) = world(|_, _, _| Some(Says { body: "}]}".into(), ..at(5) }));
-    regions.batch_status.store(404, Ordering::Relaxed);
-    for _ in 0..2 {
-        let parts = many(&world, &["a", "b"]).await;
-        assert!(parts.iter().all(|part| part["encoding"] == "base64" && part["body"] == "fV19"), "{parts:?}");
     }
     world.stop().await;
 }
@@ -553,19 +508,6 @@ async fn a_caller_who_wants_the_heads_gets_those_of_a_get() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_is_too_large_for_one_answer_or_whose_connection_ended_is_asked_for_again() {
-    let (world, regions) = world(|_, _, _| Some(at(5)));
-    let too_large = || Failure::Oversized { limit: 1, announced: true };
-    *regions.failing.lock().unwrap() = vec![too_large(), too_large(), too_large()];
-    assert!(many(&world, &["a", "b"]).await.iter().all(|part| part["status"] == 200));
-    assert_eq!(asked(&regions).iter().filter(|(_, _, batch)| !batch).count(), 2 * REGIONS, "one by one");
-    *regions.failing.lock().unwrap() = vec![Failure::Truncated, Failure::Truncated, Failure::Truncated];
-    assert!(many(&world, &["c", "d"]).await.iter().all(|part| part["status"] == 200));
-    assert!(asked(&regions).iter().all(|(_, _, batch)| *batch));
-    world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_is_more_than_a_batch_may_hold_is_looked_up_again_when_its_turn_comes() {
     let mib = |key: &str| Says { body: json!(key.repeat(1 << 19)).to_string().into(), ..at(5) };
     let (world, regions) = world(move |_, key, _| match key {
@@ -591,24 +533,6 @@ async fn what_is_more_than_a_batch_may_hold_is_looked_up_again_when_its_turn_com
     assert_eq!((&parts[9]["encoding"], parts[9]["body"].as_str().unwrap().len()), (&json!("base64"), 1_398_104));
     let again = |region| (region, vec!["t8".to_owned()], false);
     assert_eq!(asked(&regions), [A, B, C].map(again), "it is not there any more");
-    world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_that_fails_is_one_failure_of_its_region_however_many_keys_it_carried() {
-    let fit = |world: &World| world.sidecar.regions.status().iter().all(|region| region.health == "fit");
-    let keys: Vec<String> = (0..20).map(|n| format!("k{n}")).collect();
-    for failure in [Failure::Connect, Failure::Deadline { within: SECOND, head: false }] {
-        let (world, regions) = world(|_, _, _| Some(at(5)));
-        *regions.failing.lock().unwrap() = vec![failure.clone(), failure.clone(), failure];
-        assert!(many(&world, &strs(&keys)).await.iter().all(|part| part["status"] != 200));
-        assert!(fit(&world));
-        world.stop().await;
-    }
-    // Every part but one is missing.
-    let (world, _regions) = world(|_, key, _| (key == "k0").then(|| at(5)));
-    many(&world, &strs(&keys)).await;
-    assert!(fit(&world));
     world.stop().await;
 }
 

@@ -73,7 +73,7 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
         fill.overrule(winner);
     }
     let first = match first {
-        First::Good(winner) if is_lesser(&winner) && any_too_large(race.ended()) => None,
+        First::Good(winner) if is_lesser(&winner) && any_unheld(race.ended()) => None,
         First::Good(winner) if winner.label.is_some() && core.config.freshness.strict => {
             let asked = core.attempted(race.ended());
             leader.fail(Failed { best_error: None, asked, below_floor: true });
@@ -426,9 +426,8 @@ impl RoutedFill<'_> {
     /// Nothing could be served at once, so the result is the best reply below the floor, labelled;
     /// or that it is too large to hold; or the best error.
     fn fall_back(&self, leader: &mut Leader, tally: Tally) {
-        if any_too_large(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
-            let too_large = |leg: &Leg| matches!(leg.outcome, Err(Failure::Oversized { .. }));
-            let is_too_large = tally.legs.iter().any(too_large);
+        if any_unheld(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
+            let is_too_large = tally.legs.iter().any(Leg::is_too_large);
             return leader.finish(if is_too_large { Filled::TooLarge } else { Filled::NoRoom });
         }
         if let Some(best) = &tally.best {
@@ -451,7 +450,7 @@ fn is_lesser(winner: &Winner) -> bool {
     winner.verdict == Verdict::Refused || winner.label.is_some()
 }
 
-fn any_too_large(legs: &[Leg]) -> bool {
+fn any_unheld(legs: &[Leg]) -> bool {
     legs.iter().any(|leg| leg.outcome.as_ref().is_err_and(Failure::is_unheld))
 }
 

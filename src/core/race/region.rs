@@ -72,6 +72,11 @@ pub struct Leg {
 }
 
 impl Leg {
+    /// Whether its reply is larger than any that is held, however much memory there is.
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(self.outcome, Err(Failure::Oversized { .. }))
+    }
+
     /// Its outcome, in a stable word for metrics and problem documents.
     pub fn word(&self) -> &'static str {
         match (&self.outcome, self.verdict) {

@@ -75,10 +75,12 @@ impl Shape {
             }
             index => index.flatten(),
         };
-        if content.body_len() > INLINE_DERIVE_BYTES && index.is_none_or(|index| index.remembered(mask).is_none()) {
-            return Step::Cut(mask.clone());
-        }
-        match projected(core, content, index, mask) {
+        let part = match index.and_then(|index| index.remembered(mask)) {
+            Some(remembered) => Some(remembered.into_bytes()),
+            None if content.body_len() > INLINE_DERIVE_BYTES => return Step::Cut(mask.clone()),
+            None => projected(core, content, index, mask),
+        };
+        match part {
             Some(part) => Step::Instead(Arc::new(content.instead(None, &tag_suffix('m', mask.id()), part))),
             None => whole(),
         }

@@ -1,3 +1,5 @@
+//! What each `Accept` asks for.
+
 use http::HeaderValue;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Bodies that are the same by meaning, and where others differ.
+
 use std::sync::OnceLock;
 
 use prost::Message;

@@ -1,3 +1,5 @@
+//! Descriptor sets that are no schema, and what a schema calls its fields.
+
 use prost::Message;
 
 use super::*;

@@ -177,9 +177,8 @@ impl RoutedFill<'_> {
                 count_name(&mut notes.vary, "*");
             }
         }
-        let too_large = |leg: &Leg| matches!(leg.outcome, Err(Failure::Oversized { .. }));
-        if !with_it.is_empty() || tally.legs.iter().any(too_large) {
-            notes.too_large.push(tally.legs.iter().any(too_large));
+        if !with_it.is_empty() || tally.legs.iter().any(Leg::is_too_large) {
+            notes.too_large.push(tally.legs.iter().any(Leg::is_too_large));
         }
         let refusal = replies().map(|reply| reply.status).find(|status| is_refusal(*status));
         if let Some(status) = refusal.filter(|_| with_it.is_empty()) {
