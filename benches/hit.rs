@@ -14,6 +14,7 @@ use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
 use futures_util::future::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::BodyExt;
 use nearside::cache::key::{KeyBuffer, Representation};
 use nearside::core::Core;
 use nearside::core::answer::{Shown, respond, show};
@@ -26,7 +27,7 @@ use nearside::http::body::Body;
 use nearside::protocol::standing::{self, Use};
 
 mod live_sidecar;
-use live_sidecar::{config, speak};
+use live_sidecar::{config, config_of, speak};
 
 const TARGET: &str = "/v1/contexts/tenant-4711/full";
 
@@ -62,9 +63,9 @@ fn stored(sidecar: &Arc<Core>, request: Admitted) -> Response<Body> {
     show(shown, request.headers, &sidecar.names)
 }
 
-/// The same request's bytes.
-fn bytes() -> Vec<u8> {
-    let mut bytes = format!("GET {TARGET} HTTP/1.1\r\n").into_bytes();
+/// The bytes of the same request for a target.
+fn bytes(target: &str) -> Vec<u8> {
+    let mut bytes = format!("GET {target} HTTP/1.1\r\n").into_bytes();
     for (name, value) in &headers() {
         bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
@@ -104,7 +105,7 @@ fn hit(criterion: &mut Criterion) {
     });
     criterion.bench_function("hit: from a connection's bytes to the answer's", |bencher| {
         speak(&sidecar);
-        let (mut connection, bytes) = (Connection::default(), bytes());
+        let (mut connection, bytes) = (Connection::default(), bytes(TARGET));
         bencher.iter(|| connection.hit(&sidecar, black_box(&bytes)));
     });
     criterion.bench_function("hit: admitted request to response", |bencher| {
@@ -180,7 +181,7 @@ fn hits(count: usize, from_bytes: bool) {
         sidecar.tasks.drain(Duration::from_secs(5)).await;
     });
     speak(&sidecar);
-    let (mut connection, bytes) = (Connection::default(), bytes());
+    let (mut connection, bytes) = (Connection::default(), bytes(TARGET));
     for _ in 0..count {
         if from_bytes {
             connection.hit(&sidecar, black_box(&bytes));
@@ -223,6 +224,55 @@ fn keys_or_judgements(count: usize, keys: bool) {
     }
 }
 
+/// So many hits of two fields of a record of 1 MiB, which somebody has asked for before.
+fn fields(count: usize) {
+    const TARGET: &str = "/v1/contexts/tenant-4711/full?fields=m0100,m8000.v";
+    let members = (0..8192).map(|place| format!(r#""m{place:04}":{{"v":"{}"}}"#, "x".repeat(110)));
+    let body = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+    let settings = config_of(1, "fields = \"fields\"", "");
+    let sidecar = live_sidecar::over(settings, Arc::new(live_sidecar::Ready::with(body.into_bytes())));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let request = || Admitted { path_and_query: TARGET.to_owned(), ..admitted(&headers()) };
+        // The second one cuts them out of what is stored.
+        for _ in 0..2 {
+            nearside::core::serve::serve(&sidecar, request()).await;
+            sidecar.tasks.drain(Duration::from_secs(5)).await;
+        }
+    });
+    speak(&sidecar);
+    let (mut connection, bytes) = (Connection::default(), bytes(TARGET));
+    (0..count).for_each(|_| connection.hit(&sidecar, black_box(&bytes)));
+}
+
+/// So many keys in batches of a hundred, all of them stored.
+fn keys_of_batches(count: usize) {
+    const KEYS: usize = 100;
+    let settings = config_of(1, "batch = \"/v1/batch/{view}\"", "");
+    let body = format!(r#"{{"padding":"{}"}}"#, "x".repeat(live_sidecar::BODY_BYTES - 14));
+    let sidecar = live_sidecar::over(settings, Arc::new(live_sidecar::Ready::with(body.into_bytes())));
+    let keys: Vec<_> = (0..KEYS).map(|key| format!(r#""tenant-{key}""#)).collect();
+    let body = Bytes::from(format!(r#"{{"keys":[{}]}}"#, keys.join(",")));
+    let (path_and_query, mut headers) = ("/v1/batch/full", headers());
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let batch = async || {
+            let (method, path_and_query, headers) = (Method::POST, path_and_query.to_owned(), headers.clone());
+            let path_len = path_and_query.len();
+            let admitted = Admitted { method, path_and_query, path_len, headers, body: body.clone() };
+            let answer = respond(nearside::core::serve::serve(&sidecar, admitted).await, &sidecar.names);
+            answer.into_body().collect().await.expect("nothing breaks off").to_bytes()
+        };
+        batch().await;
+        sidecar.tasks.drain(Duration::from_secs(5)).await;
+        speak(&sidecar);
+        for _ in 0..count / KEYS {
+            black_box(batch().await);
+        }
+    });
+}
+
 criterion_group!(benches, hit, parts);
 
 fn main() {
@@ -235,6 +285,10 @@ fn main() {
         keys_or_judgements(count, true);
     } else if let Some(count) = count("NEARSIDE_JUDGEMENTS") {
         keys_or_judgements(count, false);
+    } else if let Some(count) = count("NEARSIDE_FIELDS") {
+        fields(count);
+    } else if let Some(count) = count("NEARSIDE_BATCHED_KEYS") {
+        keys_of_batches(count);
     } else {
         benches();
         Criterion::default().configure_from_args().final_summary();

@@ -1,6 +1,6 @@
 //! Target of masks and projections: any mask, of any body.
 
-use nearside::payload::mask::{Mask, take};
+use nearside::payload::mask::{Mask, decoded, take};
 use nearside::payload::projection::{Index, project};
 use serde::de::IgnoredAny;
 
@@ -14,13 +14,13 @@ pub(crate) fn projection(data: &[u8]) {
     let Some(Ok(text)) = parts.next().map(std::str::from_utf8) else { return };
     let body = widened(parts.next().unwrap_or_default());
     let target = format!("/r?x=1&{text}&fields={text}");
-    if let Ok(taken) = take(&target, "fields") {
-        let again = take(&taken.path_and_query, "fields").expect("what is left was decoded before");
-        assert!(taken.value.is_some() && again.value.is_none());
-        assert!(taken.path_and_query.starts_with("/r?x=1"), "{}", taken.path_and_query);
-        if let Some(Ok(mask)) = taken.value.as_deref().map(Mask::literal) {
-            cut(&body, &mask);
-        }
+    let taken = take(&target, "fields");
+    let again = take(&taken.path_and_query, "fields");
+    assert!(taken.written.is_some() && again.written.is_none());
+    assert!(taken.path_and_query.starts_with("/r?x=1"), "{}", taken.path_and_query);
+    let meant = taken.written.map(|written| decoded(&written).and_then(|text| Mask::literal(&text)));
+    if let Some(Ok(mask)) = meant {
+        cut(&body, &mask);
     }
     let same = |path: &[&str]| Some(path.iter().map(|name| (*name).to_owned()).collect());
     let read = Mask::literal(text);

@@ -34,6 +34,11 @@ pub(crate) const BODY_BYTES: usize = 1024;
 
 /// Settings with so many regions (three at the most), one route, and what else is to be set.
 pub(crate) fn config(regions: usize, more: &str) -> Config {
+    config_of(regions, "", more)
+}
+
+/// The same with further settings of the route.
+pub(crate) fn config_of(regions: usize, route: &str, more: &str) -> Config {
     let region = |place: usize| {
         let (topic, port) = (TOPICS[place], place + 1);
         format!(
@@ -48,6 +53,7 @@ service.name = "contexts"
 [[service.route]]
 path = "/v1/contexts/{{key}}/{{view}}"
 records = ["context:{{key}}"]
+{route}
 [announcements]
 transport = "off"
 {more}"#
@@ -55,7 +61,7 @@ transport = "off"
     read::from_toml(&text).expect("the settings above are valid")
 }
 
-/// A region that answers at once with 1 KiB and the usual headers.
+/// A region that answers at once, with 1 KiB unless said otherwise, and the usual headers.
 pub(crate) struct Ready {
     clock: Clock,
     headers: HeaderMap,
@@ -73,6 +79,12 @@ impl Ready {
         ];
         let headers = lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect();
         Self { clock: Clock::System, headers, body: Bytes::from(vec![b'x'; BODY_BYTES]) }
+    }
+
+    /// All regions, with this body.
+    #[allow(dead_code, reason = "not every benchmark has a body of its own")]
+    pub(crate) fn with(body: Vec<u8>) -> Self {
+        Self { body: body.into(), ..Self::new() }
     }
 }
 

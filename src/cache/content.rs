@@ -100,40 +100,28 @@ impl Content {
         }
     }
 
-    /// Another body under the same lines, except those that describe the bytes which the region
-    /// sent, and with `own` instead of those of its name. Its entity tag is the region's with
-    /// `suffix`. Without a request or key.
-    #[must_use]
-    pub fn instead(&self, own: Option<(&str, &str)>, suffix: &str, body: Bytes) -> Self {
-        let kept = |name: &str| !OF_THE_SENT_BYTES.contains(&name) && own.is_none_or(|(own, _)| name != own);
-        let mut block = Vec::with_capacity(self.ends.lines as usize + suffix.len() + 64 + body.len());
+    /// What is said of other bodies that are made of this one: the same lines, except those that
+    /// describe the bytes which the region sent, and with `own` instead of those of its name.
+    pub fn outline(&self, own: Option<(&str, &str)>) -> Outline {
+        let kept = |name: &[u8]| {
+            let is_own = own.is_some_and(|(own, _)| name == own.as_bytes());
+            !is_own && !OF_THE_SENT_BYTES.iter().any(|sent| name == sent.as_bytes())
+        };
+        let mut lines = Vec::with_capacity(self.ends.lines as usize + 64);
         for (name, value) in self.lines().filter(|(name, _)| kept(name)) {
-            put_line(name.as_bytes(), &[value], &mut block);
+            put_line(name, value, &mut lines);
         }
         if let Some((name, value)) = own {
-            put_line(name.as_bytes(), &[value.as_bytes()], &mut block);
+            put_line(name.as_bytes(), value.as_bytes(), &mut lines);
         }
-        if let Some(tag) = self.value(&header::ETAG) {
+        let after_suffix = self.value(&header::ETAG).map_or(&b""[..], |tag| {
             // A server that forgets the quotes means the tag as it stands.
-            let (open, close) = if tag.ends_with(b"\"") { tag.split_at(tag.len() - 1) } else { (tag, &b""[..]) };
-            put_line(b"etag", &[open, suffix.as_bytes(), close], &mut block);
-        }
-        let lines = u32::try_from(block.len()).expect("heads are bounded far below");
-        let apart = if body.len() <= limits::COPIED_BODY_BYTES {
-            block.put_slice(&body);
-            None
-        } else {
-            Some(Box::new(body))
-        };
-        Self {
-            block: block.into(),
-            request: Arc::default(),
-            request_weight: 0,
-            key_len: 0,
-            apart,
-            length_at: lines,
-            ends: Ends { lines, length: lines },
-        }
+            let quote = &tag[tag.len() - usize::from(tag.ends_with(b"\""))..];
+            lines.put_slice(b"etag: ");
+            lines.put_slice(&tag[..tag.len() - quote.len()]);
+            if quote.is_empty() { b"\r\n" } else { b"\"\r\n" }
+        });
+        Outline { lines: lines.into(), after_suffix }
     }
 
     /// The bytes of the key. Empty if the reply is not stored under one, or if the key is stored
@@ -151,8 +139,8 @@ impl Content {
         &self.block[..self.ends.lines as usize]
     }
 
-    /// The reply's header lines as names and values.
-    pub fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    /// The reply's header lines as names, in small letters, and values.
+    pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.reply().into_iter().flat_map(|part| lines(&self.block[part]))
     }
 
@@ -163,7 +151,7 @@ impl Content {
     }
 
     /// Appends the reply's lines with `wanted` names to `headers`, as slices of `block`.
-    pub fn put(&self, block: &Bytes, headers: &mut HeaderMap, wanted: impl Fn(&str) -> bool) {
+    pub fn put(&self, block: &Bytes, headers: &mut HeaderMap, wanted: impl Fn(&[u8]) -> bool) {
         for part in self.reply() {
             append(&block.slice(part), headers, &wanted);
         }
@@ -194,7 +182,7 @@ impl Content {
 
     /// The value of the reply's first line with this name.
     pub fn value(&self, wanted: &HeaderName) -> Option<&[u8]> {
-        self.lines().find(|(name, _)| *name == wanted.as_str()).map(|(_, value)| value)
+        self.lines().find(|(name, _)| *name == wanted.as_str().as_bytes()).map(|(_, value)| value)
     }
 
     /// Like [`Content::value`], but owned.
@@ -239,6 +227,52 @@ impl Content {
     }
 }
 
+/// The lines of what is made of a reply, up to where its entity tag goes on with a suffix.
+#[derive(Clone)]
+pub struct Outline {
+    lines: Box<[u8]>,
+    /// Nothing if there is no tag.
+    after_suffix: &'static [u8],
+}
+
+impl Outline {
+    /// A body that was made, whose entity tag is the region's with `suffix`. Without a request or
+    /// key.
+    pub fn of(&self, suffix: &str, body: Bytes) -> Content {
+        let is_apart = body.len() > limits::COPIED_BODY_BYTES;
+        let copied = if is_apart { 0 } else { body.len() };
+        let mut block = Vec::with_capacity(self.lines.len() + suffix.len() + self.after_suffix.len() + copied);
+        block.put_slice(&self.lines);
+        if !self.after_suffix.is_empty() {
+            block.put_slice(suffix.as_bytes());
+            block.put_slice(self.after_suffix);
+        }
+        let lines = u32::try_from(block.len()).expect("heads are bounded far below");
+        block.put_slice(&body[..copied]);
+        Content {
+            block: block.into(),
+            request: Arc::default(),
+            request_weight: 0,
+            key_len: 0,
+            apart: is_apart.then(|| Box::new(body)),
+            length_at: lines,
+            ends: Ends { lines, length: lines },
+        }
+    }
+
+    /// Memory used beyond the struct itself, in bytes.
+    pub fn weight(&self) -> usize {
+        self.lines.len()
+    }
+}
+
+/// Shows no header value.
+impl std::fmt::Debug for Outline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Outline({} bytes)", self.lines.len())
+    }
+}
+
 /// Shows no header value and nothing of the body: they hold credentials.
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -276,10 +310,10 @@ fn write<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>, to:
     }
 }
 
-fn put_line(name: &[u8], value: &[&[u8]], to: &mut impl BufMut) {
+fn put_line(name: &[u8], value: &[u8], to: &mut impl BufMut) {
     to.put_slice(name);
     to.put_slice(b": ");
-    value.iter().for_each(|part| to.put_slice(part));
+    to.put_slice(value);
     to.put_slice(b"\r\n");
 }
 
@@ -289,21 +323,21 @@ fn kept(body: &Bytes) -> Bytes {
 }
 
 /// Splits text into lines' names and values.
-fn lines(mut text: &[u8]) -> impl Iterator<Item = (&str, &[u8])> {
-    std::iter::from_fn(move || {
-        let colon = text.iter().position(|byte| *byte == b':')?;
-        let (name, rest) = text.split_at(colon);
-        // A value holds neither CR nor LF.
-        let end = rest.iter().position(|byte| *byte == b'\r').expect(WAS_A_LINE);
-        text = &rest[end + 2..];
-        Some((std::str::from_utf8(name).expect("a name is ASCII"), &rest[2..end]))
+fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut begin = 0;
+    // A value holds neither CR nor LF.
+    memchr::memchr_iter(b'\n', text).map(move |end| {
+        let line = &text[begin..end - 1];
+        begin = end + 1;
+        let colon = line.iter().position(|byte| *byte == b':').expect(WAS_A_LINE);
+        (&line[..colon], &line[colon + 2..])
     })
 }
 
-fn append(text: &Bytes, headers: &mut HeaderMap, wanted: &dyn Fn(&str) -> bool) {
+fn append(text: &Bytes, headers: &mut HeaderMap, wanted: &dyn Fn(&[u8]) -> bool) {
     for (name, value) in lines(text).filter(|(name, _)| wanted(name)) {
         let value = HeaderValue::from_maybe_shared(text.slice_ref(value)).expect(WAS_A_VALUE);
-        headers.append(HeaderName::from_bytes(name.as_bytes()).expect(WAS_A_LINE), value);
+        headers.append(HeaderName::from_bytes(name).expect(WAS_A_LINE), value);
     }
 }
 
@@ -353,7 +387,7 @@ mod tests {
             let (block, mut shared) = (Bytes::copy_from_slice(content.block()), HeaderMap::new());
             content.put(&block, &mut shared, |_| true);
             prop_assert_eq!((shared, content.cut(&block)), (reply.clone(), body.clone()));
-            prop_assert!(content.lines().eq(reply.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))));
+            prop_assert!(content.lines().eq(reply.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))));
             let mut wire = Vec::new();
             for (name, value) in reply.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
                 let parts = [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"];

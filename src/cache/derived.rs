@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::content::Content;
+use super::content::{Content, Outline};
 use crate::payload::projection::Index;
 
 /// Takes one word of an entry of which nothing was made, as of most.
@@ -13,8 +13,17 @@ pub struct Derived(Option<Arc<Made>>);
 #[derive(Clone, Debug, Default)]
 struct Made {
     forms: Vec<DerivedForm>,
-    /// Of the JSON, be it stored or made; within, `None` if it cannot be had.
-    index: Option<Option<Arc<Index>>>,
+    fields: Option<IndexedFields>,
+}
+
+/// What makes the fields of one JSON cheap, be it stored or made.
+#[derive(Clone, Debug)]
+pub struct IndexedFields {
+    /// The form that it is of; `None` for the stored one.
+    pub of: Option<u64>,
+    /// `None` if it is no JSON.
+    pub index: Option<Arc<Index>>,
+    pub outline: Outline,
 }
 
 /// The body in another form.
@@ -44,9 +53,9 @@ impl Derived {
         self.0.as_deref()?.forms.iter().find(|form| form.id == id)
     }
 
-    /// `None` if it has not been made yet; within, if it cannot be.
-    pub fn index(&self) -> Option<Option<&Index>> {
-        self.0.as_deref()?.index.as_ref().map(Option::as_deref)
+    /// `None` if it has not been made yet.
+    pub fn fields(&self) -> Option<&IndexedFields> {
+        self.0.as_deref()?.fields.as_ref()
     }
 
     #[must_use]
@@ -57,13 +66,16 @@ impl Derived {
             made.forms.remove(0);
         }
         made.forms.push(form);
+        let is_there = |of: u64| made.forms.iter().any(|form| form.id == of);
+        made.fields = made.fields.filter(|fields| fields.of.is_none_or(is_there));
         Self(Some(Arc::new(made)))
     }
 
+    /// In place of those of another form.
     #[must_use]
-    pub fn with_index(&self, index: Option<Arc<Index>>) -> Self {
+    pub fn with_fields(&self, fields: IndexedFields) -> Self {
         let mut made = self.0.as_deref().cloned().unwrap_or_default();
-        made.index = Some(index);
+        made.fields = Some(fields);
         Self(Some(Arc::new(made)))
     }
 
@@ -72,10 +84,16 @@ impl Derived {
     pub fn under(&self, content: &Content) -> Self {
         let Some(made) = self.0.as_deref() else { return Self::NONE };
         let again = |form: &DerivedForm| {
-            let instead = |body| Arc::new(content.instead(Some(form.line), &form.suffix, body));
+            let instead = |body| Arc::new(content.outline(Some(form.line)).of(&form.suffix, body));
             DerivedForm { content: form.content.as_ref().map(|known| instead(known.body())), ..form.clone() }
         };
-        Self(Some(Arc::new(Made { forms: made.forms.iter().map(again).collect(), index: made.index.clone() })))
+        let forms: Vec<_> = made.forms.iter().map(again).collect();
+        let fields = made.fields.as_ref().map(|fields| {
+            let form = |of: u64| forms.iter().find(|form| form.id == of)?.content.as_deref();
+            let outline = fields.of.and_then(form).unwrap_or(content).outline(None);
+            IndexedFields { outline, ..fields.clone() }
+        });
+        Self(Some(Arc::new(Made { forms, fields })))
     }
 
     /// Memory used beyond the word itself, in bytes.
@@ -87,7 +105,10 @@ impl Derived {
         let form = |form: &DerivedForm| {
             size_of::<DerivedForm>() + form.suffix.len() + form.content.as_ref().map_or(0, content)
         };
-        let index = made.index.as_ref().and_then(Option::as_ref).map_or(0, |index| SHARED + index.weight());
-        SHARED + size_of::<Made>() + made.forms.iter().map(form).sum::<usize>() + index
+        let fields = |fields: &IndexedFields| {
+            fields.outline.weight() + fields.index.as_ref().map_or(0, |index| SHARED + index.weight())
+        };
+        let forms: usize = made.forms.iter().map(form).sum();
+        SHARED + size_of::<Made>() + forms + made.fields.as_ref().map_or(0, fields)
     }
 }

@@ -71,15 +71,26 @@ pub struct OnRoute {
 /// Looks up what `head` names for `caller`, which was made from its lines. A request with a body is
 /// passed on.
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
-    let now = core.clock.now();
-    let is_read = matches!(*head.method, Method::GET | Method::HEAD);
-    if !is_read
-        && *head.method == Method::POST
+    if *head.method == Method::POST
         && let Some(place) = core.router.batch(head.path())
     {
         return Found::Many(place);
     }
-    let matched = core.router.find(head.path()).map(way::chosen);
+    lookup_on(core, caller, head, core.router.find(head.path()), has_body)
+}
+
+/// The same of a path that is known to be on this route, or on none.
+#[inline]
+pub(super) fn lookup_on(
+    core: &Arc<Core>,
+    caller: &mut Caller,
+    head: Head<'_>,
+    matched: Option<Matched<'_>>,
+    has_body: bool,
+) -> Found {
+    let now = core.clock.now();
+    let is_read = matches!(*head.method, Method::GET | Method::HEAD);
+    let matched = matched.map(way::chosen);
     let is_cached =
         caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
     if !is_cached || has_body || !is_read {
@@ -245,7 +256,7 @@ impl Core {
         let Some(shapes) = &self.shapes[matched.place] else { return false };
         let choice = caller.choice(head.headers, matched.id, shapes);
         let form = self.form_by(matched.id, shapes.asked_form(choice));
-        let of = |shaping: Shaping| shaping.shape.is_some_and(|shape| shape.wants_identity(form));
+        let of = |shaping: Shaping<'_>| shaping.shape.is_some_and(|shape| shape.wants_identity(form));
         shapes.shaping(head, choice).map_or(true, of)
     }
 
@@ -274,7 +285,7 @@ impl Core {
         shown: Shown,
         refresh: Option<Box<Refresh>>,
     ) -> Found {
-        match (Unshaped { shown, shape, key: key.to_key() }).at_once(self, head.headers) {
+        match shape.at_once(self, key, head.headers, shown) {
             Ok(Shaped::Shown(shown)) => Found::Answer(shown, refresh),
             Ok(Shaped::Refused(refused)) => Found::Refused(refused),
             Err(unshaped) => Found::Shape(unshaped, refresh),

@@ -3,6 +3,7 @@
 //! An unsafe request is sent at most once, and if it succeeds it invalidates what RFC 9111, 4.4
 //! names.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -119,7 +120,7 @@ impl Whole {
         let Shaping { path_and_query, shape } = shapes.shaping(admitted.head(), choice)?;
         let common = || shapes.common_form().map(|common| common.asked(core.clock.now()));
         let accept = shapes.asked_form(choice).map(|form| shape::accept_of(common().unwrap_or(form)));
-        Ok(Self { path_and_query, accept, shape })
+        Ok(Self { path_and_query: path_and_query.map(Cow::into_owned), accept, shape })
     }
 
     fn put(&self, request: &mut Outgoing) {

@@ -5,6 +5,7 @@
 //! once for each version and kept with the entry ([`crate::cache::derived`]), fields are cut out of
 //! it for each answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
@@ -22,6 +23,7 @@ use crate::model::size::MIB;
 use crate::payload::accept::Choice;
 use crate::payload::mask::{self, Mask, MaskError, Masks};
 use crate::payload::schema::{Names, Printing, Schema, SchemaError};
+use crate::payload::tags;
 
 mod common_form;
 mod derive;
@@ -131,8 +133,8 @@ struct FormAsked {
 }
 
 /// A request for a shape: its target without what only the sidecar understands.
-pub(super) struct Shaping {
-    pub(super) path_and_query: Option<String>,
+pub(super) struct Shaping<'h> {
+    pub(super) path_and_query: Option<Cow<'h, str>>,
     pub(super) shape: Option<Shape>,
 }
 
@@ -162,6 +164,7 @@ impl Shapes {
         let choice = self.choice(head.headers);
         let Shaping { path_and_query, shape } = self.shaping(head, choice)?;
         let mask = shape.as_ref().and_then(|shape| shape.mask.as_ref()).map(|mask| mask.canonical().to_owned());
+        let path_and_query = path_and_query.map(Cow::into_owned);
         Ok(Asked { choice, form: self.asked_form(choice), path_and_query, mask, shape })
     }
 
@@ -202,7 +205,7 @@ impl Shapes {
     }
 
     /// What `head` asks for, by a caller of this choice.
-    pub(super) fn shaping(&self, head: Head<'_>, choice: Option<Choice>) -> Result<Shaping, ShapeRefused> {
+    pub(super) fn shaping<'h>(&self, head: Head<'h>, choice: Option<Choice>) -> Result<Shaping<'h>, ShapeRefused> {
         let message = self.message.as_ref();
         if choice == Some(Choice::AsNamed) && message.is_some_and(|message| message.strict_accept) {
             return Err(ShapeRefused::NotAcceptable);
@@ -217,24 +220,27 @@ impl Shapes {
 
     /// A query, with its `?`, without the parameter that names fields.
     pub(super) fn without_fields(&self, query: &str) -> String {
-        let taken = self.fields.as_ref().and_then(|parameter| mask::take(query, parameter).ok());
+        let taken = self.fields.as_ref().map(|parameter| mask::take(query, parameter));
         taken.map_or_else(|| query.to_owned(), |taken| taken.path_and_query.into_owned())
     }
 
     /// The target without the parameter, and the fields that it names.
-    fn mask(&self, head: Head<'_>) -> Result<(Option<String>, Option<Mask>), ShapeRefused> {
+    fn mask<'h>(&self, head: Head<'h>) -> Result<(Option<Cow<'h, str>>, Option<Mask>), ShapeRefused> {
         let Some(parameter) = &self.fields else { return Ok((None, None)) };
         if head.path_and_query.len() == head.path_len {
             return Ok((None, None));
         }
-        let taken = mask::take(head.path_and_query, parameter)?;
-        let Some(value) = taken.value else { return Ok((None, None)) };
-        let mask = self.masks.read(&value, |text| match &self.message {
-            Some(message) => Mask::parse(text, |path| message.schema.json_names(path))
-                .map(|mask| mask.in_either_spelling(message.schema.clone())),
-            None => Mask::literal(text),
+        let taken = mask::take(head.path_and_query, parameter);
+        let Some(written) = taken.written else { return Ok((None, None)) };
+        let mask = self.masks.read(&written, |written| {
+            let text = mask::decoded(written)?;
+            match &self.message {
+                Some(message) => Mask::parse(&text, |path| message.schema.json_names(path))
+                    .map(|mask| mask.in_either_spelling(message.schema.clone())),
+                None => Mask::literal(&text),
+            }
         })?;
-        Ok((Some(taken.path_and_query.into_owned()), Some(mask).filter(|mask| !mask.is_everything())))
+        Ok((Some(taken.path_and_query), Some(mask).filter(|mask| !mask.is_everything())))
     }
 }
 
@@ -307,7 +313,7 @@ pub(crate) fn name_region_tags(headers: &mut HeaderMap, payload: &RoutePayload) 
     for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
         let header::Entry::Occupied(mut lines) = headers.entry(name) else { continue };
         for line in lines.iter_mut() {
-            let tags = line.to_str().ok().map(|line| show::region_tags(line, payload));
+            let tags = line.to_str().ok().map(|line| tags::region_tags(line, payload));
             if let Some(Ok(tags)) = tags.map(HeaderValue::try_from) {
                 *line = tags;
             }

@@ -41,7 +41,7 @@ pub(crate) fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
 
 /// Whether a 304 made from a stored reply carries this field of it: validators and what caches
 /// need, but nothing that describes the absent body (RFC 9110, 15.4.5).
-pub(crate) fn belongs_in_not_modified(name: &str) -> bool {
+pub(crate) fn belongs_in_not_modified(name: &[u8]) -> bool {
     let of_the_body = OF_THE_BODY.iter().chain(&[header::CONTENT_TYPE, header::CONTENT_LANGUAGE]);
-    !of_the_body.into_iter().any(|left_out| left_out == name)
+    !of_the_body.into_iter().any(|left_out| left_out.as_str().as_bytes() == name)
 }

@@ -11,3 +11,4 @@ pub mod projection;
 mod recent;
 pub mod rpc_status;
 pub mod schema;
+pub(crate) mod tags;

@@ -60,6 +60,8 @@ impl Worst {
 pub(super) async fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
     let parts = batch.look();
     let line = line(&parts);
+    let mut out = Vec::with_capacity(expected_bytes(&parts));
+    out.extend_from_slice(b"{\"parts\":[");
     let mut answering = Answering {
         batch,
         parts,
@@ -67,7 +69,7 @@ pub(super) async fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
         asked_to: 0,
         arriving: None,
         worst: Worst::default(),
-        out: b"{\"parts\":[".to_vec(),
+        out,
         rest: VecDeque::new(),
         is_over: false,
         _reserved: reserved,
@@ -110,6 +112,15 @@ async fn framed(core: Arc<Core>, bytes: Bytes) -> Result<Bytes, Failure> {
     };
     let framed = if is_small { Some(work()) } else { on_blocking_pool(work).await };
     framed.and_then(Result::ok).ok_or(Failure::NoRoom)
+}
+
+/// About how long the first chunk becomes, so that it is not moved as it grows.
+fn expected_bytes(parts: &[Slot]) -> usize {
+    let bytes = parts.iter().map(|part| match part {
+        Slot::There(Outcome::Shown(shown), _) => limits::PART_HEAD_BYTES + shown.content().body_len(),
+        _ => 0,
+    });
+    bytes.sum::<usize>().min(limits::WHOLE_BYTES + limits::PART_BYTES)
 }
 
 /// What the whole answer says in its head: the worst of its parts, as far as that is known before
@@ -248,16 +259,20 @@ impl Answering {
         }
         // Of what is shown instead of the entry's own body nobody has found out.
         let is_own = shown.instead.is_none();
-        let known = shown.entry.json.get().filter(|_| is_own && said.is_json());
-        let is_json = match (known, content.to_copy()) {
-            (Some(known), _) => known,
+        let is_json = match (shown.entry.json.get().filter(|_| is_own), content.to_copy()) {
             _ if !said.is_json() => false,
-            (None, Ok(body)) => is_json_text(body),
-            (None, Err(body)) => is_json_body(body.clone()).await,
+            (Some(known), _) => known,
+            (None, body) => {
+                let is_json = match body {
+                    Ok(body) => is_json_text(body),
+                    Err(body) => is_json_body(body.clone()).await,
+                };
+                if is_own {
+                    shown.entry.json.set(is_json);
+                }
+                is_json
+            }
         };
-        if is_own && said.is_json() {
-            shown.entry.json.set(is_json);
-        }
         let form = Some(if is_json { Form::Json } else { Form::Base64 });
         said.begin(key, None, form, &mut self.out);
         match content.to_copy() {
@@ -286,7 +301,7 @@ impl Answering {
             Body::Whole(whole) => whole.unwrap_or_default(),
             Body::Streamed(..) => Bytes::new(),
         };
-        let lines = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let lines = head.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         let said = Said { status: head.status, age, line, ..Said::default() };
         let said = said.with(lines, &batch.core.config.service.version_header);
         let headers: Option<&HeaderMap> = batch.request.headers.then_some(&head.headers);

@@ -34,7 +34,9 @@ pub(crate) const HELD_BYTES: usize = 4 * MIB;
 pub(crate) const UNABLE_FOR: Duration = Duration::from_secs(60);
 /// The expected size of a part of which nothing is stored, in bytes.
 pub(crate) const PART_BYTES: usize = 16 * KIB;
-/// What a part takes besides its body, in bytes.
+/// What a part says besides its body, in bytes, as a rule.
+pub(crate) const PART_HEAD_BYTES: usize = 160;
+/// What a part of a region's answer takes besides its body at most, in bytes.
 pub(crate) const PART_OVERHEAD_BYTES: usize = KIB;
 /// Expected bytes of what one request to a region brings.
 pub(crate) const BATCH_REPLY_BYTES: usize = REPLY_BODY_BYTES;

@@ -20,7 +20,8 @@ use self::request::{BatchRequest, RECORD_FLOOR, Refused, Wanted};
 use super::Core;
 use super::answer::{Outcome, Shown};
 use super::caller::Caller;
-use super::lookup::{Found, lookup};
+use super::lookup::{Found, lookup, lookup_on};
+use super::router::Matched;
 use crate::cache::key::AcceptEncoding;
 use crate::config::Config;
 use crate::http::admission::{Admitted, Head};
@@ -75,6 +76,11 @@ struct Batch {
 
 /// What a segment of a path may hold as it is, whoever encodes it (RFC 3986, 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Whether [`ENCODED`] leaves it as it is.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
 
 /// What the head of a batch says about the batch alone: its own body, and conditions and ranges,
 /// which no part can meet for all.
@@ -161,7 +167,11 @@ impl Batch {
         let (before, after) = &self.around;
         target.clear();
         target.push_str(before);
-        target.extend(utf8_percent_encode(&self.key(at).key, ENCODED));
+        let key = &self.key(at).key;
+        match key.bytes().all(is_unreserved) {
+            true => target.push_str(key),
+            false => target.extend(utf8_percent_encode(key, ENCODED)),
+        }
         target.push_str(after);
         target.len() - self.query_bytes
     }
@@ -207,22 +217,20 @@ impl Batch {
     fn look_at(&self, at: usize, caller: &mut Caller, target: &mut String) -> Option<Outcome> {
         let path_len = self.target(at, target);
         let head = Head { method: &Method::GET, path_and_query: target, path_len, headers: &self.headers };
-        if !self.is_on_its_route(head.path()) {
-            return Some(Outcome::BadKey);
-        }
+        let Some(matched) = self.matched(head.path()) else { return Some(Outcome::BadKey) };
         if self.key(at).is_plain() {
-            return self.at_once(lookup(&self.core, caller, head, false));
+            return self.at_once(lookup_on(&self.core, caller, head, Some(matched), false));
         }
         let mut headers = self.headers.clone();
         self.key(at).put(&mut headers);
         let mut caller = Caller::of(&headers);
-        self.at_once(lookup(&self.core, &mut caller, Head { headers: &headers, ..head }, false))
+        self.at_once(lookup_on(&self.core, &mut caller, Head { headers: &headers, ..head }, Some(matched), false))
     }
 
-    /// Whether a GET of this path would be on the route.
-    fn is_on_its_route(&self, path: &str) -> bool {
-        path.len() + self.query_bytes <= crate::http::limits::REQUEST_TARGET_BYTES
-            && self.core.router.find(path).is_some_and(|matched| matched.place == self.place)
+    /// The route, if a GET of this path would be on it.
+    fn matched<'p>(&'p self, path: &'p str) -> Option<Matched<'p>> {
+        let fits = path.len() + self.query_bytes <= crate::http::limits::REQUEST_TARGET_BYTES;
+        self.core.router.find(path).filter(|matched| fits && matched.place == self.place)
     }
 
     fn at_once(&self, found: Found) -> Option<Outcome> {

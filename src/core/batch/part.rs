@@ -43,15 +43,15 @@ impl<'a> Said<'a> {
     /// What these header lines say.
     pub(super) fn with(
         mut self,
-        lines: impl Iterator<Item = (&'a str, &'a [u8])>,
+        lines: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         version_header: &HeaderName,
     ) -> Self {
         for (name, value) in lines {
             match name {
-                "etag" => self.etag = self.etag.or(Some(value)),
-                "content-type" => self.content_type = self.content_type.or(Some(value)),
-                "content-encoding" if !value.eq_ignore_ascii_case(b"identity") => self.coding = Some(value),
-                name if name == version_header.as_str() => self.version = self.version.or(Some(value)),
+                b"etag" => self.etag = self.etag.or(Some(value)),
+                b"content-type" => self.content_type = self.content_type.or(Some(value)),
+                b"content-encoding" if !value.eq_ignore_ascii_case(b"identity") => self.coding = Some(value),
+                name if name == version_header.as_str().as_bytes() => self.version = self.version.or(Some(value)),
                 _ => {}
             }
         }

@@ -44,7 +44,7 @@ impl Wanted {
 
     /// Whether it says anything about itself.
     pub fn is_plain(&self) -> bool {
-        self.own().all(|(_, value)| value.is_none())
+        self.floor.is_none() && self.cache_control.is_none() && self.if_none_match.is_none()
     }
 
     /// Writes what it says into the head of its request.

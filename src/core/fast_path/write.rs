@@ -24,13 +24,13 @@ pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> 
     }
     let silent = *not_modified || !states_length(entry.status);
     if !silent {
-        put_line("content-length", itoa::Buffer::new().format(content.body_len()).as_bytes(), out);
+        put_line(b"content-length", itoa::Buffer::new().format(content.body_len()).as_bytes(), out);
     }
     if !cookies.is_empty() {
-        cookies.values().for_each(|cookie| put_line("set-cookie", cookie.as_bytes(), out));
+        cookies.values().for_each(|cookie| put_line(b"set-cookie", cookie.as_bytes(), out));
     }
     if let Some(age) = age {
-        put_line("age", itoa::Buffer::new().format(*age).as_bytes(), out);
+        put_line(b"age", itoa::Buffer::new().format(*age).as_bytes(), out);
     }
     out.extend_from_slice(CACHE_STATUS.as_str().as_bytes());
     out.extend_from_slice(b": ");
@@ -61,8 +61,8 @@ fn put_status(status: StatusCode, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn put_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(name.as_bytes());
+fn put_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");

@@ -233,7 +233,7 @@ pub(crate) fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
 /// `entry` is what was made of `reply`; after a 304 it says more.
 pub(crate) fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
     let varies_by = if reply.status == StatusCode::NOT_MODIFIED {
-        let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str());
+        let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str().as_bytes());
         rfc9111::storing::nominated_by(lines.map(|(_, line)| line))
     } else {
         rfc9111::storing::nominated(&reply.headers)

@@ -12,9 +12,9 @@ use tokio::sync::SetOnce;
 
 use super::FormAsked;
 use crate::cache::content::Content;
-use crate::cache::derived::{Derived, DerivedForm};
+use crate::cache::derived::{Derived, DerivedForm, IndexedFields};
 use crate::cache::entry::Entry;
-use crate::cache::key::Key;
+use crate::cache::key::{Key, KeyRef};
 use crate::config::Form;
 use crate::core::Core;
 use crate::core::limits::{INLINE_DERIVE_BYTES, ZSTD_LEVEL};
@@ -44,8 +44,13 @@ impl ToDerive {
     fn is_in(&self, derived: &Derived) -> bool {
         let form = self.form.as_ref();
         form.is_none_or(|asked| derived.form(asked.id()).is_some())
-            && (!self.index || derived.index().is_some())
+            && (!self.index || self.fields_in(derived).is_some())
             && (!self.zstd || derived.form(ZSTD).is_some())
+    }
+
+    /// What makes fields of this form cheap.
+    fn fields_in<'d>(&self, derived: &'d Derived) -> Option<&'d IndexedFields> {
+        derived.fields().filter(|fields| fields.of == self.form.as_ref().map(FormAsked::id))
     }
 
     /// What tells it apart from what else may be derived of the same entry.
@@ -77,6 +82,21 @@ fn form_named(media_type: &[u8]) -> Option<Form> {
     accept::is_protobuf(media_type).then_some(Form::Protobuf)
 }
 
+/// RFC 9110, 5.2.2.6 of RFC 9111: `no-transform` forbids it, and a signature would not hold. A coded
+/// body is not what its media type says.
+pub(super) fn may_transform(content: &Content) -> bool {
+    let says = |value: &[u8]| {
+        let mut directives = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        directives.any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
+    };
+    content.lines().all(|(name, value)| match name {
+        b"cache-control" => !says(value),
+        b"signature" | b"content-range" => false,
+        b"content-encoding" => value.trim_ascii().eq_ignore_ascii_case(b"identity"),
+        _ => true,
+    })
+}
+
 /// Whether it is derived on the spot: sharing the work would cost more than doing it.
 pub(super) fn is_small(entry: &Entry) -> bool {
     entry.content.body_len() <= INLINE_DERIVE_BYTES
@@ -97,21 +117,24 @@ fn derived(core: &Core, entry: &Entry, wanted: &ToDerive) -> Entry {
     let mut derived = entry.derived.clone();
     if let Some(asked) = wanted.form.as_ref().filter(|asked| derived.form(asked.id()).is_none()) {
         let (suffix, line) = (asked.suffix(), ("content-type", asked.media_type));
-        let instead = |body| Arc::new(entry.content.instead(Some(line), &suffix, body));
+        let instead = |body| Arc::new(entry.content.outline(Some(line)).of(&suffix, body));
         let content = converted(core, entry, asked).map(instead);
         derived = derived.with_form(DerivedForm { id: asked.id(), suffix: suffix.into(), line, content });
     }
     if wanted.zstd && derived.form(ZSTD).is_none() {
         let (suffix, line) = (CODED_TAG, ("content-encoding", "zstd"));
-        let instead = |body| Arc::new(entry.content.instead(Some(line), suffix, body));
+        let instead = |body| Arc::new(entry.content.outline(Some(line)).of(suffix, body));
         let content = compressed(core, &entry.content).map(instead);
         derived = derived.with_form(DerivedForm { id: ZSTD, suffix: suffix.into(), line, content });
     }
-    if wanted.index && derived.index().is_none() {
-        let form = wanted.form.as_ref().map(|asked| derived.form(asked.id()).and_then(|form| form.content.clone()));
-        let content = form.as_ref().map_or(Some(&entry.content), Option::as_deref);
+    if wanted.index && wanted.fields_in(&derived).is_none() {
+        let of = wanted.form.as_ref().map(FormAsked::id);
+        let form = |of: u64| derived.form(of)?.content.clone();
+        let made = of.map(form);
+        let content = made.as_ref().map_or(Some(&entry.content), Option::as_deref);
         let index = content.and_then(|content| indexed(core, content)).map(Arc::new);
-        derived = derived.with_index(index);
+        let outline = content.unwrap_or(&entry.content).outline(None);
+        derived = derived.with_fields(IndexedFields { of, index, outline });
     }
     entry.with(derived)
 }
@@ -160,17 +183,17 @@ fn indexed(core: &Core, content: &Content) -> Option<Index> {
 impl Core {
     /// Derives on the spot, and keeps it. Of those who waited for one reply the first does it for
     /// all.
-    pub(super) fn derive_now(&self, key: &Key, entry: &Arc<Entry>, wanted: &ToDerive) -> Arc<Entry> {
+    pub(super) fn derive_now(&self, key: KeyRef<'_>, entry: &Arc<Entry>, wanted: &ToDerive) -> Arc<Entry> {
         let is_of_it = |stored: &Arc<Entry>| {
             (stored.sent, stored.region) == (entry.sent, entry.region)
                 && stored.content.block() == entry.content.block()
         };
-        let stored = self.store.peek(key.as_ref()).filter(|stored| wanted.is_in(&stored.derived) && is_of_it(stored));
+        let stored = self.store.peek(key).filter(|stored| wanted.is_in(&stored.derived) && is_of_it(stored));
         if let Some(stored) = stored {
             return stored;
         }
         let made = Arc::new(derived(self, entry, wanted));
-        self.store.replace(key.as_ref(), entry, &made);
+        self.store.replace(key, entry, &made);
         made
     }
 
@@ -235,7 +258,7 @@ pub(crate) fn moved_on(previous: &Entry, content: &Content) -> Derived {
         (Err(one), Err(other)) => one == other,
         _ => false,
     };
-    let is_of_it = || form_of(&previous.content) == form_of(content) && is_same();
+    let is_of_it = || form_of(&previous.content) == form_of(content) && may_transform(content) && is_same();
     if previous.derived.is_none() || is_on(Guard::DerivedOfItsBytes) && !is_of_it() {
         return Derived::NONE;
     }

@@ -1,25 +1,25 @@
 //! Puts an answer into the shape that its caller asked for.
 
-use std::hash::Hasher;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use siphasher::sip::SipHasher13;
 
-use super::derive::{ToDerive, ZSTD, body_of, deserves_index, form_of, form_sent, is_small};
+use super::derive::{ToDerive, ZSTD, body_of, deserves_index, form_of, form_sent, is_small, may_transform};
 use super::{FormAsked, Shape, ShapeRefused};
 use crate::cache::content::Content;
+use crate::cache::derived::IndexedFields;
 use crate::cache::entry::Entry;
-use crate::cache::key::Key;
+use crate::cache::key::{Key, KeyRef};
 use crate::cache::rfc9111;
-use crate::config::{Form, RoutePayload};
+use crate::config::Form;
 use crate::core::Core;
 use crate::core::answer::{Outcome, Shown};
 use crate::core::limits::{COMPRESSED_BYTES, INLINE_DERIVE_BYTES};
 use crate::http::bodies::Reserved;
 use crate::payload::mask::Mask;
 use crate::payload::projection::{self, Index, Projected};
+use crate::payload::tags;
 use crate::tasks::on_blocking_pool;
 use crate::telemetry::metrics::payload::PayloadWork;
 
@@ -48,6 +48,9 @@ impl Shape {
         if entry.status != StatusCode::OK {
             return Step::Own;
         }
+        if let Some(part) = self.remembered(entry) {
+            return Step::Instead(part);
+        }
         let stored = form_of(&entry.content);
         let other = self.form.as_ref().filter(|asked| stored.is_some_and(|stored| stored != asked.form));
         if !may_transform(&entry.content) {
@@ -69,21 +72,36 @@ impl Shape {
             None => Step::Own,
         };
         let Some(mask) = self.mask.as_ref().filter(|_| form == Some(Form::Json)) else { return whole() };
-        let index = match entry.derived.index() {
-            None if deserves_index(content) => {
-                return Step::Derive(ToDerive { form: other.cloned(), index: true, zstd: false });
-            }
-            index => index.flatten(),
-        };
-        let part = match index.and_then(|index| index.remembered(mask)) {
-            Some(remembered) => Some(remembered.into_bytes()),
-            None if content.body_len() > INLINE_DERIVE_BYTES => return Step::Cut(mask.clone()),
-            None => projected(core, content, index, mask),
-        };
-        match part {
-            Some(part) => Step::Instead(Arc::new(content.instead(None, &tag_suffix('m', mask.id()), part))),
+        let fields = self.fields_of(entry);
+        if fields.is_none() && deserves_index(content) {
+            return Step::Derive(ToDerive { form: other.cloned(), index: true, zstd: false });
+        }
+        if content.body_len() > INLINE_DERIVE_BYTES {
+            return Step::Cut(mask.clone());
+        }
+        match projected(core, content, fields.and_then(|fields| fields.index.as_deref()), mask) {
+            Some(part) => Step::Instead(Arc::new(content.outline(None).of(mask.tag_suffix(), part))),
             None => whole(),
         }
+    }
+
+    /// The fields asked for, if they were cut out before: whoever did that found that they may be.
+    fn remembered(&self, entry: &Entry) -> Option<Arc<Content>> {
+        let mask = self.mask.as_ref()?;
+        let IndexedFields { index, outline, .. } = self.fields_of(entry)?;
+        let part = index.as_deref()?.remembered(mask)?.into_bytes();
+        Some(Arc::new(outline.of(mask.tag_suffix(), part)))
+    }
+
+    /// What makes the fields of the JSON cheap that this shape shows.
+    fn fields_of<'e>(&self, entry: &'e Entry) -> Option<&'e IndexedFields> {
+        let fields = entry.derived.fields()?;
+        let is_it = match (&self.form, fields.of) {
+            (Some(asked), Some(of)) => asked.id() == of,
+            (Some(asked), None) => asked.form == Form::Json,
+            (None, of) => of.is_none(),
+        };
+        is_it.then_some(fields)
     }
 
     /// The form of an entry that this shape shows; it was derived before, if it is not the stored one.
@@ -119,20 +137,22 @@ async fn cut(core: &Arc<Core>, shape: &Shape, entry: &Arc<Entry>, mask: Mask) ->
     let all = shape.content_of(entry).body_len();
     let mut reserved = core.bodies.reserve(all as u64).ok_or(NoRoom)?;
     let (held, of, named) = ((core.clone(), entry.clone()), shape.clone(), mask.clone());
-    let work = move || projected(&held.0, of.content_of(&held.1), held.1.derived.index().flatten(), &named);
+    let index = shape.fields_of(entry).and_then(|fields| fields.index.clone());
+    let known = index.clone();
+    let work = move || projected(&held.0, of.content_of(&held.1), known.as_deref(), &named);
     let content = shape.content_of(entry);
     let Some(part) = on_blocking_pool(work).await.flatten() else {
         let derived = shape.form.as_ref().and_then(|asked| entry.derived.form(asked.id())?.content.clone());
         return Ok(derived.map_or(Step::Own, Step::Instead));
     };
-    let is_remembered = entry.derived.index().flatten().is_some_and(|index| index.remembered(&mask).is_some());
+    let is_remembered = index.is_some_and(|index| index.remembered(&mask).is_some());
     let part = if is_remembered {
         part
     } else {
         reserved.shrink_to(part.len() as u64);
         Bytes::from_owner(Held { part, _reserved: reserved })
     };
-    Ok(Step::Instead(Arc::new(content.instead(None, &tag_suffix('m', mask.id()), part))))
+    Ok(Step::Instead(Arc::new(content.outline(None).of(mask.tag_suffix(), part))))
 }
 
 /// The bodies held in memory leave no room.
@@ -162,94 +182,20 @@ impl FormAsked {
     /// What the entity tag of this form ends with.
     pub(super) fn suffix(&self) -> String {
         let letter = match self.form {
-            Form::Json => 'j',
-            Form::Protobuf => 'p',
+            Form::Json => tags::JSON,
+            Form::Protobuf => tags::PROTOBUF,
         };
-        tag_suffix(letter, self.id())
+        tags::suffix(letter, self.id())
     }
-}
-
-/// RFC 9110, 5.2.2.6 of RFC 9111: `no-transform` forbids it, and a signature would not hold. A coded
-/// body is not what its media type says.
-fn may_transform(content: &Content) -> bool {
-    let says = |value: &[u8]| {
-        let mut directives = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        directives.any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
-    };
-    content.lines().all(|(name, value)| match name {
-        "cache-control" => !says(value),
-        "signature" | "content-range" => false,
-        "content-encoding" => value.trim_ascii().eq_ignore_ascii_case(b"identity"),
-        _ => true,
-    })
-}
-
-/// What is appended to a region's entity tag for what was made of its bytes, and taken off again by
-/// [`region_tags`].
-pub(super) fn tag_suffix(letter: char, id: u64) -> String {
-    let suffix = format!("~{letter}{id:016x}");
-    let check = check(&suffix);
-    suffix + &check
-}
-
-const SUFFIX_BYTES: usize = "~p0123456789abcdef".len();
-const CHECK_BYTES: usize = 4;
-
-/// What tells a suffix of ours from a region's own tag that looks like one. The same everywhere.
-fn check(suffix: &str) -> String {
-    let mut hasher = SipHasher13::new_with_keys(0x6e65_6172_7369_6465, 0x7461_6773);
-    hasher.write(suffix.as_bytes());
-    format!("{:04x}", hasher.finish() as u16)
-}
-
-/// The entity tags of a condition as the region knows them: without what this route may have
-/// appended.
-pub(in crate::core) fn region_tags(line: &str, payload: &RoutePayload) -> String {
-    let mut tags = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(close) = rest.find('"') {
-        let (before, after) = rest.split_at(close);
-        // In the opposite order: fields are cut out of a form.
-        let tag = if payload.fields.is_some() { without_suffix(before, &['m']) } else { before };
-        let tag = if payload.message.is_some() { without_suffix(tag, &['p', 'j']) } else { tag };
-        tags.push_str(tag);
-        tags.push('"');
-        rest = &after[1..];
-    }
-    tags.push_str(rest);
-    tags
-}
-
-fn without_suffix<'t>(tag: &'t str, letters: &[char]) -> &'t str {
-    let shorter = || {
-        let at = tag.len().checked_sub(SUFFIX_BYTES + CHECK_BYTES)?;
-        let (suffix, stated) = tag.get(at..)?.split_at_checked(SUFFIX_BYTES)?;
-        let is_ours = suffix.strip_prefix('~')?.starts_with(letters) && check(suffix) == stated;
-        is_ours.then_some(&tag[..at])
-    };
-    shorter().unwrap_or(tag)
 }
 
 impl Unshaped {
-    /// The answer, if that takes no long work.
-    pub(in crate::core) fn at_once(mut self, core: &Core, headers: &HeaderMap) -> Result<Shaped, Box<Self>> {
-        loop {
-            match self.shape.step(core, &self.shown.entry) {
-                Step::Derive(wanted) if is_small(&self.shown.entry) => {
-                    self.shown.entry = core.derive_now(&self.key, &self.shown.entry, &wanted);
-                }
-                Step::Derive(_) | Step::Cut(_) => return Err(Box::new(self)),
-                step => return Ok(self.finish(step, headers)),
-            }
-        }
-    }
-
     /// The answer. A body whose work panicked is shown as it is.
     pub(in crate::core) async fn away(mut self, core: &Arc<Core>, headers: &HeaderMap) -> Shaped {
         loop {
             let step = match self.shape.step(core, &self.shown.entry) {
                 Step::Derive(wanted) if is_small(&self.shown.entry) => {
-                    self.shown.entry = core.derive_now(&self.key, &self.shown.entry, &wanted);
+                    self.shown.entry = core.derive_now(self.key.as_ref(), &self.shown.entry, &wanted);
                     continue;
                 }
                 Step::Derive(wanted) => match core.derive(&self.key, &self.shown.entry, wanted).await {
@@ -268,22 +214,7 @@ impl Unshaped {
                 },
                 step => step,
             };
-            return self.finish(step, headers);
-        }
-    }
-
-    fn finish(self, step: Step, headers: &HeaderMap) -> Shaped {
-        let Self { mut shown, shape, .. } = self;
-        match step {
-            // Who names the tag of the plain bytes has them.
-            Step::Instead(_) if shape.zstd && shown.not_modified => Shaped::Shown(shown),
-            Step::Instead(content) => {
-                shown.not_modified = rfc9111::not_modified_instead(headers, &shown.entry, &content);
-                shown.instead = Some(content);
-                Shaped::Shown(shown)
-            }
-            Step::Own | Step::Derive(_) | Step::Cut(_) => Shaped::Shown(shown),
-            Step::Mismatch => Shaped::Refused(ShapeRefused::Mismatch),
+            return self.shape.finish(self.shown, step, headers);
         }
     }
 }
@@ -304,6 +235,41 @@ impl Shaped {
 }
 
 impl Shape {
+    /// A stored answer in this shape, if that takes no long work.
+    pub(in crate::core) fn at_once(
+        self,
+        core: &Core,
+        key: KeyRef<'_>,
+        headers: &HeaderMap,
+        mut shown: Shown,
+    ) -> Result<Shaped, Box<Unshaped>> {
+        loop {
+            match self.step(core, &shown.entry) {
+                Step::Derive(wanted) if is_small(&shown.entry) => {
+                    shown.entry = core.derive_now(key, &shown.entry, &wanted);
+                }
+                Step::Derive(_) | Step::Cut(_) => {
+                    return Err(Box::new(Unshaped { shown, shape: self, key: key.to_key() }));
+                }
+                step => return Ok(self.finish(shown, step, headers)),
+            }
+        }
+    }
+
+    fn finish(&self, mut shown: Shown, step: Step, headers: &HeaderMap) -> Shaped {
+        match step {
+            // Who names the tag of the plain bytes has them.
+            Step::Instead(_) if self.zstd && shown.not_modified => Shaped::Shown(shown),
+            Step::Instead(content) => {
+                shown.not_modified = rfc9111::not_modified_instead(headers, &shown.entry, &content);
+                shown.instead = Some(content);
+                Shaped::Shown(shown)
+            }
+            Step::Own | Step::Derive(_) | Step::Cut(_) => Shaped::Shown(shown),
+            Step::Mismatch => Shaped::Refused(ShapeRefused::Mismatch),
+        }
+    }
+
     /// An outcome in this shape, where the store did not answer.
     pub(in crate::core) async fn of(
         self,

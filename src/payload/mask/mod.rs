@@ -8,7 +8,7 @@
 //! mean something.
 //!
 //! Who pays: reading a mask of 50 paths takes 1 to 4 us, so a route remembers what it read
-//! ([`Masks`]), and only the first caller of a mask pays.
+//! ([`Masks`]), and only the first caller who writes it so pays.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::payload::limits::{MASK_BYTES, MASK_DEPTH, MASK_PATHS};
 use crate::payload::recent::hash;
 use crate::payload::schema::Schema;
+use crate::payload::tags;
 
 mod parameter;
 mod paths;
@@ -23,7 +24,7 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
-pub use parameter::{Stripped, take};
+pub use parameter::{Stripped, decoded, take};
 use paths::Paths;
 pub use recent::Masks;
 
@@ -55,6 +56,7 @@ pub enum MaskError {
 pub struct Mask {
     canonical: Arc<str>,
     id: u64,
+    tag_suffix: Arc<str>,
     /// What else its names are called.
     spelling: Option<Arc<Schema>>,
 }
@@ -88,7 +90,9 @@ impl Mask {
         if canonical.len() > MASK_BYTES {
             return Err(MaskError::TooLong);
         }
-        Ok(Self { id: hash(&canonical), canonical: canonical.into(), spelling: None })
+        let id = hash(&canonical);
+        let tag_suffix = tags::suffix(tags::FIELDS, id).into();
+        Ok(Self { id, canonical: canonical.into(), tag_suffix, spelling: None })
     }
 
     /// The same for records that may spell a field either way: as JSON does, or as the schema.
@@ -106,6 +110,11 @@ impl Mask {
     /// masks of one id, and thereby confuse the validators that it is given itself.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// What the entity tag of these fields ends with.
+    pub fn tag_suffix(&self) -> &str {
+        &self.tag_suffix
     }
 
     pub(super) fn spelling(&self) -> Option<&Schema> {

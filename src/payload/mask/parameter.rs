@@ -11,39 +11,38 @@ use crate::payload::mask::MaskError;
 pub struct Stripped<'t> {
     /// Every byte of the rest as it came; without `?` if the parameter was all there was.
     pub path_and_query: Cow<'t, str>,
-    /// Decoded, of several the values with a comma between them; `None` where the parameter is not
-    /// there.
-    pub value: Option<String>,
+    /// As it is written there, of several the values with a comma between them; `None` where the
+    /// parameter is not there. [`decoded`] says what it means.
+    pub written: Option<Cow<'t, str>>,
 }
 
-/// Takes every `parameter` out of the query, as a form would write it: `+` is a space, and the name
-/// may be percent-encoded as well. Where it is not there this costs one look at the query.
-pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Result<Stripped<'t>, MaskError> {
-    let absent = Stripped { path_and_query: Cow::Borrowed(path_and_query), value: None };
-    let Some((path, query)) = path_and_query.split_once('?') else { return Ok(absent) };
-    if !query.split('&').any(|pair| value_of(pair, parameter).is_some()) {
-        return Ok(absent);
+/// Takes every `parameter` out of the query, as a form would write it: its name may be
+/// percent-encoded as well. Where it is not there this costs one look at the query.
+pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Stripped<'t> {
+    let absent = Stripped { path_and_query: Cow::Borrowed(path_and_query), written: None };
+    let Some((path, query)) = path_and_query.split_once('?') else { return absent };
+    let mut values = query.split('&').filter_map(|pair| value_of(pair, parameter));
+    let Some(first) = values.next() else { return absent };
+    let written = values.fold(Cow::Borrowed(first), |written, value| Cow::Owned(written.into_owned() + "," + value));
+    let mut rest = Cow::Borrowed(path);
+    let mut left = '?';
+    for pair in query.split('&').filter(|pair| value_of(pair, parameter).is_none()) {
+        let rest = rest.to_mut();
+        rest.push(left);
+        rest.push_str(pair);
+        left = '&';
     }
-    let mut value = Vec::new();
-    let mut rest = String::with_capacity(path_and_query.len());
-    rest.push_str(path);
-    let (mut values, mut left) = (0, '?');
-    for pair in query.split('&') {
-        if let Some(encoded) = value_of(pair, parameter) {
-            if values > 0 {
-                value.push(b',');
-            }
-            decode(encoded, &mut value);
-            values += 1;
-        } else {
-            rest.push(left);
-            rest.push_str(pair);
-            left = '&';
-        }
-    }
-    let rest = if rest.len() == path.len() + 1 { path.to_owned() } else { rest };
-    let value = String::from_utf8(value).map_err(|_| MaskError::NotUtf8)?;
-    Ok(Stripped { path_and_query: Cow::Owned(rest), value: Some(value) })
+    // Nothing but an empty pair may be left.
+    let rest = if rest.len() == path.len() + 1 { Cow::Borrowed(path) } else { rest };
+    Stripped { path_and_query: rest, written: Some(written) }
+}
+
+/// What a value means as a form would write it: without percent-encoding, and with a space for
+/// each `+`.
+pub fn decoded(written: &str) -> Result<String, MaskError> {
+    let mut text = Vec::with_capacity(written.len());
+    decode(written, &mut text);
+    String::from_utf8(text).map_err(|_| MaskError::NotUtf8)
 }
 
 /// The value of a pair if its name is `parameter`.

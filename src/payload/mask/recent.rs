@@ -23,7 +23,9 @@ impl Masks {
             return Ok(mask);
         }
         let mask = read(text)?;
-        self.0.keep(hash, &text.into(), &mask, mask.canonical().len());
+        // The suffix is a piece of memory of its own, with two counters.
+        let bytes = mask.canonical().len() + mask.tag_suffix().len() + 2 * size_of::<usize>();
+        self.0.keep(hash, &text.into(), &mask, bytes);
         Ok(mask)
     }
 }

@@ -1,6 +1,7 @@
 //! JSON and Protobuf of one record: a test for each sentence that docs/payloads.md says of forms
 //! and validators.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use http_body_util::BodyExt;
@@ -12,7 +13,7 @@ use crate::core::scripted::{B, SECOND, status};
 use crate::core::serve::serve;
 use crate::http::admission::Admitted;
 
-const SCHEMA: &str = "syntax = \"proto3\"; package acme.v1;
+pub(super) const SCHEMA: &str = "syntax = \"proto3\"; package acme.v1;
 message Context { int64 seats = 1; Plan plan = 2; optional string note = 3; map<string, Plan> old_plans = 4; }
 message Plan { string name = 1; string sold_by = 2; }";
 pub(super) const RECORD: &str = r#"{"seats": 9, "plan": {"name": "team"}, "since": 2019}"#;
@@ -23,7 +24,21 @@ pub(super) const PROTOBUF: (&str, &str) = ("accept", "application/x-protobuf");
 /// Routes with a message: `/v1/forms/{key}`, and with more settings.
 pub(super) struct Forms {
     pub(super) world: World,
-    _schema: TempDir,
+    directory: TempDir,
+}
+
+/// Writes a schema as a descriptor set; returns the file.
+fn compile(directory: &TempDir, schema: &str) -> PathBuf {
+    /// The compiler reads its standard files; one at a time is quick enough.
+    static ONE: Mutex<()> = Mutex::new(());
+    std::fs::write(directory.path().join("context.proto"), schema).unwrap();
+    let compiled = {
+        let _one = ONE.lock();
+        protox::compile(["context.proto"], [directory.path()]).unwrap()
+    };
+    let file = directory.path().join("contexts.binpb");
+    std::fs::write(&file, prost::Message::encode_to_vec(&compiled)).unwrap();
+    file
 }
 
 fn page(forms: &Forms) -> String {
@@ -36,22 +51,20 @@ impl Forms {
     }
 
     pub(super) fn with(settings: &str, say: Say) -> Self {
-        /// The compiler reads its standard files; one at a time is quick enough.
-        static ONE: Mutex<()> = Mutex::new(());
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("context.proto"), SCHEMA).unwrap();
-        let compiled = {
-            let _one = ONE.lock();
-            protox::compile(["context.proto"], [directory.path()]).unwrap()
-        };
-        let file = directory.path().join("contexts.binpb");
-        std::fs::write(&file, prost::Message::encode_to_vec(&compiled)).unwrap();
+        let file = compile(&directory, SCHEMA);
         let route = format!(
             "[[service.route]]\npath = \"/v1/forms/{{key}}\"\nrecords = [\"context:{{key}}\"]\n\
              schema = \"{}#acme.v1.Context\"\nfields = \"fields\"\n{settings}\n",
             file.display()
         );
-        Self { world: World::with(&route, all(say)), _schema: directory }
+        Self { world: World::with(&route, all(say)), directory }
+    }
+
+    /// Another schema in the same file.
+    pub(super) fn reload(&mut self, schema: &str) {
+        compile(&self.directory, schema);
+        self.world.reload(|_| {});
     }
 
     /// A condition as a region gets it, of a request that only a region can answer.
