@@ -16,9 +16,9 @@ pub(crate) fn projection(data: &[u8]) {
     let target = format!("/r?x=1&{text}&fields={text}");
     let taken = take(&target, "fields");
     let again = take(&taken.path_and_query, "fields");
-    assert!(taken.written.is_some() && again.written.is_none());
+    assert!(taken.encoded.is_some() && again.encoded.is_none());
     assert!(taken.path_and_query.starts_with("/r?x=1"), "{}", taken.path_and_query);
-    let meant = taken.written.map(|written| decoded(&written).and_then(|text| Mask::literal(&text)));
+    let meant = taken.encoded.map(|encoded| decoded(&encoded).and_then(|text| Mask::literal(&text)));
     if let Some(Ok(mask)) = meant {
         cut(&body, &mask);
     }

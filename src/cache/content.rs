@@ -100,8 +100,8 @@ impl Content {
         }
     }
 
-    /// What is said of other bodies that are made of this one: the same lines, except those that
-    /// describe the bytes which the region sent, and with `own` instead of those of its name.
+    /// The lines of another body that is made of this one: the same, except those that describe
+    /// the bytes which the region sent, and with `own` instead of those of its name.
     pub fn outline(&self, own: Option<(&str, &str)>) -> Outline {
         let kept = |name: &[u8]| {
             let is_own = own.is_some_and(|(own, _)| name == own.as_bytes());
@@ -402,6 +402,31 @@ mod tests {
             prop_assert_eq!((again.headers(), again.request(), again.body()), (request, reply, body));
             prop_assert_eq!(again.key(), b"key");
         }
+    }
+
+    #[test]
+    fn what_is_made_of_a_reply_has_its_tag_with_a_suffix_if_it_has_one() {
+        let made = |tag: Option<&'static str>| {
+            let headers = tag.map(|tag| (header::ETAG, HeaderValue::from_static(tag))).into_iter().collect();
+            let content = Content::new(&headers, &Bytes::from_static(b"body"));
+            let made = content.outline(Some(("content-type", "x/y"))).of("~s", Bytes::from_static(b"made"));
+            assert_eq!(
+                (made.body(), made.value(&header::CONTENT_TYPE)),
+                (Bytes::from_static(b"made"), Some(&b"x/y"[..]))
+            );
+            made.value(&header::ETAG).map(|tag| String::from_utf8(tag.to_vec()).unwrap())
+        };
+        for (tag, suffixed) in [
+            ("\"a\"", "\"a~s\""),
+            ("W/\"a\"", "W/\"a~s\""),
+            ("\"\"", "\"~s\""),
+            ("a", "a~s"),
+            ("", "~s"),
+            ("\"", "~s\""),
+        ] {
+            assert_eq!(made(Some(tag)).as_deref(), Some(suffixed), "{tag}");
+        }
+        assert_eq!(made(None), None);
     }
 
     #[test]

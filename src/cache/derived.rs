@@ -22,8 +22,7 @@ pub struct IndexedFields {
     /// The form that it is of; `None` for the stored one.
     pub of: Option<u64>,
     /// `None` if it is no JSON.
-    pub index: Option<Arc<Index>>,
-    pub outline: Outline,
+    pub indexed: Option<(Arc<Index>, Outline)>,
 }
 
 /// The body in another form.
@@ -90,8 +89,10 @@ impl Derived {
         let forms: Vec<_> = made.forms.iter().map(again).collect();
         let fields = made.fields.as_ref().map(|fields| {
             let form = |of: u64| forms.iter().find(|form| form.id == of)?.content.as_deref();
-            let outline = fields.of.and_then(form).unwrap_or(content).outline(None);
-            IndexedFields { outline, ..fields.clone() }
+            let content = fields.of.map_or(Some(content), form);
+            let indexed = fields.indexed.as_ref().zip(content);
+            let indexed = indexed.map(|((index, _), content)| (index.clone(), content.outline(None)));
+            IndexedFields { of: fields.of, indexed }
         });
         Self(Some(Arc::new(Made { forms, fields })))
     }
@@ -105,10 +106,8 @@ impl Derived {
         let form = |form: &DerivedForm| {
             size_of::<DerivedForm>() + form.suffix.len() + form.content.as_ref().map_or(0, content)
         };
-        let fields = |fields: &IndexedFields| {
-            fields.outline.weight() + fields.index.as_ref().map_or(0, |index| SHARED + index.weight())
-        };
-        let forms: usize = made.forms.iter().map(form).sum();
-        SHARED + size_of::<Made>() + forms + made.fields.as_ref().map_or(0, fields)
+        let fields = |(index, outline): &(Arc<Index>, Outline)| SHARED + index.weight() + outline.weight();
+        let indexed = made.fields.as_ref().and_then(|fields| fields.indexed.as_ref());
+        SHARED + size_of::<Made>() + made.forms.iter().map(form).sum::<usize>() + indexed.map_or(0, fields)
     }
 }

@@ -239,14 +239,9 @@ pub fn is_plain(path: &str) -> bool {
     if !path.bytes().any(|byte| matches!(byte, b'%' | b'.' | b'\\')) {
         return true;
     }
-    // Keys often have dots; of a dot segment one is the first character.
-    let is_suspect = |(at, byte)| match byte {
-        b'%' | b'\\' => true,
-        b'.' => at == 0 || path.as_bytes()[at - 1] == b'/',
-        _ => false,
-    };
-    !path.bytes().enumerate().any(is_suspect)
-        || path.split('/').all(|segment| !is_dots(segment) && escapes_are_plain(segment))
+    // A dot segment begins with a dot; dots elsewhere are common in keys.
+    let is_suspect = path.contains(['%', '\\']) || path.starts_with('.') || path.contains("/.");
+    !is_suspect || path.split('/').all(|segment| !is_dots(segment) && escapes_are_plain(segment))
 }
 
 fn is_dots(segment: &str) -> bool {

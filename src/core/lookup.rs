@@ -71,12 +71,13 @@ pub struct OnRoute {
 /// Looks up what `head` names for `caller`, which was made from its lines. A request with a body is
 /// passed on.
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
+    let now = core.clock.now();
     if *head.method == Method::POST
         && let Some(place) = core.router.batch(head.path())
     {
         return Found::Many(place);
     }
-    lookup_on(core, caller, head, core.router.find(head.path()), has_body)
+    lookup_on(core, caller, head, core.router.find(head.path()), has_body, now)
 }
 
 /// The same of a path that is known to be on this route, or on none.
@@ -87,8 +88,8 @@ pub(super) fn lookup_on(
     head: Head<'_>,
     matched: Option<Matched<'_>>,
     has_body: bool,
+    now: Moment,
 ) -> Found {
-    let now = core.clock.now();
     let is_read = matches!(*head.method, Method::GET | Method::HEAD);
     let matched = matched.map(way::chosen);
     let is_cached =

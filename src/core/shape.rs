@@ -231,9 +231,9 @@ impl Shapes {
             return Ok((None, None));
         }
         let taken = mask::take(head.path_and_query, parameter);
-        let Some(written) = taken.written else { return Ok((None, None)) };
-        let mask = self.masks.read(&written, |written| {
-            let text = mask::decoded(written)?;
+        let Some(encoded) = taken.encoded else { return Ok((None, None)) };
+        let mask = self.masks.read(&encoded, |encoded| {
+            let text = mask::decoded(encoded)?;
             match &self.message {
                 Some(message) => Mask::parse(&text, |path| message.schema.json_names(path))
                     .map(|mask| mask.in_either_spelling(message.schema.clone())),

@@ -7,11 +7,9 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::RoutePayload;
 
-/// The letter of fields that were cut out, in [`suffix`].
+/// In [`suffix`], the letter of fields that were cut out, and of the record in either form.
 pub(crate) const FIELDS: char = 'm';
-/// Of the record as JSON.
 pub(crate) const JSON: char = 'j';
-/// As Protobuf.
 pub(crate) const PROTOBUF: char = 'p';
 
 /// What is appended to a region's entity tag for what was made of its bytes, and taken off again by

@@ -171,6 +171,12 @@ proptest::proptest! {
     }
 
     #[test]
+    fn a_path_is_plain_if_each_of_its_segments_is(written in "[a./%2eE5cF\\\\]{0,12}") {
+        let each = written.split('/').all(|segment| !is_dots(segment) && escapes_are_plain(segment));
+        proptest::prop_assert_eq!(is_plain(&written), each);
+    }
+
+    #[test]
     fn a_template_that_covers_another_matches_all_that_it_matches(
         one in "(/(a|b|\\{x\\}|\\{y\\})){1,3}", other in "(/(a|b|\\{x\\}|\\{y\\})){1,3}", written in "(/(a|b|c)){1,3}",
     ) {

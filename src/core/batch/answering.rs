@@ -114,13 +114,16 @@ async fn framed(core: Arc<Core>, bytes: Bytes) -> Result<Bytes, Failure> {
     framed.and_then(Result::ok).ok_or(Failure::NoRoom)
 }
 
-/// About how long the first chunk becomes, so that it is not moved as it grows.
+/// About how long the first chunk becomes, so that it is not moved as it grows: up to the first part
+/// that is not there, or whose body is sent from where it lies.
 fn expected_bytes(parts: &[Slot]) -> usize {
-    let bytes = parts.iter().map(|part| match part {
-        Slot::There(Outcome::Shown(shown), _) => limits::PART_HEAD_BYTES + shown.content().body_len(),
-        _ => 0,
-    });
-    bytes.sum::<usize>().min(limits::WHOLE_BYTES + limits::PART_BYTES)
+    let body_bytes = |part: &Slot| match part {
+        Slot::There(Outcome::Shown(shown), _) if shown.not_modified => Some(0),
+        Slot::There(Outcome::Shown(shown), _) => Some(shown.content().body_len()),
+        _ => None,
+    };
+    let bytes = parts.iter().map_while(body_bytes).take_while(|bytes| *bytes <= limits::PART_BYTES);
+    bytes.map(|bytes| limits::PART_HEAD_BYTES + bytes).sum::<usize>().min(limits::WHOLE_BYTES)
 }
 
 /// What the whole answer says in its head: the worst of its parts, as far as that is known before

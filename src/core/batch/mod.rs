@@ -77,11 +77,6 @@ struct Batch {
 /// What a segment of a path may hold as it is, whoever encodes it (RFC 3986, 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Whether [`ENCODED`] leaves it as it is.
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
-
 /// What the head of a batch says about the batch alone: its own body, and conditions and ranges,
 /// which no part can meet for all.
 const OF_THE_BATCH: [HeaderName; 14] = [
@@ -167,11 +162,7 @@ impl Batch {
         let (before, after) = &self.around;
         target.clear();
         target.push_str(before);
-        let key = &self.key(at).key;
-        match key.bytes().all(is_unreserved) {
-            true => target.push_str(key),
-            false => target.extend(utf8_percent_encode(key, ENCODED)),
-        }
+        target.extend(utf8_percent_encode(&self.key(at).key, ENCODED));
         target.push_str(after);
         target.len() - self.query_bytes
     }
@@ -215,16 +206,18 @@ impl Batch {
 
     /// What is there for one key now; `None` if it must be asked for.
     fn look_at(&self, at: usize, caller: &mut Caller, target: &mut String) -> Option<Outcome> {
+        let now = self.core.clock.now();
         let path_len = self.target(at, target);
         let head = Head { method: &Method::GET, path_and_query: target, path_len, headers: &self.headers };
         let Some(matched) = self.matched(head.path()) else { return Some(Outcome::BadKey) };
         if self.key(at).is_plain() {
-            return self.at_once(lookup_on(&self.core, caller, head, Some(matched), false));
+            return self.at_once(lookup_on(&self.core, caller, head, Some(matched), false, now));
         }
         let mut headers = self.headers.clone();
         self.key(at).put(&mut headers);
         let mut caller = Caller::of(&headers);
-        self.at_once(lookup_on(&self.core, &mut caller, Head { headers: &headers, ..head }, Some(matched), false))
+        let head = Head { headers: &headers, ..head };
+        self.at_once(lookup_on(&self.core, &mut caller, head, Some(matched), false, now))
     }
 
     /// The route, if a GET of this path would be on it.

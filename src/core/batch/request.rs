@@ -44,7 +44,8 @@ impl Wanted {
 
     /// Whether it says anything about itself.
     pub fn is_plain(&self) -> bool {
-        self.floor.is_none() && self.cache_control.is_none() && self.if_none_match.is_none()
+        let Self { key: _, floor, cache_control, if_none_match } = self;
+        floor.is_none() && cache_control.is_none() && if_none_match.is_none()
     }
 
     /// Writes what it says into the head of its request.

@@ -48,7 +48,7 @@ impl ToDerive {
             && (!self.zstd || derived.form(ZSTD).is_some())
     }
 
-    /// What makes fields of this form cheap.
+    /// The fields of the JSON in question, if they were indexed.
     fn fields_in<'d>(&self, derived: &'d Derived) -> Option<&'d IndexedFields> {
         derived.fields().filter(|fields| fields.of == self.form.as_ref().map(FormAsked::id))
     }
@@ -129,12 +129,9 @@ fn derived(core: &Core, entry: &Entry, wanted: &ToDerive) -> Entry {
     }
     if wanted.index && wanted.fields_in(&derived).is_none() {
         let of = wanted.form.as_ref().map(FormAsked::id);
-        let form = |of: u64| derived.form(of)?.content.clone();
-        let made = of.map(form);
-        let content = made.as_ref().map_or(Some(&entry.content), Option::as_deref);
-        let index = content.and_then(|content| indexed(core, content)).map(Arc::new);
-        let outline = content.unwrap_or(&entry.content).outline(None);
-        derived = derived.with_fields(IndexedFields { of, index, outline });
+        let content = of.map_or(Some(&entry.content), |of| derived.form(of)?.content.as_deref());
+        let indexed = content.and_then(|content| Some((Arc::new(indexed(core, content)?), content.outline(None))));
+        derived = derived.with_fields(IndexedFields { of, indexed });
     }
     entry.with(derived)
 }

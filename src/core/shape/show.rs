@@ -1,5 +1,6 @@
 //! Puts an answer into the shape that its caller asked for.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -79,21 +80,22 @@ impl Shape {
         if content.body_len() > INLINE_DERIVE_BYTES {
             return Step::Cut(mask.clone());
         }
-        match projected(core, content, fields.and_then(|fields| fields.index.as_deref()), mask) {
-            Some(part) => Step::Instead(Arc::new(content.outline(None).of(mask.tag_suffix(), part))),
-            None => whole(),
-        }
+        let indexed = fields.and_then(|fields| fields.indexed.as_ref());
+        let Some(part) = projected(core, content, indexed.map(|(index, _)| &**index), mask) else { return whole() };
+        let outline =
+            indexed.map_or_else(|| Cow::Owned(content.outline(None)), |(_, outline)| Cow::Borrowed(outline));
+        Step::Instead(Arc::new(outline.of(mask.tag_suffix(), part)))
     }
 
     /// The fields asked for, if they were cut out before: whoever did that found that they may be.
     fn remembered(&self, entry: &Entry) -> Option<Arc<Content>> {
         let mask = self.mask.as_ref()?;
-        let IndexedFields { index, outline, .. } = self.fields_of(entry)?;
-        let part = index.as_deref()?.remembered(mask)?.into_bytes();
+        let (index, outline) = self.fields_of(entry)?.indexed.as_ref()?;
+        let part = index.remembered(mask)?.into_bytes();
         Some(Arc::new(outline.of(mask.tag_suffix(), part)))
     }
 
-    /// What makes the fields of the JSON cheap that this shape shows.
+    /// The fields of the JSON that this shape shows, if they were indexed.
     fn fields_of<'e>(&self, entry: &'e Entry) -> Option<&'e IndexedFields> {
         let fields = entry.derived.fields()?;
         let is_it = match (&self.form, fields.of) {
@@ -137,7 +139,7 @@ async fn cut(core: &Arc<Core>, shape: &Shape, entry: &Arc<Entry>, mask: Mask) ->
     let all = shape.content_of(entry).body_len();
     let mut reserved = core.bodies.reserve(all as u64).ok_or(NoRoom)?;
     let (held, of, named) = ((core.clone(), entry.clone()), shape.clone(), mask.clone());
-    let index = shape.fields_of(entry).and_then(|fields| fields.index.clone());
+    let index = shape.fields_of(entry).and_then(|fields| Some(fields.indexed.as_ref()?.0.clone()));
     let known = index.clone();
     let work = move || projected(&held.0, of.content_of(&held.1), known.as_deref(), &named);
     let content = shape.content_of(entry);

@@ -7,6 +7,7 @@ use crate::core::scripted::{A, Act, Answer, REGIONS, Say, World, body};
 mod fields;
 mod forms;
 mod mixed;
+mod remembered;
 
 fn lines(lines: &[(&'static str, &str)]) -> HeaderMap {
     let line =

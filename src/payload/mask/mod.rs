@@ -8,7 +8,7 @@
 //! mean something.
 //!
 //! Who pays: reading a mask of 50 paths takes 1 to 4 us, so a route remembers what it read
-//! ([`Masks`]), and only the first caller who writes it so pays.
+//! ([`Masks`]), and only the first caller of each spelling pays.
 
 use std::fmt;
 use std::sync::Arc;
@@ -91,14 +91,15 @@ impl Mask {
             return Err(MaskError::TooLong);
         }
         let id = hash(&canonical);
-        let tag_suffix = tags::suffix(tags::FIELDS, id).into();
-        Ok(Self { id, canonical: canonical.into(), tag_suffix, spelling: None })
+        Ok(Self { id, canonical: canonical.into(), tag_suffix: suffix(id), spelling: None })
     }
 
-    /// The same for records that may spell a field either way: as JSON does, or as the schema.
+    /// The same for records that may spell a field either way: as JSON does, or as the schema. What
+    /// it names then depends on the schema, and so do id and tag.
     #[must_use]
     pub fn in_either_spelling(self, schema: Arc<Schema>) -> Self {
-        Self { spelling: Some(schema), ..self }
+        let id = self.id.rotate_left(8) ^ schema.id();
+        Self { id, tag_suffix: suffix(id), spelling: Some(schema), ..self }
     }
 
     /// Whether nothing is left out: then there is nothing to project.
@@ -106,7 +107,7 @@ impl Mask {
         &*self.canonical == paths::EVERYTHING
     }
 
-    /// Tells masks apart, alike in every process. A hash without a secret: a caller can make two
+    /// Tells masks apart, and schemas that say how records spell them; alike in every process. A hash without a secret: a caller can make two
     /// masks of one id, and thereby confuse the validators that it is given itself.
     pub fn id(&self) -> u64 {
         self.id
@@ -134,4 +135,8 @@ impl Mask {
     pub(super) fn paths(&self) -> Paths<'_> {
         Paths::read_within(&self.canonical, usize::MAX).expect("the canonical form is written to be read")
     }
+}
+
+fn suffix(id: u64) -> Arc<str> {
+    tags::suffix(tags::FIELDS, id).into()
 }

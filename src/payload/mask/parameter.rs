@@ -11,19 +11,19 @@ use crate::payload::mask::MaskError;
 pub struct Stripped<'t> {
     /// Every byte of the rest as it came; without `?` if the parameter was all there was.
     pub path_and_query: Cow<'t, str>,
-    /// As it is written there, of several the values with a comma between them; `None` where the
+    /// As it stands there, of several the values with a comma between them; `None` where the
     /// parameter is not there. [`decoded`] says what it means.
-    pub written: Option<Cow<'t, str>>,
+    pub encoded: Option<Cow<'t, str>>,
 }
 
 /// Takes every `parameter` out of the query, as a form would write it: its name may be
 /// percent-encoded as well. Where it is not there this costs one look at the query.
 pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Stripped<'t> {
-    let absent = Stripped { path_and_query: Cow::Borrowed(path_and_query), written: None };
+    let absent = Stripped { path_and_query: Cow::Borrowed(path_and_query), encoded: None };
     let Some((path, query)) = path_and_query.split_once('?') else { return absent };
     let mut values = query.split('&').filter_map(|pair| value_of(pair, parameter));
     let Some(first) = values.next() else { return absent };
-    let written = values.fold(Cow::Borrowed(first), |written, value| Cow::Owned(written.into_owned() + "," + value));
+    let encoded = values.fold(Cow::Borrowed(first), |encoded, value| Cow::Owned(encoded.into_owned() + "," + value));
     let mut rest = Cow::Borrowed(path);
     let mut left = '?';
     for pair in query.split('&').filter(|pair| value_of(pair, parameter).is_none()) {
@@ -32,16 +32,16 @@ pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Stripped<'t> {
         rest.push_str(pair);
         left = '&';
     }
-    // Nothing but an empty pair may be left.
+    // All that is left may be one empty pair.
     let rest = if rest.len() == path.len() + 1 { Cow::Borrowed(path) } else { rest };
-    Stripped { path_and_query: rest, written: Some(written) }
+    Stripped { path_and_query: rest, encoded: Some(encoded) }
 }
 
 /// What a value means as a form would write it: without percent-encoding, and with a space for
 /// each `+`.
-pub fn decoded(written: &str) -> Result<String, MaskError> {
-    let mut text = Vec::with_capacity(written.len());
-    decode(written, &mut text);
+pub fn decoded(encoded: &str) -> Result<String, MaskError> {
+    let mut text = Vec::with_capacity(encoded.len());
+    decode(encoded, &mut text);
     String::from_utf8(text).map_err(|_| MaskError::NotUtf8)
 }
 

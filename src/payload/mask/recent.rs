@@ -23,8 +23,8 @@ impl Masks {
             return Ok(mask);
         }
         let mask = read(text)?;
-        // The suffix is a piece of memory of its own, with two counters.
-        let bytes = mask.canonical().len() + mask.tag_suffix().len() + 2 * size_of::<usize>();
+        // The suffix is a piece of memory of its own: two counters, and a pointer with a length to it.
+        let bytes = mask.canonical().len() + mask.tag_suffix().len() + 4 * size_of::<usize>();
         self.0.keep(hash, &text.into(), &mask, bytes);
         Ok(mask)
     }

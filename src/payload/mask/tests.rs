@@ -14,7 +14,7 @@ fn mistake(text: &str) -> MaskError {
 
 fn taken(target: &str) -> (String, Option<String>) {
     let taken = take(target, "fields");
-    let meant = taken.written.map(|written| decoded(&written).expect("it is UTF-8"));
+    let meant = taken.encoded.map(|encoded| decoded(&encoded).expect("it is UTF-8"));
     (taken.path_and_query.into_owned(), meant)
 }
 

@@ -8,7 +8,7 @@ const ROUTE: &str =
 const RECORD: &str =
     r#"{"seats": 9, "plan": {"name": "team", "limits": [{"a": 1, "b": 2}, {"a": 3}]}, "note": null}"#;
 
-fn world(say: Say) -> World {
+pub(super) fn world(say: Say) -> World {
     World::with(ROUTE, all(say))
 }
 
@@ -113,7 +113,7 @@ async fn an_index_is_made_once_for_each_version_counts_in_the_weight_and_moves_o
     assert!(entry_of(&world).derived.is_none());
     assert_eq!(get(&world, "/v1/parts/x?fields=last.deep", &[]).await.body, r#"{"last": {"deep": true}}"#);
     let entry = entry_of(&world);
-    assert!(entry.derived.fields().is_some_and(|fields| fields.index.is_some()));
+    assert!(entry.derived.fields().is_some_and(|fields| fields.indexed.is_some()));
     assert_eq!(world.sidecar.store.bytes() - before, entry.derived.weight() as u64);
     assert!(entry.derived.weight() <= big.len() / 20 + 200, "{}", entry.derived.weight());
     // The same bytes again, after an announcement that changed nothing of them.
@@ -128,39 +128,6 @@ async fn an_index_is_made_once_for_each_version_counts_in_the_weight_and_moves_o
     world.pass(SECOND).await;
     assert!(entry_of(&world).derived.is_none(), "it is of other bytes");
     world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_same_bytes_with_no_transform_are_not_cut_though_fields_of_them_are_remembered() {
-    let big = format!("{{\"first\": 1, \"filler\": \"{}\"}}", "x".repeat(20_000));
-    let world = world(json(&big));
-    for _ in 0..2 {
-        assert_eq!(get(&world, "/v1/parts/x?fields=first", &[]).await.body, r#"{"first": 1}"#);
-    }
-    world.set_all(5, json(&big).with("cache-control", "no-transform"));
-    world.pass(SECOND * 3_700).await;
-    get(&world, "/v1/parts/x", &[]).await;
-    world.pass(SECOND).await;
-    let answer = get(&world, "/v1/parts/x?fields=first", &[]).await;
-    assert!(answer.is_hit() && answer.body == big, "{answer:?}");
-    world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_schema_in_the_file_makes_the_fields_anew() {
-    let big = [forms::BINARY, b"\x1a\xb0\x9c\x01", &[b'x'; 20_016][..]].concat();
-    let say = body(big).with("content-type", "application/x-protobuf").with("etag", "\"v1\"");
-    let mut forms = forms::Forms::with("form = \"protobuf\"", say);
-    for _ in 0..2 {
-        assert_eq!(forms.get("/v1/forms/x?fields=plan", &[]).await.body, r#"{"plan":{"name":"team"}}"#);
-    }
-    // Of the same length.
-    forms.reload(&forms::SCHEMA.replace("string name", "string mark"));
-    for _ in 0..2 {
-        let answer = forms.get("/v1/forms/x?fields=plan", &[]).await;
-        assert_eq!((answer.is_hit(), answer.body.as_str()), (true, r#"{"plan":{"mark":"team"}}"#));
-    }
-    forms.world.stop().await;
 }
 
 /// A record whose fields are cut out away from where requests are served, larger than what an index

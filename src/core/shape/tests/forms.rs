@@ -46,7 +46,7 @@ fn page(forms: &Forms) -> String {
 }
 
 impl Forms {
-    fn new(say: Say) -> Self {
+    pub(super) fn new(say: Say) -> Self {
         Self::with("", say)
     }
 

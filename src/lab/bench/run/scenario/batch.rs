@@ -15,7 +15,7 @@ use crate::lab::bench::subject::Subject;
 const KEYS: usize = 100;
 /// Records are JSON, which goes into an answer as it is.
 const VIEW: &str = "1k.json";
-/// Bytes that are none travel as base64, as Protobuf does.
+/// Bytes that are no JSON travel as base64, as Protobuf does.
 const BASE64_VIEW: &str = "1k";
 const BATCH: &str = "nearside, 100 keys";
 const BASE64: &str = "nearside, 100 keys, base64";
