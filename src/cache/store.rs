@@ -238,10 +238,10 @@ impl Store {
     }
 
     /// Puts `entry` in the place of `stored`, if that is still what the key holds: the same reply,
-    /// with more made of it.
-    pub fn replace(&self, key: KeyRef<'_>, stored: &Arc<Entry>, entry: &Arc<Entry>) {
+    /// with more made of it. Returns whether it was.
+    pub fn replace(&self, key: KeyRef<'_>, stored: &Arc<Entry>, entry: &Arc<Entry>) -> bool {
         if !self.index.add(key.hash(), entry.shows()) {
-            return;
+            return false;
         }
         let mut replaced = false;
         self.kept.change(key, |current| match current.and_then(Held::entry) {
@@ -255,6 +255,7 @@ impl Store {
             self.index.remove(key.hash(), entry.shows());
         }
         self.settle();
+        replaced
     }
 
     /// Puts an unrouted entry, the reply to a request with `headers`, where its `Vary` says.

@@ -313,8 +313,7 @@ pub(crate) fn name_region_tags(headers: &mut HeaderMap, payload: &RoutePayload) 
     for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
         let header::Entry::Occupied(mut lines) = headers.entry(name) else { continue };
         for line in lines.iter_mut() {
-            let tags = line.to_str().ok().map(|line| tags::region_tags(line, payload));
-            if let Some(Ok(tags)) = tags.map(HeaderValue::try_from) {
+            if let Ok(tags) = HeaderValue::from_bytes(&tags::region_tags(line.as_bytes(), payload)) {
                 *line = tags;
             }
         }

@@ -32,26 +32,24 @@ fn check(suffix: &str) -> String {
 
 /// The entity tags of a condition as the region knows them: without what this route may have
 /// appended.
-pub(crate) fn region_tags(line: &str, payload: &RoutePayload) -> String {
-    let mut tags = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(close) = rest.find('"') {
-        let (before, after) = rest.split_at(close);
+pub(crate) fn region_tags(line: &[u8], payload: &RoutePayload) -> Vec<u8> {
+    let mut tags = Vec::with_capacity(line.len());
+    for part in line.split_inclusive(|byte| *byte == b'"') {
+        let (before, quote) = part.split_at(part.len() - usize::from(part.ends_with(b"\"")));
+        let is_closed = !quote.is_empty();
         // In the opposite order: fields are cut out of a form.
-        let tag = if payload.fields.is_some() { without_suffix(before, &[FIELDS]) } else { before };
-        let tag = if payload.message.is_some() { without_suffix(tag, &[PROTOBUF, JSON]) } else { tag };
-        tags.push_str(tag);
-        tags.push('"');
-        rest = &after[1..];
+        let tag = if is_closed && payload.fields.is_some() { without_suffix(before, &[FIELDS]) } else { before };
+        let tag = if is_closed && payload.message.is_some() { without_suffix(tag, &[PROTOBUF, JSON]) } else { tag };
+        tags.extend_from_slice(tag);
+        tags.extend_from_slice(quote);
     }
-    tags.push_str(rest);
     tags
 }
 
-fn without_suffix<'t>(tag: &'t str, letters: &[char]) -> &'t str {
+fn without_suffix<'t>(tag: &'t [u8], letters: &[char]) -> &'t [u8] {
     let shorter = || {
         let at = tag.len().checked_sub(SUFFIX_BYTES + CHECK_BYTES)?;
-        let (suffix, stated) = tag.get(at..)?.split_at_checked(SUFFIX_BYTES)?;
+        let (suffix, stated) = std::str::from_utf8(&tag[at..]).ok()?.split_at_checked(SUFFIX_BYTES)?;
         let is_ours = suffix.strip_prefix('~')?.starts_with(letters) && check(suffix) == stated;
         is_ours.then_some(&tag[..at])
     };

@@ -97,26 +97,25 @@ pub(crate) fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
 /// `Date`. On a route `Date` is not used: a record may change, and the change be known, within the
 /// second that `Date` names, or between two regions' clocks.
 pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
-    not_modified_instead(request, entry, &entry.content)
-}
-
-/// The same of what is made of the entry and shown instead.
-pub fn not_modified_instead(request: &HeaderMap, entry: &Entry, content: &Content) -> bool {
-    if !entry.status.is_success() {
-        return false;
-    }
-    if request.contains_key(header::IF_NONE_MATCH) {
-        let stored = content.value(&header::ETAG).and_then(EntityTag::first);
-        let lines = request.get_all(header::IF_NONE_MATCH).into_iter().map(|line| line.as_bytes().trim_ascii());
-        return lines.take(limits::ENTITY_TAGS).any(|line| {
-            let mut tags = EntityTags { rest: line }.take(limits::ENTITY_TAGS);
-            line == b"*" || stored.is_some_and(|stored| tags.any(|tag| tag.matches_weakly(stored)))
-        });
+    if !entry.status.is_success() || request.contains_key(header::IF_NONE_MATCH) {
+        return not_modified_instead(request, entry, &entry.content);
     }
     let Some(since) = date(request, &header::IF_MODIFIED_SINCE) else { return false };
-    let made = || content.value(&header::DATE).filter(|_| entry.hold.routed().is_none());
-    let modified = content.value(&header::LAST_MODIFIED).or_else(made);
+    let made = || entry.content.value(&header::DATE).filter(|_| entry.hold.routed().is_none());
+    let modified = entry.content.value(&header::LAST_MODIFIED).or_else(made);
     modified.and_then(date_of).is_some_and(|modified| modified <= since)
+}
+
+/// The same of what is made of the entry and shown instead. By its tag alone: a reload may have it
+/// made in another way, of which the region's `Last-Modified` knows nothing.
+pub fn not_modified_instead(request: &HeaderMap, entry: &Entry, content: &Content) -> bool {
+    let stored = content.value(&header::ETAG).and_then(EntityTag::first);
+    let lines = request.get_all(header::IF_NONE_MATCH).into_iter().map(|line| line.as_bytes().trim_ascii());
+    entry.status.is_success()
+        && lines.take(limits::ENTITY_TAGS).any(|line| {
+            let mut tags = EntityTags { rest: line }.take(limits::ENTITY_TAGS);
+            line == b"*" || stored.is_some_and(|stored| tags.any(|tag| tag.matches_weakly(stored)))
+        })
 }
 
 /// Whether a 304 is about this stored reply (4.3.4): judged by a strong tag, else by a weak one,

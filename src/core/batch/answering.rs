@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::part::{Form, Said, end, is_bare, is_json_text, put_base64};
 use super::{Asked, Batch, Slot, limits};
 use crate::core::Core;
-use crate::core::answer::{Bound, CacheLine, Fwd, Outcome, Shown, respond};
+use crate::core::answer::{Bound, CacheLine, Detail, Fwd, Outcome, Shown, respond};
 use crate::core::limits::{COMPRESSED_BYTES, INLINE_DERIVE_BYTES, ZSTD_LEVEL};
 use crate::engine::guard::{Guard, is_on};
 use crate::http::bodies::Reserved;
@@ -22,6 +22,8 @@ use crate::http::body::Body;
 use crate::http::exchange::Failure;
 use crate::model::time::Moment;
 use crate::payload::coding::{Coding, encode};
+use crate::protocol::holding::ShownRecord;
+use crate::protocol::label::Label;
 use crate::tasks::on_blocking_pool;
 use crate::telemetry::metrics::payload::PayloadWork;
 
@@ -33,6 +35,8 @@ struct Answering {
     /// The places that were asked for last end here.
     asked_to: usize,
     arriving: Option<mpsc::Receiver<Asked>>,
+    /// The part that was asked for once more when its turn had come.
+    asked_again: Option<usize>,
     worst: Worst,
     /// Written and not sent.
     out: Vec<u8>,
@@ -68,6 +72,7 @@ pub(super) async fn begin(batch: Arc<Batch>, reserved: Reserved) -> Outcome {
         next: 0,
         asked_to: 0,
         arriving: None,
+        asked_again: None,
         worst: Worst::default(),
         out,
         rest: VecDeque::new(),
@@ -126,6 +131,18 @@ fn expected_bytes(parts: &[Slot]) -> usize {
     bytes.map(|bytes| limits::PART_HEAD_BYTES + bytes).sum::<usize>().min(limits::WHOLE_BYTES)
 }
 
+fn is_overtaken(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Shown(shown) if is_older(shown))
+}
+
+/// Whether it is older than what was announced or served by now, and does not say so.
+fn is_older(shown: &Shown) -> bool {
+    let says_so = matches!(shown.line.detail, Some(Detail::Label(label)) if Label::COUNTED.contains(&label));
+    let is_above = |shown: &ShownRecord| shown.record.snapshot().upholds(shown.version, shown.generation);
+    let routed = shown.entry.hold.routed().filter(|_| !says_so);
+    routed.is_some_and(|routed| !routed.shows.iter().all(is_above))
+}
+
 /// What the whole answer says in its head: the worst of its parts, as far as that is known before
 /// any region was asked.
 fn line(parts: &[Slot]) -> CacheLine {
@@ -170,7 +187,11 @@ impl Answering {
                 break;
             };
             match std::mem::replace(part, Slot::Written) {
-                Slot::There(outcome, when) => self.put(outcome, when).await,
+                Slot::There(outcome, when) => {
+                    if let Some(outcome) = self.in_time(outcome) {
+                        self.put(outcome, when).await;
+                    }
+                }
                 Slot::Later => {
                     let (outcome, when) = self.batch.again(self.next).await;
                     self.put(outcome, when).await;
@@ -189,6 +210,32 @@ impl Answering {
             return self.rest.pop_front();
         }
         Some(std::mem::take(&mut self.out).into())
+    }
+
+    /// What is said of the next part, now that its turn has come. If something newer was announced or
+    /// served while it waited, it is asked for once more (`None`), together with all others of which
+    /// that is so; if it happens again, it says so (promise 1).
+    fn in_time(&mut self, outcome: Outcome) -> Option<Outcome> {
+        if !is_overtaken(&outcome) {
+            return Some(outcome);
+        }
+        if self.asked_again == Some(self.next) {
+            return Some(self.batch.below_floor(outcome));
+        }
+        self.asked_again = Some(self.next);
+        self.parts[self.next] = Slot::There(outcome, Moment::default());
+        for part in &mut self.parts[self.next..] {
+            if let Slot::There(Outcome::Shown(shown), _) = part
+                && is_older(shown)
+            {
+                self.batch.written(shown);
+                *part = Slot::Missing;
+            }
+        }
+        // Who is being asked for goes on to be, and is joined.
+        (self.asked_to, self.arriving) = (self.next, None);
+        self.ask_for_more();
+        None
     }
 
     fn take_what_arrived(&mut self) {

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::limits::{
     BATCH_KEYS, BATCH_REPLY_BYTES, GATHER_WAIT, INLINE_BYTES, PART_BYTES, PART_OVERHEAD_BYTES, SINGLES, UNABLE_FOR,
 };
-use super::upstream;
+use super::upstream::{self, PartReply};
 use crate::core::race::verdict::is_worthless;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::RegionId;
@@ -169,15 +169,22 @@ impl Gatherer {
             reply = origin.ask(region, request, until - clock.now()).await;
         }
         match reply {
-            Ok(reply) if reply.status == StatusCode::OK => self.hand_out(&reply, legs).await,
+            Ok(reply) if reply.status == StatusCode::OK => match self.parts(&reply, &legs).await {
+                Some(parts) => hand_out(&reply, parts, legs),
+                None => self.is_unable(region, legs).await,
+            },
             Ok(reply) if refuses_all(reply.status) => end_all(legs, &Ok(self.of_no_record(reply))),
-            Ok(_) => {
-                unable.note(path, region, clock.now());
-                self.send_one_by_one(region, legs).await;
-            }
+            Ok(_) => self.is_unable(region, legs).await,
             Err(Failure::Oversized { .. }) => self.send_one_by_one(region, legs).await,
             Err(failure) => end_all(legs, &Err(failure)),
         }
+    }
+
+    /// What answers at the batch path takes no batch.
+    async fn is_unable(&self, region: RegionId, legs: Vec<Handed>) {
+        let Outside { clock, unable, path, .. } = &self.outside;
+        unable.note(path, region, clock.now());
+        self.send_one_by_one(region, legs).await;
     }
 
     /// A version in it is of no key that was asked for.
@@ -196,8 +203,8 @@ impl Gatherer {
         stream::iter(legs).for_each_concurrent(SINGLES, one).await;
     }
 
-    /// Gives each leg its part. One that is missing or cannot be read is that leg's failure alone.
-    async fn hand_out(&self, reply: &Reply, legs: Vec<Handed>) {
+    /// The parts for these legs; `None` if the answer has none that can be read.
+    async fn parts(&self, reply: &Reply, legs: &[Handed]) -> Option<Vec<Option<PartReply>>> {
         let keys: Vec<Arc<str>> = legs.iter().map(|leg| leg.key.clone()).collect();
         let (body, version_header) = (reply.body.clone(), self.outside.version_header.clone());
         let read = move || upstream::parts(&body, &keys, &version_header);
@@ -205,21 +212,7 @@ impl Gatherer {
             true => read(),
             false => on_blocking_pool(read).await.unwrap_or_default(),
         };
-        let (mut parts, mut is_first_lost) = (parts.into_iter(), true);
-        for leg in legs {
-            let part = parts.next().flatten().map(|part| Reply {
-                region: reply.region,
-                status: part.status,
-                headers: part.headers,
-                body: part.body,
-                versions: part.versions,
-                sent: reply.sent,
-                sent_wall: reply.sent_wall,
-                received: reply.received,
-            });
-            let counts = part.is_some() || std::mem::take(&mut is_first_lost);
-            leg.end(part.ok_or(Failure::Garbage), counts);
-        }
+        parts.iter().any(Option::is_some).then_some(parts)
     }
 }
 
@@ -290,6 +283,25 @@ fn calls(legs: Vec<Handed>) -> Vec<Vec<Handed>> {
 fn refuses_all(status: StatusCode) -> bool {
     let is_refused = matches!(status.as_u16(), 401 | 403 | 406 | 408);
     is_refused || is_worthless(status) && status != StatusCode::NOT_IMPLEMENTED
+}
+
+/// Gives each leg its part. One that is missing or cannot be read is that leg's failure alone.
+fn hand_out(reply: &Reply, parts: Vec<Option<PartReply>>, legs: Vec<Handed>) {
+    let (mut parts, mut is_first_lost) = (parts.into_iter(), true);
+    for leg in legs {
+        let part = parts.next().flatten().map(|part| Reply {
+            region: reply.region,
+            status: part.status,
+            headers: part.headers,
+            body: part.body,
+            versions: part.versions,
+            sent: reply.sent,
+            sent_wall: reply.sent_wall,
+            received: reply.received,
+        });
+        let counts = part.is_some() || std::mem::take(&mut is_first_lost);
+        leg.end(part.ok_or(Failure::Garbage), counts);
+    }
 }
 
 /// One request that ended is one word of its region.

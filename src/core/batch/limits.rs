@@ -34,6 +34,9 @@ pub(crate) const HELD_BYTES: usize = 4 * MIB;
 pub(crate) const UNABLE_FOR: Duration = Duration::from_secs(60);
 /// The expected size of a part of which nothing is stored, in bytes.
 pub(crate) const PART_BYTES: usize = 16 * KIB;
+/// How deep a record that stands in an answer as JSON may be: .NET reads 64 levels, most other
+/// parsers more, and the answer has three of its own.
+pub(crate) const EMBEDDED_DEPTH: usize = 60;
 /// What a part says besides its body, in bytes, as a rule.
 pub(crate) const PART_HEAD_BYTES: usize = 160;
 /// What a part of a region's answer takes besides its body at most, in bytes.

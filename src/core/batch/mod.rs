@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use self::gather::{Gatherer, Outside, Unable};
 use self::request::{BatchRequest, RECORD_FLOOR, Refused, Wanted};
 use super::Core;
-use super::answer::{Outcome, Shown};
+use super::answer::{Bound, Detail, Outcome, Shown};
 use super::caller::Caller;
 use super::lookup::{Found, lookup, lookup_on};
 use super::router::Matched;
@@ -26,6 +26,7 @@ use crate::cache::key::AcceptEncoding;
 use crate::config::Config;
 use crate::http::admission::{Admitted, Head};
 use crate::model::time::Moment;
+use crate::protocol::label::Label;
 
 mod answering;
 pub(crate) mod gather;
@@ -202,6 +203,19 @@ impl Batch {
         let left = |held: usize| Some(held.saturating_sub(bytes));
         // It never refuses.
         let _ = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+    }
+
+    /// What is said of an answer below the floor that cannot wait for a better one.
+    fn below_floor(&self, outcome: Outcome) -> Outcome {
+        let Outcome::Shown(mut shown) = outcome else { return outcome };
+        if self.core.config.freshness.strict {
+            self.written(&shown);
+            return Outcome::BelowFloor(Vec::new());
+        }
+        self.core.metrics.stale(Label::BelowFloor);
+        shown.line.bound = shown.line.bound.map(|_| Bound::None);
+        shown.line.detail = Some(Detail::Label(Label::BelowFloor));
+        Outcome::Shown(shown)
     }
 
     /// What is there for one key now; `None` if it must be asked for.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use serde::de::IgnoredAny;
 
+use super::limits::EMBEDDED_DEPTH;
 use crate::core::answer::{Bound, CacheLine, Detail, Shown};
 use crate::payload::accept;
 
@@ -118,9 +119,30 @@ pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
 }
 
-/// Whether these bytes can stand in a JSON document as they are.
+/// Whether these bytes can stand in a JSON document as they are, and whoever reads that can read
+/// them: one record that is too deep for a parser would cost the others too.
 pub(super) fn is_json_text(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    let is_json = || std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    depth(bytes) <= EMBEDDED_DEPTH && is_json()
+}
+
+/// How deep objects and lists lie in one another, if it is JSON.
+fn depth(bytes: &[u8]) -> usize {
+    let (mut depth, mut most, mut in_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if std::mem::take(&mut is_escaped) => {}
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
 }
 
 /// Whether nothing is lost of JSON text when only its value is read.

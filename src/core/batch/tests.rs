@@ -21,6 +21,7 @@ use crate::model::ids::{RegionId, Version};
 use crate::model::size::MIB;
 use crate::model::time::Clock;
 
+mod overtaken;
 mod whole;
 
 /// What a region says of one key.
@@ -95,6 +96,9 @@ impl Regions {
             return Err(failure);
         }
         let status = self.batch_status.load(Ordering::Relaxed);
+        if status == whole::NO_BATCH {
+            return Ok(self.reply(region, 200, json_type(), "[]".into()));
+        }
         if status != 200 {
             let mut headers = json_type();
             headers.insert("x-record-version", whole::OF_THE_BATCH.into());

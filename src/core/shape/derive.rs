@@ -210,8 +210,10 @@ impl Core {
                 let leader = Leader { derivations: core.derivations.clone(), place, cell };
                 let held = (core.clone(), entry.clone());
                 let made = on_blocking_pool(move || Arc::new(derived(&held.0, &held.1, &wanted))).await;
-                if let Some(made) = &made {
-                    core.store.replace(key.as_ref(), &entry, made);
+                if let Some(made) = &made
+                    && !core.store.replace(key.as_ref(), &entry, made)
+                {
+                    core.keep_of(key.as_ref(), made);
                 }
                 // Nobody else sets it.
                 let _ = leader.cell.set(made);
@@ -219,6 +221,18 @@ impl Core {
             self.tasks.spawn("derive", work.boxed());
         }
         cell.wait().await.clone()
+    }
+}
+
+impl Core {
+    /// Keeps what was made with what was put in the entry's place meanwhile, if that has the same
+    /// bytes: as soon as a race is over, its reply may be confirmed.
+    fn keep_of(&self, key: KeyRef<'_>, made: &Entry) {
+        let Some(stored) = self.store.peek(key).filter(|stored| stored.derived.is_none()) else { return };
+        let derived = moved_on(made, &stored.content);
+        if !derived.is_none() {
+            self.store.replace(key, &stored, &Arc::new(stored.with(derived)));
+        }
     }
 }
 

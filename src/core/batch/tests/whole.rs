@@ -4,10 +4,13 @@ use super::*;
 
 /// A version that only the answer to the batch itself states.
 pub(super) const OF_THE_BATCH: u64 = 99;
+/// A 200 whose body is no batch.
+pub(super) const NO_BATCH: u16 = 999;
 
 #[tokio::test(start_paused = true)]
 async fn what_a_region_answers_to_a_batch_itself_is_nobodys_record() {
-    for status in [201, 202, 203, 204, 205, 206, 299, 301, 302, 304, 400, 404, 405, 409, 410, 415, 422, 501] {
+    for status in [201, 202, 203, 204, 205, 206, 299, 301, 302, 304, 400, 404, 405, 409, 410, 415, 422, 501, NO_BATCH]
+    {
         let (world, regions) = world(|_, _, _| Some(at(5)));
         world.live().await;
         // The second time the regions are asked whether what is stored still holds.
@@ -103,6 +106,20 @@ async fn what_only_says_that_it_is_json_breaks_no_answer() {
     for _ in 0..2 {
         let parts = many(&world, &["a", "b"]).await;
         assert!(parts.iter().all(|part| part["encoding"] == "base64" && part["body"] == "fV19"), "{parts:?}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_too_deep_for_parsers_spoils_no_other_part() {
+    let (world, _regions) = world(|_, key, _| {
+        let depth = key.parse::<usize>().unwrap();
+        Some(Says { body: format!("{}\"[[[\\\"[\"{}", "[".repeat(depth), "]".repeat(depth)).into(), ..at(5) })
+    });
+    for _ in 0..2 {
+        let parts = many(&world, &["60", "61", "5000"]).await;
+        let is_base64 = |part: &Value| part["encoding"] == "base64";
+        assert_eq!(parts.iter().map(is_base64).collect::<Vec<_>>(), [false, true, true]);
     }
     world.stop().await;
 }

@@ -1,8 +1,13 @@
 //! Fields that are remembered with an entry: what they are still shown for, and what not.
 
+use std::sync::Arc;
+
+use super::super::derive::ToDerive;
 use super::fields::world;
 use super::forms::{BINARY, Forms, SCHEMA};
 use super::*;
+use crate::cache::derived::Derived;
+use crate::cache::entry::Entry;
 use crate::core::scripted::{SECOND, status};
 
 /// Large enough for an index.
@@ -114,5 +119,24 @@ async fn a_mask_is_the_same_however_the_query_spells_it() {
     for query in ["fields=%e2&fields=%82%ac", "fields=%ff", "fields=a..b"] {
         assert_eq!(get(&world, &format!("/v1/parts/x?{query}"), &[]).await.status, 400, "{query}");
     }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_made_while_a_race_confirms_the_reply_is_kept_with_what_that_puts_in_its_place() {
+    let (world, other) = (world(json(&record("{}"))), record("{\"name\": \"team\"}"));
+    get(&world, "/v1/parts/x", &[]).await;
+    let core = world.sidecar.clone();
+    let (key, entry) = core.store.entries_of(world.record("x")).pop().unwrap();
+    let confirmed = Arc::new(entry.with(Derived::NONE));
+    assert!(core.store.replace(key.as_ref(), &entry, &confirmed));
+    let index = || ToDerive { form: None, index: true, zstd: false };
+    core.derive(&key, &entry, index()).await.unwrap();
+    assert!(core.store.peek(key.as_ref()).unwrap().derived.fields().is_some(), "the bytes are the same");
+    let instead = entry.content.outline(None).of("", other.into());
+    let changed = Arc::new(Entry { content: instead, ..confirmed.with(Derived::NONE) });
+    assert!(core.store.replace(key.as_ref(), &core.store.peek(key.as_ref()).unwrap(), &changed));
+    core.derive(&key, &entry, index()).await.unwrap();
+    assert!(core.store.peek(key.as_ref()).unwrap().derived.is_none(), "they are others");
     world.stop().await;
 }
