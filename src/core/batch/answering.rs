@@ -188,7 +188,7 @@ impl Answering {
             };
             match std::mem::replace(part, Slot::Written) {
                 Slot::There(outcome, when) => {
-                    if let Some(outcome) = self.in_time(outcome) {
+                    if let Some(outcome) = self.in_time(outcome, when) {
                         self.put(outcome, when).await;
                     }
                 }
@@ -215,7 +215,7 @@ impl Answering {
     /// What is said of the next part, now that its turn has come. If something newer was announced or
     /// served while it waited, it is asked for once more (`None`), together with all others of which
     /// that is so; if it happens again, it says so (promise 1).
-    fn in_time(&mut self, outcome: Outcome) -> Option<Outcome> {
+    fn in_time(&mut self, outcome: Outcome, when: Moment) -> Option<Outcome> {
         if !is_overtaken(&outcome) {
             return Some(outcome);
         }
@@ -223,7 +223,7 @@ impl Answering {
             return Some(self.batch.below_floor(outcome));
         }
         self.asked_again = Some(self.next);
-        self.parts[self.next] = Slot::There(outcome, Moment::default());
+        self.parts[self.next] = Slot::There(outcome, when);
         for part in &mut self.parts[self.next..] {
             if let Slot::There(Outcome::Shown(shown), _) = part
                 && is_older(shown)
