@@ -7,6 +7,7 @@
 //! fill (R3), and a reader who said `no-cache` never joins one that began before it came; at a
 //! region's node it may, if it states what it has heard of and that is what comes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -157,14 +158,15 @@ impl Fills {
     ///
     /// A failure of the last seconds is answered from memory, so that a storm of misses does not
     /// become a storm of races.
-    pub async fn fill(&self, core: &Arc<Core>, mut ask: Ask) -> (Filled, Role) {
+    pub async fn fill(&self, core: &Arc<Core>, ask: &Ask) -> (Filled, Role) {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
             ask.withdraw();
             return (failed, Role::Remembered);
         }
+        let mut ask = Cow::Borrowed(ask);
         let arrived = self.arrivals.fetch_add(1, Ordering::Relaxed);
         loop {
-            let (cell, share) = match self.join(core, ask.clone(), arrived) {
+            let (cell, share) = match self.join(core, &ask, arrived) {
                 Join::Follow(cell, share) => (cell, share),
                 Join::Next(before) => {
                     ask.withdraw();
@@ -180,12 +182,11 @@ impl Fills {
                 ask.withdraw();
             }
             let FillResult { filled, purpose } = cell.wait().await.clone();
-            if share == Role::Follower
-                && ask.floor.take().is_some_and(|floor| !filled.meets(&floor))
-                && guard::is_on(Guard::FollowersCompare)
-            {
+            let follows_floor = share == Role::Follower && ask.floor.is_some();
+            let floor = follows_floor.then(|| ask.to_mut().floor.take()).flatten();
+            if floor.is_some_and(|floor| !filled.meets(&floor)) && guard::is_on(Guard::FollowersCompare) {
                 // It may have asked before what the reader has heard of was there.
-                ask.no_cache = true;
+                ask.to_mut().no_cache = true;
                 continue;
             }
             // A background fill may have asked fewer regions than a reader is entitled to.
@@ -199,29 +200,29 @@ impl Fills {
 
     /// A fill for one reader, shared with nobody: the shared one brought a reply that belongs to
     /// another.
-    pub async fn fill_alone(&self, core: &Arc<Core>, ask: Ask) -> (Filled, Role) {
+    pub async fn fill_alone(&self, core: &Arc<Core>, ask: &Ask) -> (Filled, Role) {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
             return (failed, Role::Remembered);
         }
-        let Some((leader, cell)) = self.lead(core, &ask, None) else {
+        let Some((leader, cell)) = self.lead(core, ask, None) else {
             return (Filled::Busy, Role::Leader);
         };
         // A task like any other fill: the reader gets its reply as soon as there is one, not when
         // the slowest leg has ended.
-        core.tasks.spawn("fill", run(leader, ask).boxed());
+        core.tasks.spawn("fill", run(leader, ask.clone()).boxed());
         (cell.wait().await.filled.clone(), Role::Leader)
     }
 
     /// Begins the fill that `ask` wants, unless it is under way, without waiting.
-    pub fn begin(&self, core: &Arc<Core>, ask: Ask) {
+    pub fn begin(&self, core: &Arc<Core>, ask: &Ask) {
         if self.errors.of(&ask.key, ask.generation(), core.clock.now()).is_none() {
             self.join(core, ask, self.arrivals.load(Ordering::Relaxed));
         }
     }
 
     /// Joins or begins a fill for a reader who came at `arrived`, without waiting.
-    fn join(&self, core: &Arc<Core>, ask: Ask, arrived: u64) -> Join {
-        let fill_key = FillKey::of(core, &ask);
+    fn join(&self, core: &Arc<Core>, ask: &Ask, arrived: u64) -> Join {
+        let fill_key = FillKey::of(core, ask);
         let mut shard = self.shard(&fill_key);
         // An end-to-end reply also serves those who did not ask for one.
         let better = FillKey { end_to_end: true, ..fill_key.clone() };
@@ -237,7 +238,7 @@ impl Fills {
             };
         }
         let wanted = (ask.purpose == Purpose::Background).then(CancellationToken::new);
-        let Some((leader, cell)) = self.lead(core, &ask, Some(wanted.clone())) else {
+        let Some((leader, cell)) = self.lead(core, ask, Some(wanted.clone())) else {
             return Join::Full;
         };
         let began = self.arrivals.fetch_add(1, Ordering::Relaxed);
@@ -245,7 +246,7 @@ impl Fills {
         shard.insert(fill_key, InFlight { cell: cell.clone(), began, until, wanted });
         drop(shard);
         // Boxed before it is handed around, because it is large.
-        core.tasks.spawn("fill", run(leader, ask).boxed());
+        core.tasks.spawn("fill", run(leader, ask.clone()).boxed());
         Join::Follow(cell, Role::Leader)
     }
 
@@ -359,14 +360,17 @@ impl Drop for Leader {
     }
 }
 
-async fn run(mut leader: Leader, ask: Ask) {
-    if !leader.take_turn().await {
-        leader.core.metrics.over_budget("races");
-        return leader.finish(Filled::Busy);
-    }
-    match ask.of.clone() {
-        Of::Route(routing) => routed::run(leader, ask, routing).await,
-        Of::Path(_) => unrouted::run(leader, ask).await,
+#[expect(clippy::manual_async_fn, reason = "an async fn's future has room for its arguments twice")]
+fn run(mut leader: Leader, mut ask: Ask) -> impl Future<Output = ()> + Send {
+    async move {
+        if !leader.take_turn().await {
+            leader.core.metrics.over_budget("races");
+            return leader.finish(Filled::Busy);
+        }
+        match &ask.of {
+            Of::Route(routing) => routed::run(&mut leader, &ask, routing).await,
+            Of::Path(_) => unrouted::run(&mut leader, &mut ask).await,
+        }
     }
 }
 

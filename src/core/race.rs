@@ -194,7 +194,7 @@ impl Race {
 
     /// Resolves when every leg has ended, at the deadline at the latest. Losers are read to their
     /// end, so that their connections stay usable and their answers count.
-    pub(crate) async fn finish(mut self) -> Tally {
+    pub(crate) async fn finish(&mut self) -> Tally {
         let first = self.first().await;
         while let Some(leg) = self.legs.next().await {
             self.note(Some(leg));
@@ -361,7 +361,7 @@ impl Race {
         Some(Winner { reply: reply.clone(), verdict: judged.verdict, label, rank: judged.rank, versions })
     }
 
-    fn tally(self, digests: Vec<(RegionId, u128)>) -> Tally {
+    fn tally(&mut self, digests: Vec<(RegionId, u128)>) -> Tally {
         let floors = self.standard.floors();
         let best = self.best(&self.judge(&floors), &floors);
         let votes = match &self.standard {
@@ -377,7 +377,7 @@ impl Race {
             }
         };
         let best_error = if best.is_none() { verdict::best_error(self.replies()) } else { None };
-        Tally { best, best_error, votes, digests, legs: self.ended }
+        Tally { best, best_error, votes, digests, legs: std::mem::take(&mut self.ended) }
     }
 
     /// Digests of the replies that state no version for some record; they stand for it in a vote. A

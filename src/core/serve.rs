@@ -53,7 +53,7 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
             Err(refusal) => return ended(refused(&core, refusal, by)),
         };
         let outcome = match found {
-            Some(found) => carry_out(&core, found, admitted).await,
+            Some(found) => carry_out(core.clone(), found, admitted).await,
             None => serve(&core, admitted).await,
         };
         ended(answer::respond(outcome, &core.names))
@@ -92,62 +92,64 @@ pub(super) fn at_once(core: &Arc<Core>, found: Found) -> Result<Shown, Found> {
 pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
     let mut caller = Caller::of(&admitted.headers);
     let found = lookup(core, &mut caller, admitted.head(), !admitted.body.is_empty());
-    carry_out(core, found, admitted).await
+    carry_out(core.clone(), found, admitted).await
 }
 
 /// Answers what was found, or asks for it. The future that passes a request on is boxed, because
 /// most requests do not need it.
-pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
-    let by = core.told_by(&admitted.headers);
-    let outcome = match at_once(core, found) {
-        Ok(shown) => Outcome::Shown(shown),
-        Err(Found::Ask(plan)) if plan.shape.is_none() => ask(core, plan.ask, plan.fwd, &admitted).await,
-        Err(Found::Ask(plan)) => ask_in_shape(core, *plan, &admitted).boxed().await,
-        Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref(), false).boxed().await,
-        Err(Found::Shape(unshaped, _)) => unshaped.away(core, &admitted.headers).boxed().await.outcome(),
-        Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
-        Err(Found::Many(place)) => batch::answer(core, place, admitted, carry_out_one).boxed().await,
-        Err(_) => Outcome::NotStored,
-    };
-    outcome.told(by)
+#[expect(clippy::manual_async_fn, reason = "an async fn's future has room for its arguments twice")]
+pub fn carry_out(core: Arc<Core>, found: Found, admitted: Admitted) -> impl Future<Output = Outcome> + Send {
+    async move {
+        let by = core.told_by(&admitted.headers);
+        let outcome = match at_once(&core, found) {
+            Ok(shown) => Outcome::Shown(shown),
+            Err(Found::Ask(plan)) if plan.shape.is_none() => ask(&core, &plan.ask, plan.fwd, &admitted).await,
+            Err(Found::Ask(plan)) => ask_in_shape(&core, *plan, &admitted).boxed().await,
+            Err(Found::Pass(route)) => pass::pass(&core, &admitted, route.as_ref(), false).boxed().await,
+            Err(Found::Shape(unshaped, _)) => unshaped.away(&core, &admitted.headers).boxed().await.outcome(),
+            Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
+            Err(Found::Many(place)) => batch::answer(&core, place, admitted, carry_out_one).boxed().await,
+            Err(_) => Outcome::NotStored,
+        };
+        outcome.told(by)
+    }
 }
 
 /// One key of a batch.
 fn carry_out_one(core: Arc<Core>, found: Found, admitted: Admitted) -> BoxFuture<'static, Outcome> {
-    async move { carry_out(&core, found, admitted).await }.boxed()
+    carry_out(core, found, admitted).boxed()
 }
 
 async fn ask_in_shape(core: &Arc<Core>, plan: Plan, admitted: &Admitted) -> Outcome {
     let key = plan.ask.key.clone();
-    let outcome = ask(core, plan.ask, plan.fwd, admitted).await;
+    let outcome = ask(core, &plan.ask, plan.fwd, admitted).await;
     match plan.shape {
         Some(shape) => shape.of(core, &key, &admitted.headers, outcome).await,
         None => outcome,
     }
 }
 
-async fn ask(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outcome {
+async fn ask(core: &Arc<Core>, ask: &Ask, fwd: Fwd, admitted: &Admitted) -> Outcome {
     let started = core.clock.now();
-    let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
     // What a node has stored is no answer for somebody who asked for what is in its table.
     let insists = core.config.service.authoritative && ask.insists() && guard::is_on(Guard::StoredIsNoAnswer);
-    let place = match &of {
+    let place = match &ask.of {
         Of::Route(routing) => core.router.place(routing.route),
         Of::Path(_) => None,
     };
-    if let (Of::Route(routing), Some(place)) = (&of, place) {
+    if let (Of::Route(routing), Some(place)) = (&ask.of, place) {
         routing.note_read(started);
         let route = &core.config.service.routes[place];
         let identity = core.keyring.identity(&route.identity, &admitted.headers);
         core.note_churn(routing, identity, &route.path.text, started);
     }
     let (filled, share) = core.filled(ask).await;
-    let outcome = match (filled, of) {
+    let outcome = match (filled, &ask.of) {
         (Filled::Got(got), _) => core.shown(admitted, &got, share, fwd),
         (Filled::Busy, _) => Outcome::Busy,
         (unheld @ (Filled::TooLarge | Filled::NoRoom), of) => {
             let ids = |routing: &Routing| routing.records().iter().map(|(id, _)| *id).collect();
-            let on_route = match &of {
+            let on_route = match of {
                 Of::Route(routing) => place.map(|place| OnRoute { place, records: ids(routing) }),
                 Of::Path(_) => None,
             };
@@ -160,7 +162,7 @@ async fn ask(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outco
         }
         (Filled::Failed(failed), Of::Route(_)) => {
             // Another fill may have stored something in the meantime.
-            let stored = core.store.get(key.as_ref()).or(previous).filter(|_| !insists);
+            let stored = core.store.get(ask.key.as_ref()).or_else(|| ask.previous.clone()).filter(|_| !insists);
             core.failed(admitted, stored, &failed, share, fwd)
         }
         (Filled::Failed(failed), Of::Path(_)) => {
@@ -168,7 +170,7 @@ async fn ask(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outco
                 .best_error
                 .as_ref()
                 .map_or(OriginTrouble::Disconnected, |error| OriginTrouble::Status(error.entry.status));
-            stale_if_error(core, admitted, previous, trouble)
+            stale_if_error(core, admitted, ask.previous.clone(), trouble)
                 .unwrap_or_else(|| passed_on(admitted, &failed, share, fwd))
         }
     };
@@ -182,10 +184,10 @@ async fn ask(core: &Arc<Core>, ask: Ask, fwd: Fwd, admitted: &Admitted) -> Outco
 impl Core {
     /// Fills. A reply that an announcement overtook on its way to the reader is asked for again, a
     /// few times. After that it is served labelled, or not at all in strict mode (R1).
-    async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {
+    async fn filled(self: &Arc<Self>, ask: &Ask) -> (Filled, Role) {
         let mut tries = 0;
         loop {
-            let (filled, share) = self.filled_once(ask.clone()).await;
+            let (filled, share) = self.filled_once(ask).await;
             let Filled::Got(got) = &filled else { return (filled, share) };
             // Where the table said less than the floor, either that was overruled, or an
             // announcement overtook the read.
@@ -205,16 +207,15 @@ impl Core {
     }
 
     /// Fills, and again alone when the shared reply turns out to be for its first reader only.
-    async fn filled_once(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {
+    async fn filled_once(self: &Arc<Self>, ask: &Ask) -> (Filled, Role) {
         if ask.alone {
             return self.fills.fill_alone(self, ask).await;
         }
-        let again = ask.clone();
         let (filled, share) = self.fills.fill(self, ask).await;
         if share == Role::Follower {
             self.metrics.fill_shared();
             if matches!(&filled, Filled::Got(got) if !got.shareable) {
-                return self.fills.fill_alone(self, again).await;
+                return self.fills.fill_alone(self, ask).await;
             }
         }
         (filled, share)

@@ -86,10 +86,8 @@ impl Answers for Core {
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
-        at_once(self, lookup(self, caller, head, false)).map_err(|found| {
-            let (core, admitted) = (self.clone(), head.admitted());
-            async move { carry_out(&core, found, admitted).await }.boxed()
-        })
+        at_once(self, lookup(self, caller, head, false))
+            .map_err(|found| carry_out(self.clone(), found, head.admitted()).boxed())
     }
 }
 

@@ -203,7 +203,7 @@ async fn audit(core: &Arc<Core>, key: Key) {
     };
     routed::learn(core, &ask, &routing, &asked, better);
     if better {
-        background::recheck(core, Ask { purpose: Purpose::Foreground, ..ask });
+        background::recheck(core, &Ask { purpose: Purpose::Foreground, ..ask });
     }
 }
 

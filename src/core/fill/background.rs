@@ -97,16 +97,16 @@ impl Drop for Place {
 
 /// Rechecks the entry that `ask` filled, if it is provisional: after 50 ms, doubling to 60 s, until
 /// it is settled, gone, or nobody has read it for a while.
-pub(crate) fn recheck(core: &Arc<Core>, ask: Ask) {
+pub(crate) fn recheck(core: &Arc<Core>, ask: &Ask) {
     let settles = || standing::recheck_may_settle(&core.freshness.horizon(), core.clock.now());
-    if ask.purpose == Purpose::Background || ask.alone || !is_provisional(core, &ask) || !settles() {
+    if ask.purpose == Purpose::Background || ask.alone || !is_provisional(core, ask) || !settles() {
         return;
     }
     if core.sheds.load(Ordering::Relaxed) {
         return;
     }
     // What was stored before is not held until the next recheck, which looks anew.
-    let ask = Ask { previous: None, through: None, ..ask };
+    let ask = Ask { previous: None, through: None, ..ask.clone() };
     let generation = ask.generation();
     let Some(replaced) = core.fills.pending.begin(&ask.key, generation) else { return };
     let place = Place { core: core.clone(), key: ask.key.clone(), generation };
@@ -140,7 +140,7 @@ pub(crate) fn recheck(core: &Arc<Core>, ask: Ask) {
             }
             let previous = own.store.get(ask.key.as_ref());
             let again = Ask { previous, purpose: Purpose::Background, ..ask.clone() };
-            own.fills.fill(&own, again).await;
+            own.fills.fill(&own, &again).await;
         }
     };
     core.tasks.spawn("recheck", async move {
@@ -160,7 +160,7 @@ impl Refresh {
     /// Begins it. It runs on the hit path, so it awaits nothing.
     pub fn begin(self, core: &Arc<Core>) {
         match self {
-            Self::Fill(ask) => core.fills.begin(core, ask),
+            Self::Fill(ask) => core.fills.begin(core, &ask),
             Self::Recheck(key, entry) => recheck_found(core, key, &entry),
         }
     }
@@ -174,21 +174,19 @@ fn recheck_found(core: &Arc<Core>, key: Key, entry: &Entry) {
     let request = entry.request(key.as_ref().target());
     let of = Of::Route(routing);
     let purpose = Purpose::Foreground;
-    recheck(
-        core,
-        Ask {
-            key,
-            request,
-            of,
-            previous: None,
-            purpose,
-            no_cache: false,
-            floor: None,
-            alone: false,
-            dropped: Arc::default(),
-            through: None,
-        },
-    );
+    let ask = Ask {
+        key,
+        request,
+        of,
+        previous: None,
+        purpose,
+        no_cache: false,
+        floor: None,
+        alone: false,
+        dropped: Arc::default(),
+        through: None,
+    };
+    recheck(core, &ask);
 }
 
 fn is_provisional(core: &Core, ask: &Ask) -> bool {
@@ -213,8 +211,8 @@ pub(crate) fn refetch(core: &Arc<Core>, record: RecordId) {
             let own = own.newest();
             // A reader may have been faster.
             let Some(ask) = asked_again(&own, key) else { return };
-            own.fills.fill(&own, ask.clone()).await;
-            recheck(&own, Ask { purpose: Purpose::Foreground, ..ask });
+            own.fills.fill(&own, &ask).await;
+            recheck(&own, &Ask { purpose: Purpose::Foreground, ..ask });
         };
         core.tasks.spawn("refetch", async move {
             stopping.run_until_cancelled(refetch).await;

@@ -44,13 +44,13 @@ mod reach;
 
 /// The readers get the result as soon as there is one; the rest of the race is dealt with after
 /// that.
-pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
+pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) {
     let core = leader.core.clone();
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
-    let known = known(&core, &ask, &routing, &sent);
+    let known = known(&core, ask, routing, &sent);
     // A reader who insists gets nothing out of a region's own store, however new.
-    let floor = floors::stated(&sent.fence, sent.at).filter(|_| !ask.insists() && states_versions(&core, &routing));
-    let request = dressed(&core, &ask, &routing, &sent, known.is_some(), floor);
+    let floor = floors::stated(&sent.fence, sent.at).filter(|_| !ask.insists() && states_versions(&core, routing));
+    let request = dressed(&core, ask, routing, &sent, known.is_some(), floor);
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];
         return leader.fail(Failed { best_error: None, asked, below_floor: false });
@@ -58,7 +58,7 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
     let regions = core.regions_of(routing.route);
-    let (through, form) = (through(&core, &ask, &routing), core.common_form(routing.route).cloned());
+    let (through, form) = (through(&core, ask, routing), core.common_form(routing.route).cloned());
     let sending = Sending { request, purpose: ask.purpose, through, form };
     let mut race = Race::start(regions, Question { sending, terms });
     let first = loop {
@@ -68,7 +68,7 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
             () = leader.wanted() => race.escalate(),
         }
     };
-    let fill = RoutedFill { core: &core, ask: &ask, routing: &routing, sent: &sent, route };
+    let fill = RoutedFill { core: &core, ask, routing, sent: &sent, route };
     if let First::Good(winner) = &first {
         fill.overrule(winner);
     }
@@ -93,10 +93,10 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     fill.notice(&tally);
     match first {
         Some((winner, stored)) => fill.settle(&winner, stored, &tally),
-        None => fill.fall_back(&mut leader, tally),
+        None => fill.fall_back(leader, tally),
     }
-    drop(leader);
-    super::comparison::begin(&core, &ask, &routing, &sent);
+    leader.clear();
+    super::comparison::begin(&core, ask, routing, &sent);
     super::background::recheck(&core, ask);
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> O
     let form = core.common_form(routing.route).cloned();
     let sending = Sending { form, ..Sending::alone(request, ask.purpose) };
     let question = Question { sending, terms };
-    let race = Race::start(core.regions_of(routing.route), question);
+    let mut race = Race::start(core.regions_of(routing.route), question);
     Some(AllAsked { sent, tally: race.finish().await })
 }
 

@@ -18,15 +18,15 @@ use crate::core::answer::Cookies;
 use crate::core::race::{First, Question, Race, Sending, Terms};
 use crate::http::exchange::{Failure, Outgoing, Reply};
 
-pub(crate) async fn run(mut leader: Leader, mut ask: Ask) {
+pub(crate) async fn run(leader: &mut Leader, ask: &mut Ask) {
     let core = leader.core.clone();
     loop {
-        let request = dressed(&ask);
+        let request = dressed(ask);
         let question = Question { sending: Sending::alone(request, ask.purpose), terms: Terms::Unrouted };
         let mut race = Race::start(&core.regions, question);
         let first = race.first().await;
         if let First::Good(winner) = &first
-            && let Some(got) = keep(&core, &ask, &winner.reply)
+            && let Some(got) = keep(&core, ask, &winner.reply)
         {
             leader.finish(Filled::Got(got));
             race.finish().await;
@@ -34,7 +34,7 @@ pub(crate) async fn run(mut leader: Leader, mut ask: Ask) {
         }
         let tally = race.finish().await;
         if let Some(best) = &tally.best {
-            match keep(&core, &ask, &best.reply) {
+            match keep(&core, ask, &best.reply) {
                 Some(got) => return leader.finish(Filled::Got(got)),
                 // RFC 9111, 4.3.4: this 304 is about another reply. Ask for the whole, once.
                 None => ask.previous = None,
