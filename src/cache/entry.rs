@@ -16,7 +16,7 @@ use super::derived::Derived;
 use crate::cache::rfc9111::freshness::initial_age;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::RegionId;
-use crate::model::time::{Moment, Span};
+use crate::model::time::{Moment, ShortSpan};
 use crate::protocol::holding::{Routed, ShownRecord};
 
 pub struct Entry {
@@ -31,7 +31,7 @@ pub struct Entry {
     pub sent: Moment,
     /// The age the reply already had on arrival, not counting its own transit time
     /// ([`crate::cache::rfc9111::freshness::initial_age`]).
-    pub age_at_receipt: Span,
+    pub age_at_receipt: ShortSpan,
     /// What keeps the entry fresh.
     pub hold: Hold,
     /// What was made of the body for callers who want it in another form.

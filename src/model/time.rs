@@ -78,6 +78,22 @@ impl Span {
     }
 }
 
+/// A `Duration` in half the memory of a [`Span`]: whole milliseconds, rounded up, and at most 49 days.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShortSpan(u32);
+
+impl From<Duration> for ShortSpan {
+    fn from(span: Duration) -> Self {
+        Self(u32::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX))
+    }
+}
+
+impl ShortSpan {
+    pub const fn get(self) -> Duration {
+        Duration::from_millis(self.0 as u64)
+    }
+}
+
 /// Milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wall(u64);

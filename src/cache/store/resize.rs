@@ -39,7 +39,7 @@ mod tests {
     use crate::cache::key::{HashKey, KeyBuffer};
     use crate::cache::rfc9111::StoredFacts;
     use crate::model::ids::RegionId;
-    use crate::model::time::{Moment, Span};
+    use crate::model::time::{Moment, ShortSpan};
 
     fn filled(capacity: u64, count: usize) -> Store {
         let store = Store::new(capacity, |_| {});
@@ -50,7 +50,7 @@ mod tests {
                 content: Content::new(&HeaderMap::new(), &Bytes::from(vec![0; 64 * 1024])),
                 region: RegionId(0),
                 sent: Moment::from_nanos(1),
-                age_at_receipt: Span::default(),
+                age_at_receipt: ShortSpan::default(),
                 derived: crate::cache::derived::Derived::NONE,
                 json: Default::default(),
                 hold: Hold::Unrouted(StoredFacts::default()),

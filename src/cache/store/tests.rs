@@ -12,7 +12,7 @@ use crate::cache::key::HashKey;
 use crate::cache::rfc9111::StoredFacts;
 use crate::model::ids::TypeId;
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
-use crate::model::time::Span;
+use crate::model::time::ShortSpan;
 use crate::protocol::holding::{Routed, ShownRecord, Standing};
 use crate::protocol::record::Record;
 use crate::tasks::Tasks;
@@ -33,7 +33,7 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
         content: Content::new(&HeaderMap::new(), &Bytes::copy_from_slice(body)),
         region: RegionId(0),
         sent,
-        age_at_receipt: Span::default(),
+        age_at_receipt: ShortSpan::default(),
         derived: crate::cache::derived::Derived::NONE,
         json: Default::default(),
         hold,

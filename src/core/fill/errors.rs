@@ -131,7 +131,7 @@ mod tests {
     use crate::core::answer::Cookies;
     use crate::core::fill::BestError;
     use crate::model::ids::RegionId;
-    use crate::model::time::Span;
+    use crate::model::time::ShortSpan;
 
     const G: Generation = Generation(0);
 
@@ -149,7 +149,7 @@ mod tests {
             content: Content::new(&HeaderMap::new(), &Bytes::from(vec![0; body])),
             region: RegionId(0),
             sent: at(0),
-            age_at_receipt: Span::default(),
+            age_at_receipt: ShortSpan::default(),
             derived: crate::cache::derived::Derived::NONE,
             json: Default::default(),
             hold: Hold::Uncacheable,

@@ -11,7 +11,7 @@ use crate::cache::content::request_lines::RequestLines;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{HashKey, KeyBuffer};
 use crate::model::ids::RegionId;
-use crate::model::time::{Moment, Span};
+use crate::model::time::{Moment, ShortSpan};
 
 fn key(number: usize) -> Key {
     KeyBuffer::new(HashKey::fixed(1)).primary(&format!("/{number:08}")).to_key()
@@ -34,7 +34,7 @@ fn keyed(body: usize, key: &[u8]) -> Arc<Entry> {
         content: Content::answering(&HeaderMap::new(), &body, RequestLines::default(), key),
         region: RegionId(0),
         sent: Moment::ZERO,
-        age_at_receipt: Span::default(),
+        age_at_receipt: ShortSpan::default(),
         derived: crate::cache::derived::Derived::NONE,
         json: Default::default(),
         hold: Hold::Uncacheable,

@@ -14,7 +14,7 @@ use crate::cache::entry::{Entry, Hold};
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::core::answer::{Bound, CacheLine, Cookies, Detail, show};
 use crate::model::ids::RegionId;
-use crate::model::time::{Moment, Span};
+use crate::model::time::{Moment, ShortSpan};
 use crate::protocol::label::Label;
 
 fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc<Entry> {
@@ -28,7 +28,7 @@ fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc
         content: Content::new(&headers, &Bytes::from(body.to_owned())),
         region: RegionId(0),
         sent: Moment::ZERO,
-        age_at_receipt: Span::default(),
+        age_at_receipt: ShortSpan::default(),
         derived: crate::cache::derived::Derived::NONE,
         json: Default::default(),
         hold: Hold::Uncacheable,
