@@ -56,7 +56,8 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
         headers.append(name.clone(), value.clone());
     }
     let router = Router::new(&config.service);
-    let matched = router.find(&args.path[..path_len]).map(way::chosen);
+    let mut matched = router.find(&args.path[..path_len]);
+    matched.iter_mut().for_each(way::choose);
     let mut lines = match &matched {
         Some(matched) => {
             let head = Head { method: &http::Method::GET, path_and_query: &args.path, path_len, headers: &headers };

@@ -17,7 +17,7 @@ use super::fill::background::Refresh;
 use super::fill::{self, Ask, Of, Routing};
 use super::race::region::Purpose;
 use super::router::Matched;
-use super::shape::{self, Shape, ShapeRefused, Shaped, Shaping, Unshaped};
+use super::shape::{self, Shape, ShapeRefused, Shaped, Shapes, Shaping, Unshaped};
 use super::{Core, floors, limits, way};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
@@ -81,17 +81,17 @@ pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: b
 }
 
 /// The same of a path that is known to be on this route, or on none.
-#[inline]
+#[inline(always)]
 pub(super) fn lookup_on(
     core: &Arc<Core>,
     caller: &mut Caller,
     head: Head<'_>,
-    matched: Option<Matched<'_>>,
+    mut matched: Option<Matched<'_>>,
     has_body: bool,
     now: Moment,
 ) -> Found {
     let is_read = matches!(*head.method, Method::GET | Method::HEAD);
-    let matched = matched.map(way::chosen);
+    matched.iter_mut().for_each(way::choose);
     let is_cached =
         caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
     if !is_cached || has_body || !is_read {
@@ -114,10 +114,24 @@ pub(super) fn by_first_way(core: &Arc<Core>, head: Head<'_>, matched: &Matched<'
 }
 
 /// A routed path: announcements keep it fresh.
+#[inline(always)]
 fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Matched<'_>, now: Moment) -> Found {
-    let Some(shapes) = &core.shapes[matched.place] else {
-        return routed_to(core, caller, head, matched, Wanted::default(), now);
-    };
+    match &core.shapes[matched.place] {
+        None => routed_to(core, caller, head, matched, &mut Wanted::default(), now),
+        Some(shapes) => routed_in_shape(core, caller, head, matched, shapes, now),
+    }
+}
+
+/// A path of a route that declares what may be made of its bytes.
+#[inline(never)]
+fn routed_in_shape(
+    core: &Arc<Core>,
+    caller: &mut Caller,
+    head: Head<'_>,
+    matched: &Matched<'_>,
+    shapes: &Shapes,
+    now: Moment,
+) -> Found {
     let choice = caller.choice(head.headers, matched.id, shapes);
     if let Some(choice) = choice {
         core.metrics.form_asked(choice.word());
@@ -126,11 +140,14 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
         Ok(Shaping { path_and_query, shape }) => {
             let head = Head { path_and_query: path_and_query.as_deref().unwrap_or(head.path_and_query), ..head };
             let form = core.form_by(matched.id, shapes.asked_form(choice));
-            routed_to(core, caller, head, matched, Wanted { choice, form, shape }, now)
+            routed_to(core, caller, head, matched, &mut Wanted { choice, form, shape }, now)
         }
         Err(refused) => Found::Refused(refused),
     }
 }
+
+/// With which label a stored entry is served, and the refresh that it triggers.
+type Serving = (Option<Label>, Option<Box<Refresh>>);
 
 /// What is wanted of a routed path beyond its bytes; nothing where the route declares nothing.
 #[derive(Default)]
@@ -141,18 +158,18 @@ struct Wanted {
     shape: Option<Shape>,
 }
 
-#[inline]
+/// `wanted` is lent, so that a hit without it moves nothing; its shape is taken.
 fn routed_to(
     core: &Arc<Core>,
     caller: &mut Caller,
     head: Head<'_>,
     matched: &Matched<'_>,
-    wanted: Wanted,
+    wanted: &mut Wanted,
     now: Moment,
 ) -> Found {
-    let Wanted { choice, form, shape } = wanted;
+    let (choice, form) = (wanted.choice, wanted.form);
     let is_identity =
-        matched.route.is_stored_plain() || shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
+        matched.route.is_stored_plain() || wanted.shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
     let mut buffer = KeyBuffer::new(core.seed);
     let key = caller.key(core, &mut buffer, head, matched, (choice, is_identity));
     let dressed = |ask: Ask| shape::dressed(ask, form, is_identity);
@@ -165,17 +182,19 @@ fn routed_to(
     if let Some(entry) = &stored
         && suits
     {
-        match core.hit(head, caller, key, entry, now) {
-            Ok((shown, refresh)) => {
+        let horizon = core.freshness.horizon();
+        let shown = |label| core.stored_hit(head, caller, entry, &horizon, now, label);
+        match core.may_serve(key, entry, &horizon, now) {
+            Ok((label, refresh)) => {
                 matched.counts.hit();
-                return core.in_shape(shape, head, key, shown, refresh);
+                return core.in_shape(&mut wanted.shape, head, key, || shown(label), refresh);
             }
             Err(Some(Use::Below)) if core.is_in_grace(entry, now) => {
                 matched.counts.stale();
                 core.metrics.stale(Label::Grace);
-                let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some(Label::Grace));
                 let ask = dressed(core.routed_ask(head, caller, key, stored.clone(), matched, None));
-                return core.in_shape(shape, head, key, shown, Some(Box::new(Refresh::Fill(ask))));
+                let refresh = Some(Box::new(Refresh::Fill(ask)));
+                return core.in_shape(&mut wanted.shape, head, key, || shown(Some(Label::Grace)), refresh);
             }
             Err(_) => {}
         }
@@ -190,6 +209,7 @@ fn routed_to(
         None => Fwd::UriMiss,
     };
     let mut ask = core.routed_ask(head, caller, key, stored, matched, floor);
+    let shape = wanted.shape.take();
     let is_missed = |entry: &Arc<Entry>| shape.as_ref().is_some_and(|shape| shape.is_missed_by(entry));
     if ask.no_cache && ask.previous.as_ref().is_some_and(is_missed) {
         // A 304 would only repeat it.
@@ -265,15 +285,15 @@ impl Core {
     #[inline]
     fn in_shape(
         &self,
-        shape: Option<Shape>,
+        shape: &mut Option<Shape>,
         head: Head<'_>,
         key: KeyRef<'_>,
-        shown: Shown,
+        shown: impl FnOnce() -> Shown,
         refresh: Option<Box<Refresh>>,
     ) -> Found {
-        match shape {
-            None => Found::Answer(shown, refresh),
-            Some(shape) => self.shaped(shape, head, key, shown, refresh),
+        match shape.take() {
+            None => Found::Answer(shown(), refresh),
+            Some(shape) => self.shaped(shape, head, key, shown(), refresh),
         }
     }
 
@@ -316,27 +336,24 @@ impl Core {
             && wish.min_fresh.is_none_or(|least| left() >= least.as_secs() as i64)
     }
 
-    /// A stored routed entry, if it may be served without asking; else what it is good for.
-    fn hit(
+    /// How a stored routed entry may be served without asking; else what it is good for.
+    fn may_serve(
         &self,
-        head: Head<'_>,
-        caller: &Caller,
         key: KeyRef<'_>,
         entry: &Arc<Entry>,
+        horizon: &Horizon,
         now: Moment,
-    ) -> Result<(Shown, Option<Box<Refresh>>), Option<Use>> {
-        let horizon = self.freshness.horizon();
-        let (label, refresh) = match self.found(entry, &horizon, now) {
-            Some(Use::Fresh) => (None, None),
-            Some(Use::Unproven) => (Some(Label::Unproven), None),
-            Some(Use::Provisional) => (Some(Label::Provisional), self.recheck(key, entry, &horizon, now)),
+    ) -> Result<Serving, Option<Use>> {
+        match self.found(entry, horizon, now) {
+            Some(Use::Fresh) => Ok((None, None)),
+            Some(Use::Unproven) => Ok((Some(Label::Unproven), None)),
+            Some(Use::Provisional) => Ok((Some(Label::Provisional), self.recheck(key, entry, horizon, now))),
             Some(Use::Doubted) => {
                 self.metrics.stale(Label::FloorEscaped);
-                (Some(Label::FloorEscaped), self.recheck(key, entry, &horizon, now))
+                Ok((Some(Label::FloorEscaped), self.recheck(key, entry, horizon, now)))
             }
-            other => return Err(other),
-        };
-        Ok((self.stored_hit(head, caller, entry, &horizon, now, label), refresh))
+            other => Err(other),
+        }
     }
 
     /// A reader found `entry` provisional, so its rechecks resume if they ended (nobody had read

@@ -105,15 +105,14 @@ impl Origin for Unversioned {
     }
 }
 
-/// The same path by the way that answers for its record now.
+/// Takes the way that answers for the path's record now.
 #[inline]
-pub(crate) fn chosen(mut matched: Matched<'_>) -> Matched<'_> {
+pub(crate) fn choose(matched: &mut Matched<'_>) {
     if let Some(second) = matched.second
-        && is_new(&matched)
+        && is_new(matched)
     {
         matched.id = second;
     }
-    matched
 }
 
 #[cold]
