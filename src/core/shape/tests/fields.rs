@@ -59,6 +59,18 @@ async fn each_selection_has_its_own_tag_and_length_and_a_304_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_region_s_date_says_nothing_of_what_is_made_of_its_reply() {
+    let modified = "Fri, 15 Jan 2027 07:00:00 GMT";
+    let world = world(json(RECORD).with("last-modified", modified));
+    for (path, status) in [("/v1/parts/x", 304), ("/v1/parts/x?fields=seats", 200)] {
+        assert_eq!(get(&world, path, &[]).await.status, 200);
+        let answer = get(&world, path, &[("if-modified-since", modified)]).await;
+        assert_eq!((answer.status, answer.is_hit()), (status, true), "{path}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_no_object_comes_whole_and_so_do_errors_and_other_media_types() {
     let world = world(json("42"));
     let scalar = get(&world, "/v1/parts/a?fields=seats", &[]).await;

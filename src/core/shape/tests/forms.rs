@@ -354,6 +354,9 @@ async fn the_log_names_the_route_whose_records_do_not_fit() {
     let page: Arc<Mutex<Vec<u8>>> = Arc::default();
     let to = page.clone();
     let lines = tracing_subscriber::fmt().json().with_writer(move || Page(to.clone())).finish();
+    // With one alone, another test's thread that comes to the line first would decide for all that
+    // nobody listens to it.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _guard = tracing::subscriber::set_default(lines);
     let forms = Forms::new(json("no JSON"));
     forms.get("/v1/forms/x", &[]).await;
