@@ -32,7 +32,7 @@ use nearside::http::body::Body;
 use nearside::http::connection::{ConnectionContext, Shutdown, Via};
 use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
 use nearside::model::ids::RegionId;
-use nearside::model::time::{Clock, Moment, Span, Wall};
+use nearside::model::time::{Clock, Moment, ShortSpan, Wall};
 use nearside::tasks::Tasks;
 use nearside::tasks::permits::Permits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -147,7 +147,7 @@ fn shown(head: Head<'_>, hold: Hold) -> Shown {
         content: Content::new(&HeaderMap::new(), &Bytes::from_static(b"admitted")),
         region: RegionId(0),
         sent: Moment::ZERO,
-        age_at_receipt: Span::default(),
+        age_at_receipt: ShortSpan::default(),
         json: Default::default(),
         derived: Derived::NONE,
         hold,
