@@ -78,19 +78,33 @@ impl Span {
     }
 }
 
-/// A `Duration` in half the memory of a [`Span`]: whole milliseconds, rounded up, and at most 49 days.
+/// A `Duration` in half the memory of a [`Span`], never shorter than it was: whole milliseconds up to
+/// 24 days, whole seconds beyond, up to the 2^31 s at which ages end (RFC 9111, 1.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShortSpan(u32);
 
 impl From<Duration> for ShortSpan {
     fn from(span: Duration) -> Self {
-        Self(u32::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX))
+        let whole = |unit_nanos: u128| u32::try_from(span.as_nanos().div_ceil(unit_nanos)).unwrap_or(u32::MAX);
+        let millis = whole(1_000_000);
+        Self(if millis < Self::SECONDS {
+            millis
+        } else {
+            Self::SECONDS | whole(1_000_000_000).min(Self::SECONDS - 1)
+        })
     }
 }
 
 impl ShortSpan {
+    /// Set where the rest counts seconds.
+    const SECONDS: u32 = 1 << 31;
+
     pub const fn get(self) -> Duration {
-        Duration::from_millis(self.0 as u64)
+        if self.0 < Self::SECONDS {
+            Duration::from_millis(self.0 as u64)
+        } else {
+            Duration::from_secs((self.0 - Self::SECONDS) as u64)
+        }
     }
 }
 
@@ -292,6 +306,24 @@ mod tests {
         clock.suspend(Duration::from_secs(90));
         assert_eq!(clock.now() - start, Duration::from_secs(93));
         assert_eq!(clock.wall(), Wall::from_millis(94_000));
+    }
+
+    #[test]
+    fn a_short_span_is_never_shorter_than_what_it_was_made_of() {
+        let (milli, second, day) = (Duration::from_millis(1), Duration::from_secs(1), Duration::from_hours(24));
+        let kept = |span: Duration| ShortSpan::from(span).get();
+        for (span, as_kept) in [
+            (Duration::ZERO, Duration::ZERO),
+            (Duration::from_nanos(1), milli),
+            (24 * day + milli, 24 * day + milli),
+            (60 * day, 60 * day),
+            (60 * day + milli, 60 * day + second),
+            (Duration::MAX, Duration::from_secs((1 << 31) - 1)),
+        ] {
+            assert_eq!(kept(span), as_kept, "{span:?}");
+        }
+        let border = Duration::from_millis(1 << 31);
+        assert!(kept(border - milli) < kept(border) && kept(border) >= border);
     }
 
     /// R9.

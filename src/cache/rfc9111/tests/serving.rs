@@ -12,6 +12,9 @@ fn rfc9111_4_2_a_reply_is_fresh_while_its_lifetime_exceeds_its_age() {
     assert_eq!(decided(&[], &[MINUTE], 60), Decision::Revalidate);
     assert_eq!(decided(&[], &[MINUTE, ("age", "30")], 29), Decision::Fresh { age: seconds(59), ttl: seconds(1) });
     assert_eq!(decided(&[], &[MINUTE, ("age", "30")], 30), Decision::Revalidate);
+    // 60 days old and fresh for 58.
+    let old = [("cache-control", "max-age=5011200"), ("age", "5184000")];
+    assert_eq!(decided(&[], &old, 0), Decision::Revalidate);
 }
 
 #[test]
