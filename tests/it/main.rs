@@ -88,6 +88,8 @@ mod stampede;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod surroundings;
+#[cfg(test)]
 mod whole;
 #[cfg(test)]
 mod wire;

@@ -1,0 +1,28 @@
+//! Ordinary bad days: what surrounds the process is wrong, and callers notice nothing.
+//!
+//! Each file is one kind of surroundings. [`serves`] and [`stops`] are the same question put in all
+//! of them: does it hit, miss, say that it lives, and end when it is asked to?
+
+use rustix::process::Signal;
+
+use super::program::{Program, get};
+
+mod start;
+
+/// Asserts that a miss, the hit after it, and `/livez` are answered. `key` is one that nobody asked
+/// for before and that the regions have.
+async fn serves(program: &Program, key: &str) {
+    let url = format!("http://{}/v1/contexts/{key}", program.tcp);
+    for what in ["a miss", "a hit"] {
+        let (status, body) = get(&url).await;
+        assert_eq!(status, 200, "{what} of {key}: {body}");
+    }
+    assert_eq!(program.page("/livez").await.0, 200, "/livez");
+}
+
+/// Asserts that SIGTERM ends the program well.
+async fn stops(mut program: Program) {
+    program.signal(Signal::TERM);
+    let status = program.ended().await;
+    assert!(status.success(), "{status}: {:#?}", program.lines());
+}
