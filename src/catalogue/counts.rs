@@ -22,6 +22,7 @@ pub struct CatalogueCounts {
     reads: Family<Label, Counter>,
     refusals: Family<Label, Counter>,
     conflicts: Counter,
+    damaged: Counter,
     store: Family<Label, Histogram, fn() -> Histogram>,
 }
 
@@ -32,6 +33,7 @@ impl Default for CatalogueCounts {
             reads: Family::default(),
             refusals: Family::default(),
             conflicts: Counter::default(),
+            damaged: Counter::default(),
             store: Family::new_with_constructor(|| Histogram::new(STORE_BOUNDS)),
         };
         // What never happened is shown as zero.
@@ -55,6 +57,7 @@ impl CatalogueCounts {
         registry.register("reads", "Reads that were answered with something", self.reads.clone());
         registry.register("refusals", "Requests that got a problem document, by problem", self.refusals.clone());
         registry.register("conflicts", "Writes that were tried again, or given up", self.conflicts.clone());
+        registry.register("damaged", "Reads of records that are no JSON objects", self.damaged.clone());
         let help = "How long the store took, whatever it answered";
         registry.register_with_unit("store_duration", help, Unit::Seconds, self.store.clone());
     }
@@ -78,6 +81,10 @@ impl CatalogueCounts {
 
     pub(super) fn conflict(&self) {
         self.conflicts.inc();
+    }
+
+    pub(super) fn damaged(&self) {
+        self.damaged.inc();
     }
 
     pub(super) fn store_took(&self, call: &'static str, took: Duration) {

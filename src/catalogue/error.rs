@@ -45,6 +45,9 @@ pub enum CatalogueError {
     /// Nothing was written. A retry helps if it is transient; else an operator has to act.
     #[error("the store did not do it: {}; nothing was written", .0.word())]
     Store(EngineError),
+    /// Somebody else wrote it, or a disk lost it: nobody may be given it as a record.
+    #[error("the record is damaged: what is stored as version {version} is no JSON object; write it again")]
+    Damaged { version: u64 },
     /// One part of a batch is why nothing of it was written.
     #[error("part {at} (from 0): {why}")]
     Part { at: usize, why: Box<CatalogueError> },

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::error::CatalogueError;
@@ -24,6 +25,11 @@ pub(super) fn object(bytes: &[u8]) -> Result<Value, CatalogueError> {
         Ok(_) => Err(CatalogueError::BadJson("the body is not a JSON object".to_owned())),
         Err(error) => Err(CatalogueError::BadJson(format!("the body: {error}"))),
     }
+}
+
+/// Tells whether these bytes may be embedded in JSON as an object; it looks at no names.
+pub(super) fn is_object(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<&RawValue>(bytes).is_ok_and(|value| value.get().starts_with('{'))
 }
 
 /// Reads a value whose objects and arrays go at most `room` deep.

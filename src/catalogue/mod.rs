@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::engine::passed_over::PassedOver;
 use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables, bucket};
 use crate::model::names::key_problem;
 use crate::model::time::Clock;
@@ -42,12 +43,13 @@ pub struct Catalogue {
     counts: CatalogueCounts,
     /// A store that is down, or full, fails each write.
     failure_lines: RateLimiter,
+    damaged: PassedOver,
 }
 
 impl Catalogue {
     pub fn new(store: Arc<dyn Tables>, clock: Clock, types: RecordTypes) -> Self {
         let (counts, failure_lines) = (CatalogueCounts::default(), RateLimiter::new());
-        Self { store, clock, types, counts, failure_lines }
+        Self { store, clock, types, counts, failure_lines, damaged: PassedOver::default() }
     }
 
     pub const fn types(&self) -> &RecordTypes {
@@ -61,14 +63,28 @@ impl Catalogue {
     /// The record as it is now.
     ///
     /// # Errors
-    /// [`CatalogueError::NotFound`], with the tombstone's version where there is one.
+    /// [`CatalogueError::NotFound`], with the tombstone's version where there is one;
+    /// [`CatalogueError::Damaged`].
     pub async fn get(&self, record_type: &str, key: &str) -> Result<(u64, Bytes), CatalogueError> {
         self.check_name(record_type, key)?;
         let item = self.item(Table::Records, &place(record_type, key)).await?;
         let version = item.as_ref().map(|item| item.version);
+        if let Some(item) = item.as_ref().filter(|item| self.is_damaged(Table::Records, item)) {
+            return Err(CatalogueError::Damaged { version: item.version });
+        }
         let found = item.and_then(|item| item.body.map(|body| (item.version, body)));
         self.counts.read("record");
         found.ok_or(CatalogueError::NotFound { version })
+    }
+
+    /// Tells whether an item holds something that is no record; counts and logs it then.
+    fn is_damaged(&self, table: Table, item: &Item) -> bool {
+        let is_damaged = item.body.as_deref().is_some_and(|body| !json::is_object(body));
+        if is_damaged {
+            self.counts.damaged();
+            self.damaged.note(self.clock.now(), table, Some(&item.key), "its body is no JSON object");
+        }
+        is_damaged
     }
 
     fn check_name(&self, record_type: &str, key: &str) -> Result<(), CatalogueError> {

@@ -78,7 +78,7 @@ impl Filling {
 
 impl Catalogue {
     /// Up to `limit` records of a type that are not deleted, in no useful order, `after` an earlier
-    /// page.
+    /// page. A damaged one is passed over, counted and logged.
     ///
     /// # Errors
     /// [`CatalogueError::UnknownType`], [`CatalogueError::BadCursor`], [`CatalogueError::Store`].
@@ -104,7 +104,7 @@ impl Catalogue {
                 for item in of_bucket.items {
                     let key = item.key.sort.clone();
                     after = Some(key.clone());
-                    if item.body.is_some() {
+                    if item.body.is_some() && !self.is_damaged(Table::Records, &item) {
                         page.push(item, key);
                     }
                     if page.is_full() {
@@ -156,22 +156,26 @@ impl Catalogue {
         let started = after.map(version_of).transpose()?;
         let (partition, mut page) = (history(record_type, key), Filling::new(limit));
         let mut after = started.map(digits);
-        let mut more = true;
-        while more && !page.is_full() {
+        let (mut more, mut is_there, mut queries) = (true, started.is_some(), 0);
+        while more && !page.is_full() && queries < PAGE_QUERIES {
+            queries += 1;
             let step = PAGE_STEP.min(page.limit - page.records.len());
             let found = self.query(Table::History, &partition, after.as_deref(), step).await?;
             more = found.next.is_some();
             for item in found.items {
-                after = Some(item.key.sort.clone());
-                page.push(item, key.to_owned());
+                (after, is_there) = (Some(item.key.sort.clone()), true);
+                if !self.is_damaged(Table::History, &item) {
+                    page.push(item, key.to_owned());
+                }
             }
             after = found.next.map(|key| key.sort).or(after);
         }
-        if started.is_none() && page.records.is_empty() {
+        if !is_there {
             return Err(CatalogueError::NotFound { version: None });
         }
         self.counts.read("history");
-        let next = page.records.last().filter(|_| more).map(|last| last.version.to_string());
+        let behind = after.filter(|_| more).and_then(|digits| digits.parse::<u64>().ok());
+        let next = behind.map(|version| version.to_string());
         Ok(RecordPage { records: page.records, next })
     }
 }

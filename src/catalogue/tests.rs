@@ -10,6 +10,7 @@ use super::limits::{BATCH_RECORDS, PAGE_BYTES, RECORD_BYTES, REMEMBERED};
 use super::*;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::memory::MemoryStore;
+use crate::engine::{Condition, ItemWrite};
 use crate::model::time::Wall;
 
 const NOW: u64 = 1_800_000_000_000;
@@ -443,4 +444,47 @@ async fn what_happened_is_counted_by_its_word() {
     ] {
         assert!(page.contains(&format!("{line}\n")), "{line}\n{page}");
     }
+}
+
+/// A disk that flips a bit, or somebody who writes into the table.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_record_holds_up_no_page() {
+    let stage = stage();
+    for key in ["a", "b", "c"] {
+        stage.put(key, 1).await.unwrap();
+        stage.put(key, 2).await.unwrap();
+    }
+    for (table, key) in [(Table::Records, place("shard", "b")), (Table::History, history_of(&stage, "a"))] {
+        let mut item = stage.memory.get(table, &key).await.unwrap().unwrap();
+        item.body = Some(Bytes::from_static(b"{\"n\": \xff}"));
+        stage.memory.write(vec![ItemWrite::Put(table, item, Condition::Any)]).await.unwrap();
+    }
+    for limit in [1, 2, 200] {
+        let (mut keys, mut after) = (BTreeSet::new(), None);
+        for _ in 0..10 {
+            let page = stage.catalogue.list("shard", limit, after.as_deref()).await.unwrap();
+            keys.extend(page.records.into_iter().map(|it| it.key));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!((keys, after), (["a", "c"].map(str::to_owned).into(), None), "{limit}");
+        let mut page = stage.catalogue.history("shard", "a", limit, None).await.unwrap();
+        if let Some(next) = page.next {
+            page.records.extend(stage.catalogue.history("shard", "a", limit, Some(&next)).await.unwrap().records);
+        }
+        assert_eq!(page.records.len(), 1, "the second version, with {limit}");
+    }
+    let damaged = stage.catalogue.get("shard", "b").await;
+    assert!(matches!(damaged, Err(CatalogueError::Damaged { .. })), "{damaged:?}");
+    stage.put("b", 3).await.unwrap();
+    assert!(stage.catalogue.get("shard", "b").await.is_ok(), "written again, it is well");
+}
+
+/// Where the first version of a shard lies.
+fn history_of(stage: &Stage, key: &str) -> ItemKey {
+    let partition = history("shard", key);
+    let of_key = |item: &Item| item.key.partition == partition;
+    stage.memory.dump(Table::History).into_iter().find(of_key).expect("it was written").key
 }

@@ -22,6 +22,12 @@ pub(super) fn newer(item: Item) -> ItemWrite {
     ItemWrite::Put(Table::Contexts, item, newer)
 }
 
+/// The put that replaces a copy of the same version, and nothing else.
+pub(super) fn same(item: Item) -> ItemWrite {
+    let version = item.version;
+    ItemWrite::Put(Table::Contexts, item, Condition::VersionIs(version))
+}
+
 pub(super) fn view_of(item: &Item) -> Option<&str> {
     bucket::name_of(&item.key.partition)
 }

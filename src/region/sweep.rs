@@ -1,5 +1,6 @@
 //! Compares a region's copies with the views, slowly and always, and copies and announces what the
-//! feed lost: it may skip a change for ever.
+//! feed lost: it may skip a change for ever. A copy that was damaged is replaced at its version, and
+//! announced as a RELOAD: no version says that it is another one now.
 //!
 //! A copy that was made good differs no more, so no later sweep would see that it was never
 //! announced. What is to be said of it is therefore written down with it, and forgotten when it
@@ -10,17 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::copy::{newer, said_of};
+use super::copy::{newer, said_of, same};
 use super::limits;
 use super::publisher::{RegionPublisher, Said};
 use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::Lease;
 use crate::engine::limits::BUCKETS;
 use crate::engine::passed_over::ToldKey;
-use crate::engine::{
-    Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError, bucket, retry_delay,
-};
+use crate::engine::{Condition, EngineError, ItemKey, ItemWrite, Table, Tables, WriteError, bucket, retry_delay};
 use crate::model::time::{Clock, Moment};
+use crate::protocol::announcement::message::AnnouncementKind;
 use crate::views::{self, DifferingCopy, Disagreement};
 
 mod pending;
@@ -165,19 +165,30 @@ impl CopySweep<'_> {
     }
 
     async fn mend(&self, view: &str, copy: &DifferingCopy) -> Result<(), EngineError> {
-        let Some(how) = views::still_differing_copy(self.home, self.own, view, copy).await? else { return Ok(()) };
+        let how = match views::still_differing_copy(self.home, self.own, view, copy).await {
+            Err(EngineError::Refused { .. }) => Some(Disagreement::Unreadable),
+            how => how?,
+        };
+        let Some(how) = how else { return Ok(()) };
         self.counts.differing.fetch_add(1, Ordering::Relaxed);
         let place = ItemKey::new(bucket::partition(view, &copy.key), &copy.key);
         let item = ToldKey(Table::Views, &place);
         tracing::warn!(%item, how = how.word(), "the sweep found a copy that differs from its view");
-        if !matches!(how, Disagreement::Missing | Disagreement::Older) {
+        let is_damaged = matches!(how, Disagreement::Different | Disagreement::Unreadable);
+        if !is_damaged && !matches!(how, Disagreement::Missing | Disagreement::Older) {
             return Ok(());
         }
         let Some(item) = self.home.get(Table::Views, &place).await? else { return Ok(()) };
-        let Some(said) = said_of(&item) else { return Ok(()) };
+        let Some(mut said) = said_of(&item) else { return Ok(()) };
         self.pay().await?;
         self.owes.store(true, Ordering::Relaxed);
-        if self.put(item, &said).await? {
+        let put = if is_damaged {
+            said.kind = AnnouncementKind::Reload;
+            self.put(same(item.clone()), &said).await? || self.put(newer(item), &said).await?
+        } else {
+            self.put(newer(item), &said).await?
+        };
+        if put {
             self.publisher.announce(vec![said]).await;
             self.forget().await?;
             self.counts.mended.fetch_add(1, Ordering::Relaxed);
@@ -186,11 +197,11 @@ impl CopySweep<'_> {
         Ok(())
     }
 
-    /// Puts a copy, and with it what is to be said; `false` if there is something as new by now, which
-    /// whoever put it announces. After an error it may have taken place.
-    async fn put(&self, item: Item, said: &Said) -> Result<bool, EngineError> {
+    /// Puts a copy, and with it what is to be said; `false` if its condition does not hold: something
+    /// as new is there by now, which whoever put it announces. After an error it may have taken place.
+    async fn put(&self, copy: ItemWrite, said: &Said) -> Result<bool, EngineError> {
         let told = ItemWrite::Put(Table::Region, pending::item(said), Condition::Any);
-        match self.own.write(vec![self.lease.guard(), told, newer(item)]).await {
+        match self.own.write(vec![self.lease.guard(), told, copy]).await {
             Ok(()) => Ok(true),
             Err(WriteError::Conflict(places)) if places == [2] => Ok(false),
             Err(error) => Err(of_write(error)),

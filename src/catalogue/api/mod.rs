@@ -20,7 +20,6 @@ use super::error::CatalogueError;
 use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, PAGES_HELD_BYTES, RECORD_BYTES};
 use super::page::RecordPage;
 use super::record::{RecordVersion, RecordWrite, RecordWritten};
-use crate::engine::EngineError;
 use crate::http::bodies::{ByteBudget, Reserved};
 
 mod refused;
@@ -179,7 +178,7 @@ async fn list_records(Shared(api): Shared<Api>, at: Result<Path<String>, PathRej
     let (limit, after) = (page.limit()?, page.after.as_deref());
     let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
     let RecordPage { records, next } = api.catalogue.list(&record_type, limit, after).await?;
-    Ok(json_page(&Listing { snapshot: false, records: entries(&records)?, next }, held))
+    Ok(json_page(&Listing { snapshot: false, records: entries(&records), next }, held))
 }
 
 async fn read_history(Shared(api): Shared<Api>, at: RecordPath, page: PageOf) -> Answered {
@@ -188,7 +187,7 @@ async fn read_history(Shared(api): Shared<Api>, at: RecordPath, page: PageOf) ->
     let (limit, after) = (page.limit()?, page.after.as_deref());
     let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
     let RecordPage { records, next } = api.catalogue.history(&record_type, &key, limit, after).await?;
-    Ok(json_page(&History { versions: entries(&records)?, next }, held))
+    Ok(json_page(&History { versions: entries(&records), next }, held))
 }
 
 /// A page on its way: it counts until its caller has read it.
@@ -236,21 +235,16 @@ struct PageEntry<'a> {
     body: Option<&'a RawValue>,
 }
 
-fn entries(records: &[RecordVersion]) -> Result<Vec<PageEntry<'_>>, CatalogueError> {
+fn entries(records: &[RecordVersion]) -> Vec<PageEntry<'_>> {
     records.iter().map(PageEntry::of).collect()
 }
 
 impl<'a> PageEntry<'a> {
-    fn of(record: &'a RecordVersion) -> Result<Self, CatalogueError> {
-        let body = record.body.as_deref().map(serde_json::from_slice).transpose().map_err(|_| not_ours())?;
-        Ok(Self { key: &record.key, version: record.version, deleted: record.body.is_none(), body })
+    fn of(record: &'a RecordVersion) -> Self {
+        let json = |body| serde_json::from_slice(body).expect("the catalogue passes over what is no JSON");
+        let body = record.body.as_deref().map(json);
+        Self { key: &record.key, version: record.version, deleted: record.body.is_none(), body }
     }
-}
-
-/// Somebody else wrote into the catalogue's table.
-fn not_ours() -> CatalogueError {
-    let (what, why) = ("a record".to_owned(), "its body is no JSON".to_owned());
-    CatalogueError::Store(EngineError::Refused { what, why })
 }
 
 async fn list_types(Shared(api): Shared<Api>) -> Json<Value> {

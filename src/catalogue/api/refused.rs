@@ -78,6 +78,7 @@ problems! {
     Schema = UNPROCESSABLE_ENTITY "schema",
     KeyReused = UNPROCESSABLE_ENTITY "idempotency-key-reused",
     StoreFailed = INTERNAL_SERVER_ERROR "store-failed",
+    Damaged = INTERNAL_SERVER_ERROR "damaged",
     Busy = SERVICE_UNAVAILABLE "busy",
     Contended = SERVICE_UNAVAILABLE "contended",
     StoreUnavailable = SERVICE_UNAVAILABLE "store-unavailable",
@@ -127,6 +128,7 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::OutcomeUnknown => ProblemKind::OutcomeUnknown,
         CatalogueError::Store(error) if error.is_transient() => ProblemKind::StoreUnavailable,
         CatalogueError::Store(_) => ProblemKind::StoreFailed,
+        CatalogueError::Damaged { .. } => ProblemKind::Damaged,
         CatalogueError::Part { why, .. } => kind_of(why),
     }
 }

@@ -10,12 +10,34 @@ use super::super::{EngineError, limits};
 use super::layout::Unreadable;
 
 const FILE: &str = "nearside.redb";
+const EMPTIED: &str = "the file is empty";
 
 pub(super) struct Disk {
     directory: PathBuf,
     /// Closed after an error: redb takes no more writes after one of the disk's, until it is opened
     /// again.
     pub(super) database: RwLock<Option<Database>>,
+}
+
+/// Opens the file. A new one gets its name once redb has begun it, so that a process killed on the
+/// way leaves none that is empty.
+fn create(path: &Path, is_new: bool) -> Result<Database, Error> {
+    let builder = || {
+        let mut builder = Builder::new();
+        builder.set_cache_size(limits::REDB_CACHE_BYTES);
+        builder
+    };
+    if !is_new {
+        return Ok(builder().create(path)?);
+    }
+    let begun = path.with_extension("redb-new");
+    match std::fs::remove_file(&begun) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let database = builder().create(&begun)?;
+    std::fs::rename(&begun, path)?;
+    Ok(database)
 }
 
 impl Disk {
@@ -66,8 +88,16 @@ impl Disk {
         if database.is_none() {
             std::fs::create_dir_all(&self.directory)?;
             let path = self.directory.join(FILE);
-            let is_new = !path.exists();
-            let opened = Builder::new().set_cache_size(limits::REDB_CACHE_BYTES).create(path)?;
+            let is_new = match std::fs::metadata(&path) {
+                // redb would begin anew in it, and nobody would hear that everything is gone.
+                Ok(kept) if kept.len() == 0 => return Err(io::Error::new(ErrorKind::InvalidData, EMPTIED).into()),
+                Ok(_) => false,
+                Err(_) => true,
+            };
+            if is_new {
+                tracing::info!(directory = %self.directory.display(), "a new data directory: it holds nothing yet");
+            }
+            let opened = create(&path, is_new)?;
             if is_new {
                 // Else a power cut could take the file's name, and all that is in it.
                 std::fs::File::open(&self.directory)?.sync_all()?;
@@ -103,6 +133,9 @@ impl Disk {
                 "another process has it open; stop that one, or give this one a directory of its own".to_owned(),
             ),
             Error::Io(io) => self.io_error(&io).unwrap_or_else(|| match io.kind() {
+                ErrorKind::InvalidData if io.to_string() == EMPTIED => {
+                    refused("its file is empty, and was not when it was made: restore it, or remove it to begin anew")
+                }
                 ErrorKind::InvalidData => refused("its file is not one of these, or damaged"),
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                     unavailable(format!("the disk is full ({io}); free some space, and it goes on"))

@@ -249,6 +249,20 @@ async fn what_cannot_be_opened_says_where_and_what_to_do() {
     assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
 }
 
+#[test]
+fn an_emptied_file_is_no_new_catalogue() {
+    let directory = TempDir::new().unwrap();
+    drop(opened(&directory));
+    let file = directory.path().join("nearside.redb");
+    assert!(std::fs::metadata(&file).unwrap().len() > 0);
+    assert!(!directory.path().join("nearside.redb-new").exists());
+    std::fs::write(&file, "").unwrap();
+    let error = Embedded::open(directory.path(), Clock::System).map(drop).unwrap_err();
+    assert!(matches!(error, EngineError::Refused { .. }) && error.to_string().contains("file is empty"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    assert!(Embedded::open(directory.path(), Clock::System).is_ok());
+}
+
 /// Writes over an item's bytes, and over its change in the feed, as a later version might.
 fn spoil(store: &RedbStore, sort: &'static str, change: u64) {
     let later = b"\x09 the format of a later version".as_slice();

@@ -11,6 +11,9 @@ struct PendingNote {
     key: String,
     version: u64,
     is_deleted: bool,
+    /// Nobody knows what was shown at this version until now: readers have to ask again.
+    #[serde(default)]
+    is_reload: bool,
 }
 
 pub(super) fn key() -> ItemKey {
@@ -24,14 +27,20 @@ pub(super) fn item(said: &Said) -> Item {
         _ => (None, false),
     };
     let version = version.unwrap_or_default();
-    let note = PendingNote { view: said.record_type.clone(), key: said.key.clone(), version, is_deleted };
+    let is_reload = said.kind == AnnouncementKind::Reload;
+    let note = PendingNote { view: said.record_type.clone(), key: said.key.clone(), version, is_deleted, is_reload };
     Item::new(key(), version).with_note(serde_json::to_string(&note).expect("a struct of plain fields is JSON"))
 }
 
 /// `None` if it cannot be read.
 pub(super) fn said(item: &Item) -> Option<Said> {
-    let PendingNote { view, key, version, is_deleted } = serde_json::from_str(item.note.as_deref()?).ok()?;
+    let PendingNote { view, key, version, is_deleted, is_reload } =
+        serde_json::from_str(item.note.as_deref()?).ok()?;
     let version = Some(version);
-    let kind = if is_deleted { AnnouncementKind::Deleted { version } } else { AnnouncementKind::Changed { version } };
+    let kind = match (is_reload, is_deleted) {
+        (true, _) => AnnouncementKind::Reload,
+        (_, true) => AnnouncementKind::Deleted { version },
+        _ => AnnouncementKind::Changed { version },
+    };
     Some(Said { record_type: view, key, kind })
 }

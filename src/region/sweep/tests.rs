@@ -6,7 +6,7 @@ use super::*;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::lease::LeasePlace;
 use crate::engine::memory::MemoryStore;
-use crate::engine::{Page, ScanSegment, Topic};
+use crate::engine::{Item, Page, ScanSegment, Topic};
 use crate::model::time::Wall;
 
 /// Takes everything, and remembers what the region's table had then.
@@ -14,13 +14,15 @@ use crate::model::time::Wall;
 struct Witness {
     own: MemoryStore,
     shown: Arc<std::sync::Mutex<Vec<Vec<u64>>>>,
+    messages: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
 impl Topic for Witness {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
-        for _ in messages {
+        for message in messages {
             let versions = self.own.dump(Table::Contexts).into_iter().map(|item| item.version);
             self.shown.lock().unwrap().push(versions.collect());
+            self.messages.lock().unwrap().push(message);
         }
         std::future::ready(Ok(Vec::new())).boxed()
     }
@@ -92,7 +94,7 @@ impl Setting {
     async fn new() -> Self {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let (home, own) = (MemoryStore::new(clock.clone()), MemoryStore::new(clock.clone()));
-        let witness = Witness { own: own.clone(), shown: Arc::default() };
+        let witness = Witness { own: own.clone(), shown: Arc::default(), messages: Arc::default() };
         let views = BTreeSet::from(["limits".to_owned()]);
         let lease = lease(&own, &clock).await;
         Self { clock, home, own, witness, views, lease, counts: SweepCounts::default() }
@@ -152,6 +154,32 @@ async fn what_the_feed_skipped_is_copied_then_announced_and_what_is_newer_stays(
     assert_eq!((count(&counts.buckets), count(&counts.differing), count(&counts.mended)), (256, 3, 2));
     sweep.round().await.unwrap();
     assert_eq!(count(&counts.mended), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_copy_is_replaced_and_reloaded() {
+    let setting = Setting::new().await;
+    let Setting { home, own, witness, counts, .. } = &setting;
+    put(home, Table::Views, "damaged", 5).await;
+    let place = ItemKey::new(bucket::partition("limits", "damaged"), "damaged");
+    let damaged = Item::new(place.clone(), 5).with_body("{ }");
+    own.write(vec![ItemWrite::Put(Table::Contexts, damaged, Condition::Any)]).await.unwrap();
+    let sweep = setting.sweep();
+    sweep.round().await.unwrap();
+    let copy = own.get(Table::Contexts, &place).await.unwrap().unwrap();
+    assert_eq!((copy.version, copy.body.as_deref()), (5, Some(&b"{}"[..])));
+    assert_eq!(*witness.shown.lock().unwrap(), [[5]], "put before it is announced");
+    let message = witness.messages.lock().unwrap()[0].clone();
+    assert!(message.contains("RELOAD") && message.contains("damaged"), "{message}");
+    assert_eq!(counts.mended.load(Ordering::Relaxed), 1);
+    sweep.round().await.unwrap();
+    assert_eq!(counts.mended.load(Ordering::Relaxed), 1, "once");
+}
+
+#[test]
+fn a_pending_reload_is_a_reload_again() {
+    let said = Said { record_type: "limits".to_owned(), key: "a".to_owned(), kind: AnnouncementKind::Reload };
+    assert!(pending::said(&pending::item(&said)).is_some_and(|read| read == said));
 }
 
 #[tokio::test(start_paused = true)]
