@@ -190,6 +190,11 @@ impl Site {
             sent => sent,
         }
         .map_err(|(failure, _)| failure)
+        .and_then(|mut opened| {
+            // A connection whose head was garbage is dropped with it.
+            incoming::read_head(opened.response.status(), opened.response.headers_mut())?;
+            Ok(opened)
+        })
     }
 
     /// Opens the first connection to a region whose protocol is unknown, one caller for all.
