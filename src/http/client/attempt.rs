@@ -20,8 +20,9 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::connect::{Connector, Negotiated, Resolver};
+use super::connect::{Connector, Negotiated};
 use super::incoming;
+use super::names::Resolver;
 use crate::config::UrlPerRegion;
 use crate::http::bodies::ByteBudget;
 use crate::http::client::http1_pool::{self, Http1Connection, Http1Pool};
