@@ -139,12 +139,14 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
     };
     for header in &route.forward {
         let what = match header.as_str() {
-            "traceparent" | "x-request-id" => format!("`{header}` would make every request an entry of its own"),
+            "traceparent" | "tracestate" | "baggage" | "x-request-id" => {
+                format!("`{header}` would make every request an entry of its own")
+            }
             "x-record-floor" => format!("`{header}` is stated by the sidecar itself"),
             _ if sent.contains(&header) => format!("`{header}` is the route's identity already"),
             _ => continue,
         };
-        let instead = match ["traceparent", "x-request-id"].contains(&header.as_str()) {
+        let instead = match ["traceparent", "tracestate", "baggage", "x-request-id"].contains(&header.as_str()) {
             true => "remove it: it goes along by itself, from the first reader, and does not join the key",
             false => "remove it from `forward`",
         };
@@ -159,9 +161,9 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
             warn(ledger, &schema::ROUTE_IDENTITY_HEADERS, Some(at), text.to_owned());
         }
         IdentityMode::Exact(headers)
-            if headers
-                .iter()
-                .any(|header| ["traceparent", "x-request-id", "x-record-floor"].contains(&header.as_str())) =>
+            if headers.iter().any(|header| {
+                ["traceparent", "tracestate", "baggage", "x-request-id", "x-record-floor"].contains(&header.as_str())
+            }) =>
         {
             let what = "a header that is no caller's own, or differs in every request".to_owned();
             refuse(ledger, &schema::ROUTE_IDENTITY_HEADERS, Some(at), what, "name headers that tell callers apart");

@@ -59,7 +59,15 @@ pub const REPLY_BODY_BYTES: usize = 8 * MIB;
 pub const REPLY_HEAD_BYTES: usize = 64 * KIB;
 /// Connections being opened at once to one region: 50 cold requests must not open 50 connections.
 pub const CONNECTS_PER_REGION: usize = 8;
-/// How long opening a connection to a region may take, TLS included.
+/// How long all tries for a region's name may take: every search suffix, and then the name itself.
+pub const NAME_WAIT: Duration = Duration::from_secs(10);
+/// How long one question to a name server may wait for its answer. `resolv.conf` may state less.
+pub const NAME_TRY_WAIT: Duration = Duration::from_secs(1);
+/// How long the addresses of one family wait for those of the other (RFC 8305, 3).
+pub const OTHER_FAMILY_WAIT: Duration = Duration::from_millis(50);
+/// How long a name that a name server called absent stays absent, whatever its zone says.
+pub const ABSENT_NAME_AGE: Duration = Duration::from_secs(5);
+/// How long each of TCP and TLS may take for a connection to a region.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// How long a connection to a region may idle before TCP and HTTP/2 check whether the other side
 /// still lives.

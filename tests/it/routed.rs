@@ -208,11 +208,23 @@ async fn forwarded_headers_reach_the_region_and_join_the_key_and_others_do_neith
 #[tokio::test]
 async fn what_describes_the_request_goes_along_from_the_first_reader_and_does_not_join_the_key() {
     let wire = routed("", reply(200, "", "x")).await;
-    wire.get("/r/a", &["Traceparent: 00-a-b-01", "X-Request-Id: 1", "User-Agent: me/1"]).await;
+    wire.get(
+        "/r/a",
+        &["Traceparent: 00-a-b-01", "Tracestate: v=1", "Baggage: k=1", "X-Request-Id: 1", "User-Agent: me/1"],
+    )
+    .await;
     let seen = wire.last_seen();
     assert_eq!((seen.header("traceparent"), seen.header("x-request-id")), ("00-a-b-01", "1"));
+    assert_eq!((seen.header("tracestate"), seen.header("baggage")), ("v=1", "k=1"));
     assert_eq!(seen.header("user-agent"), "me/1");
-    assert!(wire.get("/r/a", &["Traceparent: 00-c-d-01", "X-Request-Id: 2", "User-Agent: you/2"]).await.is_hit());
+    assert!(
+        wire.get(
+            "/r/a",
+            &["Traceparent: 00-c-d-01", "Tracestate: v=2", "Baggage: k=2", "X-Request-Id: 2", "User-Agent: you/2"]
+        )
+        .await
+        .is_hit()
+    );
     wire.end().await;
 }
 

@@ -180,7 +180,16 @@ fn a_sidecar_route_has_credentials_and_no_identity_headers_and_an_exact_one_the_
 fn headers_that_are_part_of_the_key_already_or_differ_in_every_request_are_not_forwarded() {
     let with = |more: &str| route("/v1/contexts/{key}", more);
     allowed(&with("forward = [\"x-tenant\", \"accept-language\"]"));
-    for name in ["authorization", "cookie", "traceparent", "x-request-id", "accept", "x-record-floor"] {
+    for name in [
+        "authorization",
+        "cookie",
+        "traceparent",
+        "tracestate",
+        "baggage",
+        "x-request-id",
+        "accept",
+        "x-record-floor",
+    ] {
         assert_eq!(setting(&with(&format!("forward = [\"{name}\"]"))), "service.route.forward", "{name}");
     }
     let own = "identity = \"sidecar\"\ncredentials = { file = \"/t\" }\nforward = [\"authorization\"]";

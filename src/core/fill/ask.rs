@@ -2,7 +2,8 @@
 //! stored already.
 //!
 //! A header of the caller reaches a region through a fill only if it is part of the key, or is one
-//! of the three that describe the request itself (`traceparent`, `x-request-id`, `user-agent`).
+//! of those that describe the request itself (`traceparent`, `tracestate`, `baggage`, `x-request-id`,
+//! `user-agent`).
 
 use std::sync::Arc;
 
@@ -204,8 +205,13 @@ pub(crate) fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
 
 /// Headers that describe the request, not what is asked for: those of the fill's first reader are
 /// sent.
-pub(crate) const ALONG: [HeaderName; 3] =
-    [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
+pub(crate) const ALONG: [HeaderName; 5] = [
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("baggage"),
+    HeaderName::from_static("x-request-id"),
+    header::USER_AGENT,
+];
 
 /// Those of them that are not part of the keys of `route`.
 fn unkeyed(route: &Route) -> impl Iterator<Item = HeaderName> {

@@ -20,8 +20,9 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::connect::{Connector, Negotiated, Resolver};
+use super::connect::{Connector, Negotiated};
 use super::incoming;
+use super::names::Resolver;
 use crate::config::UrlPerRegion;
 use crate::http::bodies::ByteBudget;
 use crate::http::client::http1_pool::{self, Http1Connection, Http1Pool};
@@ -190,6 +191,11 @@ impl Site {
             sent => sent,
         }
         .map_err(|(failure, _)| failure)
+        .and_then(|mut opened| {
+            // A connection whose head was garbage is dropped with it.
+            incoming::read_head(opened.response.status(), opened.response.headers_mut())?;
+            Ok(opened)
+        })
     }
 
     /// Opens the first connection to a region whose protocol is unknown, one caller for all.

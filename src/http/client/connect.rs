@@ -4,18 +4,15 @@
 //! each (the resolver keeps an address for its TTL). TLS is set up only if a region's URL asks for
 //! it, so plain ones need no CA certificates.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, FutureExt};
-use hickory_resolver::TokioResolver;
 use http::Uri;
-use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -26,7 +23,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
-use crate::http::limits::{CONNECT_WAIT, CONNECTS_PER_REGION, KEEPALIVE, READY_AGE};
+use super::names::Resolver;
+use crate::http::limits::{CONNECT_WAIT, CONNECTS_PER_REGION, KEEPALIVE, NAME_WAIT, READY_AGE};
 use crate::model::time::{Clock, Moment};
 
 /// Opens one region's connections; clones share it.
@@ -196,8 +194,7 @@ impl Shared {
 
     async fn open(&self) -> io::Result<Link> {
         let _opening = self.opening.acquire().await.map_err(io::Error::other)?;
-        let opened = tokio::time::timeout(CONNECT_WAIT, self.handshake()).await;
-        let io = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let io = self.handshake().await?;
         let protocol = if io.is_h2() { Negotiated::Two } else { Negotiated::One };
         self.protocol.store(protocol as u8, Ordering::Relaxed);
         self.alive.fetch_add(1, Ordering::Relaxed);
@@ -208,10 +205,15 @@ impl Shared {
     async fn handshake(&self) -> io::Result<Io> {
         let mut tcp = self.tcp.clone();
         poll_fn(|cx| tcp.poll_ready(cx)).await.map_err(io::Error::other)?;
-        let stream = tcp.call(self.uri.clone()).await.map_err(io::Error::other)?.into_inner();
+        // The connector bounds TCP itself; what is added is for the name.
+        let stream = tokio::time::timeout(NAME_WAIT + CONNECT_WAIT, tcp.call(self.uri.clone()));
+        let stream = stream.await?.map_err(io::Error::other)?.into_inner();
         Ok(match &self.tls {
             None => Io::Plain(stream),
-            Some((tls, name)) => Io::Tls(Box::new(tls.connect(name.clone(), stream).await?)),
+            Some((tls, name)) => {
+                let shaken = tokio::time::timeout(CONNECT_WAIT, tls.connect(name.clone(), stream));
+                Io::Tls(Box::new(shaken.await??))
+            }
         })
     }
 }
@@ -318,51 +320,5 @@ impl AsyncWrite for Link {
             Io::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Io::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
-    }
-}
-
-/// Resolves a region's host name to addresses and keeps them for their TTL. Uses the C library's
-/// resolver if there is no `resolv.conf` to read.
-#[derive(Clone)]
-pub(crate) struct Resolver {
-    hickory: Option<TokioResolver>,
-}
-
-impl Resolver {
-    /// With the machine's settings. Must be called within a runtime.
-    pub(crate) fn of_the_machine() -> Self {
-        let hickory = TokioResolver::builder_tokio().and_then(|mut builder| {
-            builder.options_mut().ip_strategy = hickory_resolver::config::LookupIpStrategy::Ipv6AndIpv4;
-            builder.build()
-        });
-        if let Err(reason) = &hickory {
-            tracing::info!(%reason, "no usable resolver settings: names are resolved by the C library");
-        }
-        Self { hickory: hickory.ok() }
-    }
-
-    async fn resolve(self, name: Name) -> io::Result<std::vec::IntoIter<SocketAddr>> {
-        let addresses: Vec<SocketAddr> = match self.hickory {
-            Some(resolver) => {
-                let found = resolver.lookup_ip(name.as_str()).await.map_err(io::Error::other)?;
-                found.iter().map(|address| SocketAddr::new(address, 0)).collect()
-            }
-            None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
-        };
-        Ok(addresses.into_iter())
-    }
-}
-
-impl Service<Name> for Resolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        Box::pin(self.clone().resolve(name))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy;
@@ -16,6 +16,45 @@ use crate::http::client::http1_pool::{self, Http1Connection};
 use crate::http::exchange::Failure;
 use crate::http::limits::{REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
 use crate::model::ids::Version;
+
+/// Reads a reply's head as RFC 9110 and 9112 have it, whoever will get it: one `Content-Length` of
+/// digits or none, and no coding of the transfer that would be left on the body.
+///
+/// # Errors
+/// [`Failure::Garbage`] for a 1xx that nobody asked for and for a transfer coding other than
+/// `chunked`: the bytes behind it are not the content.
+pub(crate) fn read_head(status: StatusCode, headers: &mut HeaderMap) -> Result<(), Failure> {
+    let is_framed = headers.contains_key(header::TRANSFER_ENCODING);
+    let codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let mut codings = codings.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
+    let is_coded =
+        codings.any(|coding| !coding.eq_ignore_ascii_case(b"chunked") && !coding.eq_ignore_ascii_case(b"identity"));
+    if status.is_informational() || is_coded {
+        return Err(Failure::Garbage);
+    }
+    let Some(stated) = headers.get(header::CONTENT_LENGTH) else { return Ok(()) };
+    let is_plain = !stated.is_empty()
+        && stated.as_bytes().iter().all(u8::is_ascii_digit)
+        && headers.get_all(header::CONTENT_LENGTH).iter().count() == 1;
+    if is_plain && !is_framed && status != StatusCode::NO_CONTENT {
+        return Ok(());
+    }
+    let length = one_length(headers).filter(|_| !is_framed && status != StatusCode::NO_CONTENT);
+    headers.remove(header::CONTENT_LENGTH);
+    headers.extend(length.map(|length| (header::CONTENT_LENGTH, HeaderValue::from(length))));
+    Ok(())
+}
+
+/// The length that every member of every `Content-Length` line states (RFC 9110, 8.6).
+fn one_length(headers: &HeaderMap) -> Option<u64> {
+    let lines = headers.get_all(header::CONTENT_LENGTH).iter();
+    let mut lengths = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(|length| {
+        let digits = std::str::from_utf8(length.trim_ascii()).ok()?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok())?
+    });
+    let first = lengths.next()??;
+    lengths.all(|length| length == Some(first)).then_some(first)
+}
 
 /// Reads the whole body. A `Content-Length` beyond the limit is refused before anything is read. A
 /// body that comes in one read is not copied; one that is put together is reserved from `budget`
@@ -137,6 +176,38 @@ pub(crate) fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_content_length_leaves_a_head() {
+        let left = |status: u16, stated: &[(&'static str, &'static str)]| {
+            let mut headers: HeaderMap = stated
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect();
+            read_head(StatusCode::from_u16(status).unwrap(), &mut headers).unwrap();
+            let lines = headers.get_all(header::CONTENT_LENGTH).iter();
+            lines.map(|line| line.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let length = |value| ("content-length", value);
+        for same in [&[length("2")][..], &[length("2, 2")], &[length("2"), length("2")], &[length("2 ,02")]] {
+            assert_eq!(left(200, same), ["2"], "{same:?}");
+        }
+        for none in [&[length("2, 3")][..], &[length("+2")], &[length("-2")], &[length("2,")], &[length("")]] {
+            assert!(left(304, none).is_empty(), "{none:?}");
+        }
+        assert!(left(200, &[length("2"), ("transfer-encoding", "chunked")]).is_empty());
+        assert!(left(204, &[length("2")]).is_empty());
+    }
+
+    #[test]
+    fn unasked_switches_and_transfer_codings_are_garbage() {
+        for (status, coding) in [(101, "chunked"), (200, "gzip, chunked"), (200, "gzip"), (200, "chunked, deflate")] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static(coding));
+            let read = read_head(StatusCode::from_u16(status).unwrap(), &mut headers);
+            assert!(matches!(read, Err(Failure::Garbage)), "{status} {coding}");
+        }
+    }
 
     #[test]
     fn versions_are_numbers_in_the_order_of_the_records_or_nothing() {

@@ -5,5 +5,6 @@ mod connect;
 mod http1_pool;
 mod http2_client;
 pub(crate) mod incoming;
+mod names;
 mod renewal;
 mod tls;

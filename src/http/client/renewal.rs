@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::attempt::{HttpOrigin, Reached, Site, UnusableClient};
-use super::connect::{Connector, Resolver};
+use super::connect::Connector;
+use super::names::Resolver;
 use super::tls;
 use crate::config::certificates::{self, Certificates};
 use crate::config::{self, Config, RegionTls};
