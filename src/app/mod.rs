@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use crate::admin::acts::Acts;
 use crate::admin::acts::access::Access;
 use crate::admin::{self, Pages};
-use crate::aws::certificate::fetch::Fetcher;
+use crate::aws::certificate::fetch::{Fetcher, Unfetched};
 use crate::aws::clients::Sdk;
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
@@ -69,7 +69,10 @@ pub enum StartError {
     #[error("the HTTP client for the regions could not be built: {0}")]
     Client(#[from] crate::http::client::attempt::UnusableClient),
     /// The client that fetches signing certificates.
-    #[error("the HTTP client for signing certificates could not be built: {0}")]
+    #[error(
+        "the HTTP client for signing certificates could not be built: {0}; the image needs trusted CA certificates \
+         (ca-certificates, or SSL_CERT_FILE)"
+    )]
     Fetcher(reqwest::Error),
 }
 
@@ -289,8 +292,12 @@ fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), Sta
         let actions = listener.freshness.step(listener.clock.now(), listener.clock.wall(), event);
         listener.newest().carry_out(actions);
     };
-    let fetcher =
-        Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
+    let fetcher = if config.announcements.transport == Transport::Off {
+        // Nothing arrives that needs a certificate, and an image may have no trust roots.
+        Fetcher::given(|_| Err(Unfetched::Unreachable))
+    } else {
+        Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?
+    };
     let edges = subscription::Edges {
         tasks: sidecar.tasks.clone(),
         clock: sidecar.clock.clone(),
