@@ -85,6 +85,7 @@ fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, store: Option<S
             tasks: tasks.clone(),
             clock: Clock::simulated(Wall::from_millis(0)),
             permits: Permits::new(1),
+            peers: nearside::http::peers::Peers::new(1 << 20, |_| {}),
             shutdown: Shutdown::default(),
             fast_path: store.map(|store| Arc::new(Current::new(Arc::new(store)))),
         };

@@ -49,10 +49,10 @@ pub struct Pages {
     pub acts: Arc<Acts>,
 }
 
-/// Serves `listener` until the process's tasks are told to stop.
-pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
+/// Serves `listener` until the process's tasks are told to stop, to `most` connections at once.
+pub async fn serve(listener: Listener, most: usize, pages: Pages, tasks: Tasks) {
     let connections = match listener {
-        Listener::Tcp(_) => limits::ADMIN_CONNECTIONS,
+        Listener::Tcp(_) => limits::ADMIN_CONNECTIONS.min(most),
         Listener::Unix(_) => limits::OPERATORS,
     };
     let router = |reached| router(pages.clone(), reached);

@@ -73,10 +73,11 @@ pub struct ServicePages {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// Serves the pages until the process's tasks are told to stop.
-pub async fn serve_pages(listener: Listener, pages: ServicePages, tasks: Tasks) {
+/// Serves the pages until the process's tasks are told to stop, to `most` connections at once.
+pub async fn serve_pages(listener: Listener, most: usize, pages: ServicePages, tasks: Tasks) {
     let router = |reached| router(pages.clone(), reached);
-    service::serve(listener, "admin-connection", Permits::new(limits::ADMIN_CONNECTIONS), router, tasks).await;
+    service::serve(listener, "admin-connection", Permits::new(limits::ADMIN_CONNECTIONS.min(most)), router, tasks)
+        .await;
 }
 
 fn router(pages: ServicePages, reached: ReachedBy) -> Router {
@@ -130,7 +131,7 @@ mod tests {
             status: Arc::new(|| serde_json::json!({ "engine": "memory" })),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
         };
-        tasks.spawn("admin", serve_pages(Listener::Tcp(listener), pages, tasks.clone()));
+        tasks.spawn("admin", serve_pages(Listener::Tcp(listener), 64, pages, tasks.clone()));
         (address, tasks)
     }
 

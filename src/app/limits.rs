@@ -21,3 +21,17 @@ pub(super) const VERIFY_LINE_EVERY: Duration = Duration::from_secs(10);
 pub(super) const LACKING_HOLD: Duration = Duration::from_secs(60);
 /// How many such lines are kept.
 pub(super) const LACKING_LINES: usize = 32;
+/// The fewest files that a process must be allowed to open.
+pub(super) const LEAST_DESCRIPTORS: u64 = 64;
+/// What a process has open for itself: its runtime, its log, listeners, files that it reads.
+pub(super) const OWN_DESCRIPTORS: u64 = 24;
+/// What an embedded store has open besides.
+pub(super) const STORE_DESCRIPTORS: u64 = 24;
+/// Most that are kept for operators: what the admin port has at most.
+pub(super) const ADMIN_DESCRIPTORS: u64 = 64;
+/// Most that are kept for connections to regions and AWS.
+pub(super) const OUTGOING_DESCRIPTORS: u64 = 8192;
+/// However few there are, a region gets as many requests at once.
+pub(super) const LEAST_REGION_PERMITS: usize = 2;
+
+const _: () = assert!(OWN_DESCRIPTORS < LEAST_DESCRIPTORS / 2);

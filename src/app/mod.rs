@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use crate::admin::acts::Acts;
 use crate::admin::acts::access::Access;
 use crate::admin::{self, Pages};
-use crate::aws::certificate::fetch::Fetcher;
+use crate::aws::certificate::fetch::{Fetcher, Unfetched};
 use crate::aws::clients::Sdk;
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
@@ -37,6 +37,7 @@ use crate::sidecar::announcements::subscription::{self, CannotListen, Pace, Subs
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
+pub(crate) mod bounds;
 pub mod doctor;
 mod findings;
 mod limits;
@@ -48,6 +49,7 @@ pub mod services;
 mod ticker;
 mod watch;
 
+use bounds::Bounds;
 use reload::{Reloader, Source};
 
 /// Why a sidecar could not start. The operator has to fix it.
@@ -67,7 +69,10 @@ pub enum StartError {
     #[error("the HTTP client for the regions could not be built: {0}")]
     Client(#[from] crate::http::client::attempt::UnusableClient),
     /// The client that fetches signing certificates.
-    #[error("the HTTP client for signing certificates could not be built: {0}")]
+    #[error(
+        "the HTTP client for signing certificates could not be built: {0}; the image needs trusted CA certificates \
+         (ca-certificates, or SSL_CERT_FILE)"
+    )]
     Fetcher(reqwest::Error),
 }
 
@@ -113,7 +118,9 @@ pub async fn start(config: Config) -> Result<App, StartError> {
 pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
     let sockets = Sockets::bind(&config).await?;
     let access = Access::new(&config.admin)?;
-    let (sidecar, http) = build(config, &instead, Memory::of_the_machine())?;
+    let memory = Memory::of_the_machine();
+    let (sidecar, http) = build(config, &instead, memory)?;
+    sockets.bound_buffers(memory);
     let app = open(sockets, access, sidecar, http, instead.source);
     if let Err(error) = subscribe(&app.sidecar, &app.topics, instead.pace.unwrap_or_default()) {
         // Nothing of a sidecar that did not start keeps running.
@@ -151,6 +158,17 @@ impl Sockets {
         let unix = config.listen.unix.as_ref().map(|unix| listener::bind_unix(unix, "listen.unix")).transpose()?;
         let operators = config.admin.unix.as_ref().map(|unix| listener::bind_unix(unix, "admin.unix")).transpose()?;
         Ok(Self { tcp, unix, admin, operators })
+    }
+
+    /// Bounds what the kernel buffers of callers' connections, where it counts towards a limit.
+    fn bound_buffers(&self, memory: Memory) {
+        let Some(bytes) = memory.socket_buffer() else { return };
+        if let Some(listener) = &self.tcp {
+            listener::bound_buffers(listener, bytes);
+        }
+        if let Some(listener) = &self.unix {
+            listener::bound_buffers(listener, bytes);
+        }
     }
 }
 
@@ -191,13 +209,18 @@ fn open(
     let (shutdown, topics) = (Shutdown::default(), Topics::default());
     let tasks = &sidecar.tasks;
     let current = sidecar.clone().into_current();
-    let connections = Permits::new(sidecar.config.listen.max_connections);
+    let bounds = Bounds::of_the_machine(sidecar.memory);
+    let connections = Permits::new(bound_connections(bounds, &sidecar.config));
+    let permits = bounds.permits(&sidecar.config);
+    sidecar.regions.permit(permits, tasks);
+    sidecar.seconds.iter().flatten().for_each(|second| second.regions.permit(permits, tasks));
     let last_reload = Arc::new(ArcSwapOption::empty());
     let remarks = Arc::new(ArcSwap::from_pointee(remarks_of(source.as_ref().map(|source| &source.origins))));
     let context = ConnectionContext {
         tasks: tasks.clone(),
         clock: sidecar.clock.clone(),
         permits: connections.clone(),
+        peers: sidecar.peers.clone(),
         shutdown: shutdown.clone(),
         fast_path: Some(current.clone()),
     };
@@ -223,11 +246,12 @@ fn open(
     };
     let (acts, admits) = (pages.acts.clone(), pages.admits.clone());
     if let Some(operators) = sockets.operators {
-        tasks.spawn("admin", admin::serve(Listener::Unix(operators), pages.clone(), tasks.clone()));
+        tasks.spawn("admin", admin::serve(Listener::Unix(operators), bounds.admin(), pages.clone(), tasks.clone()));
     }
-    tasks.spawn("admin", admin::serve(Listener::Tcp(sockets.admin), pages, tasks.clone()));
+    tasks.spawn("admin", admin::serve(Listener::Tcp(sockets.admin), bounds.admin(), pages, tasks.clone()));
     let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
+        bounds,
         connections,
         shutdown: shutdown.clone(),
         last: last_reload,
@@ -239,6 +263,16 @@ fn open(
     });
     acts.set_reload(reload::act(&reloader));
     App { tcp, unix, admin, sidecar, acts, reloader, topics, current, shutdown }
+}
+
+/// How many callers may be connected; says so if it is fewer than the settings ask for.
+fn bound_connections(bounds: Bounds, config: &Config) -> usize {
+    let asked = config.listen.max_connections;
+    let (connections, by) = bounds.connections(asked);
+    if let Some(by) = by {
+        tracing::info!(connections, asked, by, "fewer connections than listen.max_connections are accepted at once");
+    }
+    connections
 }
 
 /// What is allowed in the settings but probably not meant, one line each.
@@ -258,8 +292,12 @@ fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), Sta
         let actions = listener.freshness.step(listener.clock.now(), listener.clock.wall(), event);
         listener.newest().carry_out(actions);
     };
-    let fetcher =
-        Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
+    let fetcher = if config.announcements.transport == Transport::Off {
+        // Nothing arrives that needs a certificate, and an image may have no trust roots.
+        Fetcher::given(|_| Err(Unfetched::Unreachable))
+    } else {
+        Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?
+    };
     let edges = subscription::Edges {
         tasks: sidecar.tasks.clone(),
         clock: sidecar.clock.clone(),

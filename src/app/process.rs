@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::bounds::{TooFewDescriptors, raise_descriptors};
 use super::reload::Source;
 use super::services::{self, Contents, ServiceInstead, ServiceProcess, ServiceStartError};
 use super::{Instead, StartError, Stopped};
@@ -21,6 +22,8 @@ pub(crate) enum RunError {
     Start(#[from] StartError),
     #[error(transparent)]
     Service(#[from] ServiceStartError),
+    #[error(transparent)]
+    Descriptors(#[from] TooFewDescriptors),
     /// The machine gave no threads or signals.
     #[error("the runtime could not be set up: {0}")]
     Runtime(#[from] std::io::Error),
@@ -31,6 +34,7 @@ pub(crate) enum RunError {
 
 /// Runs a sidecar until it is told to stop; SIGHUP reads `source` again.
 pub(crate) fn run(config: Config, source: Source) -> Result<(), RunError> {
+    raise_descriptors()?;
     in_time(block_on(async {
         let signals = (Signals::listen()?, signal(SignalKind::hangup())?);
         let app = super::start_with(config, Instead { source: Some(source), ..Instead::default() }).await?;
@@ -52,6 +56,7 @@ pub(crate) fn run_service(
     contents: Contents,
     origins: &Origins,
 ) -> Result<(), RunError> {
+    raise_descriptors()?;
     in_time(block_on(async {
         let signals = (Signals::listen()?, signal(SignalKind::hangup())?);
         let service = services::start(process, config, contents, origins, ServiceInstead::default()).await?;

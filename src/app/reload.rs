@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
 
+use super::bounds::Bounds;
 use crate::admin::Admits;
 use crate::admin::acts::{ActRefused, Acts, ReloadFn};
 use crate::admin::status::ReloadStatus;
@@ -74,6 +75,7 @@ fn told(mistakes: &[ConfigError]) -> String {
 /// What a reload needs of the running process.
 pub struct Reloader {
     current: Arc<Current>,
+    bounds: Bounds,
     connections: Permits,
     shutdown: Shutdown,
     last: Arc<ArcSwapOption<ReloadStatus>>,
@@ -97,6 +99,7 @@ struct State {
 /// The parts of a [`Reloader`] that `app` makes.
 pub(super) struct ReloaderParts {
     pub(super) current: Arc<Current>,
+    pub(super) bounds: Bounds,
     pub(super) connections: Permits,
     pub(super) shutdown: Shutdown,
     pub(super) last: Arc<ArcSwapOption<ReloadStatus>>,
@@ -109,11 +112,12 @@ pub(super) struct ReloaderParts {
 
 impl Reloader {
     pub(super) fn new(parts: ReloaderParts) -> Arc<Self> {
-        let ReloaderParts { current, connections, shutdown, last, remarks, http, source, acts, admits } = parts;
+        let ReloaderParts { current, bounds, connections, shutdown, last, remarks, http, source, acts, admits } =
+            parts;
         let (read, origins) = source.map(|source| (source.read, source.origins)).unzip();
         let state = Mutex::new(State { origins: origins.unwrap_or_default(), http });
         let turn = Mutex::new(());
-        Arc::new(Self { current, connections, shutdown, last, remarks, acts, admits, read, turn, state })
+        Arc::new(Self { current, bounds, connections, shutdown, last, remarks, acts, admits, read, turn, state })
     }
 
     /// Rereads everything and applies what can change; waits for a reload that is under way. A file
@@ -222,8 +226,8 @@ impl Reloader {
         sidecar.fills.forget_errors();
         self.admits.store(Arc::new(Admits::of(&config.listen)));
         sidecar.watch_credentials();
-        self.connections.resize(config.listen.max_connections, tasks);
-        let permits = config.race.permits.min(sidecar.memory.permits());
+        self.connections.resize(super::bound_connections(self.bounds, config), tasks);
+        let permits = self.bounds.permits(config);
         sidecar.regions.permit(permits, tasks);
         sidecar.seconds.iter().flatten().for_each(|second| second.regions.permit(permits, tasks));
         if sidecar.capacity() != running.capacity() {

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cache::limits;
-use crate::http::limits::BODIES_BYTES;
+use crate::http::limits::{BODIES_BYTES, CONNECTION_BYTES, PEERS_BYTES, SOCKET_BUFFER_BYTES, SOCKET_BUFFERS_FREE};
 use crate::protocol::limits::FLOOR_SLOTS;
 
 /// How much memory this process may use.
@@ -72,7 +72,7 @@ impl Memory {
     fn beyond(self) -> u64 {
         let floors = self.floor_slots() as u64 * limits::FLOOR_SLOT_BYTES;
         let errors = self.remembered_errors() as u64;
-        limits::PROCESS_BYTES + floors + errors + self.bodies() + limits::ENVELOPES_BYTES as u64
+        limits::PROCESS_BYTES + floors + errors + self.bodies() + self.peers() + limits::ENVELOPES_BYTES as u64
     }
 
     /// How many bytes all remembered failures together may take.
@@ -101,6 +101,31 @@ impl Memory {
         }
     }
 
+    /// How many bytes callers' connections may take, and what is half sent or under way on them.
+    fn peers(self) -> u64 {
+        match self.is_own {
+            true => (self.limit / limits::PEERS_SHARE).clamp(limits::LEAST_PEERS_BYTES, PEERS_BYTES),
+            false => PEERS_BYTES,
+        }
+    }
+
+    /// How many bytes callers may add to what their idle connections take.
+    pub fn requests(self) -> u64 {
+        self.peers() / 2
+    }
+
+    /// How many connections there may be that take `more` than an idle one of HTTP/1.1.
+    pub fn connections(self, more: usize) -> usize {
+        let connections = self.peers() / 2 / (CONNECTION_BYTES + more as u64);
+        if self.is_own { usize::try_from(connections).unwrap_or(usize::MAX) } else { usize::MAX }
+    }
+
+    /// How many bytes the kernel may buffer per connection and direction; `None` leaves it to the
+    /// kernel.
+    pub fn socket_buffer(self) -> Option<usize> {
+        (self.is_own && self.limit < SOCKET_BUFFERS_FREE).then_some(SOCKET_BUFFER_BYTES)
+    }
+
     /// How many records without an entry are remembered; a power of two.
     pub fn floor_slots(self) -> usize {
         if !self.is_own {
@@ -125,9 +150,22 @@ impl Memory {
 }
 
 /// How many bytes the process holds now; zero if the system does not say. Pages of the program's
-/// own file do not count, because the kernel reclaims them by itself.
+/// own file do not count, because the kernel reclaims them by itself. What the kernel buffers of
+/// sockets does, where it counts towards the limit (v2).
 pub fn resident() -> u64 {
-    fs::read_to_string("/proc/self/status").map_or(0, |text| held(&text))
+    let own = fs::read_to_string("/proc/self/status").map_or(0, |text| held(&text));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    own + sockets(&groups, Path::new("/sys/fs/cgroup"), |file| fs::read_to_string(file).ok())
+}
+
+/// The bytes that the kernel buffers of the group's sockets.
+fn sockets(groups: &str, root: &Path, read: impl Fn(&Path) -> Option<String>) -> u64 {
+    let Some(group) = groups.lines().find_map(|line| line.strip_prefix("0::")) else { return 0 };
+    // In a container the file system often starts at the group itself.
+    let own = root.join(group.trim_start_matches('/'));
+    let text = [own.as_path(), root].into_iter().find_map(|at| read(&at.join("memory.stat")));
+    let line = text.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("sock ")));
+    line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
 }
 
 fn held(status: &str) -> u64 {
@@ -198,6 +236,29 @@ mod tests {
     }
 
     #[test]
+    fn sockets_of_the_group_count() {
+        let files = [("/c/own/memory.stat", "anon 5\nsock 4096\nslab 7\n"), ("/c/memory.stat", "sock 9\n")];
+        let read =
+            |file: &Path| files.iter().find(|(path, _)| Path::new(path) == file).map(|(_, text)| (*text).into());
+        let of = |groups: &str| sockets(groups, Path::new("/c"), read);
+        assert_eq!((of("0::/own\n"), of("0::/\n"), of("0::/elsewhere\n")), (4096, 9, 9));
+        assert_eq!((of("4:memory:/own\n"), of("")), (0, 0), "v1 has another limit for them");
+    }
+
+    #[test]
+    fn odd_values_limit_nothing() {
+        for text in ["max", "", "many", "-1", "0x10", "18446744073709551616"] {
+            assert_eq!(found("0::/a\n", &[("/c/a/memory.max", text)]), None, "{text}");
+        }
+        for bytes in [0, 1, 4096] {
+            let memory = Memory::of(found("0::/a\n", &[("/c/a/memory.max", &bytes.to_string())]), GIB);
+            assert!(memory.capacity() >= limits::LEAST_CAPACITY && memory.races() > 0, "{memory:?}");
+            assert!(memory.permits() > 0 && memory.connections(0) > 0 && memory.pressure(0) == Pressure::None);
+        }
+        assert!(!Memory::of(found("0::/a\n", &[("/c/a/memory.max", "9000000000000000000")]), GIB).is_own);
+    }
+
+    #[test]
     fn version_one_is_read_too() {
         let groups = "12:cpu,cpuacct:/a\n4:memory:/docker/1\n1:name=systemd:/a\n";
         let inside = [("/c/memory/memory.limit_in_bytes", "134217728\n")];
@@ -222,9 +283,10 @@ mod tests {
             assert!(memory.floor_slots().is_power_of_two() && memory.floor_slots() >= limits::LEAST_FLOOR_SLOTS);
         }
         let least = Memory::of(Some(limits::LEAST_CONTAINER), 64 * GIB);
-        assert!(least.capacity() >= 24 * MIB, "{} bytes for the cache", least.capacity());
+        assert!(least.capacity() >= 18 * MIB, "{} bytes for the cache", least.capacity());
         assert_eq!((least.floor_slots(), least.races()), (limits::LEAST_FLOOR_SLOTS, 16));
         assert_eq!(least.permits(), 256);
+        assert_eq!((least.connections(0), least.requests()), (341, 4 * MIB));
         let ample = [Memory::of(None, 64 * GIB), Memory::of(Some(8 * GIB), 64 * GIB)];
         for memory in ample {
             assert_eq!((memory.floor_slots(), memory.permits()), (FLOOR_SLOTS, limits::FILLS));

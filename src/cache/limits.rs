@@ -46,9 +46,14 @@ pub const CACHE_SHARE: (u64, u64) = (2, 16);
 /// The least that the cache is given, in bytes.
 pub const LEAST_CAPACITY: u64 = 16 * MIB as u64;
 /// What the process needs besides the cache and everything that has a budget of its own, in bytes:
-/// stacks, tables, connections, running races, what the allocator retains. 10 MiB were measured
+/// stacks, tables, connections to regions, running races, what the allocator retains. 10 MiB were measured
 /// with 64 callers at some thousand misses a second.
 pub const PROCESS_BYTES: u64 = 16 * MIB as u64;
+/// Under a cgroup's limit, connections and what peers make us hold by them may take one in this many
+/// of its bytes, half of it for idle connections and half for what is half sent or under way.
+pub const PEERS_SHARE: u64 = 8;
+/// Never less than this.
+pub const LEAST_PEERS_BYTES: u64 = 8 * MIB as u64;
 /// The least memory that a container may have, in bytes.
 pub const LEAST_CONTAINER: u64 = 64 * MIB as u64;
 /// Under a cgroup's limit, one undecided race is allowed per this many bytes of it. Three replies of
@@ -120,6 +125,7 @@ const _: () = assert!(
         + PROCESS_BYTES
         + LEAST_FLOOR_SLOTS as u64 * FLOOR_SLOT_BYTES
         + LEAST_BODIES_BYTES
+        + LEAST_PEERS_BYTES
         + ENVELOPES_BYTES as u64
         + LEAST_CONTAINER / REMEMBERED_ERRORS_SHARE
         <= LEAST_CONTAINER,

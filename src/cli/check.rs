@@ -9,6 +9,7 @@ use bytesize::ByteSize;
 mod message;
 
 use super::{CheckArgs, CommandError, paint, settings, told, variables, with_schemas};
+use crate::app::bounds::{Bounds, raise_descriptors};
 use crate::cache::capacity::Memory;
 use crate::config::scope::Origins;
 use crate::config::{effective, read};
@@ -28,7 +29,15 @@ pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
         print_settings(&origins, &format!("{}, {}", count(regions, "region"), count(routes, "route")))?;
         let mut err = std::io::stderr().lock();
         let memory = Memory::of_the_machine();
+        if let Err(too_few) = raise_descriptors() {
+            writeln!(err, "{too_few}")?;
+        }
         let (whose, size) = (if memory.is_own { "the cgroup's limit" } else { "the machine's memory" }, ByteSize);
+        let (connections, by) = Bounds::of_the_machine(memory).connections(config.listen.max_connections);
+        match by {
+            Some(by) => writeln!(err, "callers may have {connections} connections open here, bounded by {by}")?,
+            None => writeln!(err, "callers may have {connections} connections open, as listen.max_connections says")?,
+        }
         match config.cache.max_bytes {
             Some(bytes) => writeln!(err, "the cache may hold {}, as cache.max_bytes says", size(bytes)),
             None => {

@@ -171,7 +171,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
                 let challenge = HeaderValue::from_static("Nearside");
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }
-            if refusal == Refusal::NoRoom {
+            if matches!(refusal, Refusal::NoRoom | Refusal::Crowded) {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
                 response.extensions_mut().insert(BodyUnread);
             }
@@ -237,7 +237,7 @@ fn refused(refusal: Refusal) -> StatusCode {
         Refusal::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Refusal::LargeBody => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::SlowBody => StatusCode::REQUEST_TIMEOUT,
-        Refusal::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::NoRoom | Refusal::Crowded => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

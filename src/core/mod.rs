@@ -33,6 +33,7 @@ use crate::core::way::Second;
 use crate::http::admission::Admission;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::Origin;
+use crate::http::peers::Peers;
 use crate::http::token::{self, TokenError};
 use crate::model::time::Clock;
 use crate::payload::coding::Codings;
@@ -153,6 +154,8 @@ pub struct Core {
     pub names: Vec<String>,
     /// Limits the bytes of bodies held at once, of requests and of replies.
     pub bodies: Arc<ByteBudget>,
+    /// The open connections of callers, and the memory that they may take besides bodies.
+    pub peers: Arc<Peers>,
     /// Carries out what is outside the core, mainly subscriptions; set by `app`.
     pub beyond: Arc<OnceLock<Beyond>>,
     current: Arc<OnceLock<Weak<Current>>>,
@@ -187,7 +190,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    fn read(config: &Config, bodies: &Arc<ByteBudget>) -> Result<Self, CoreError> {
+    fn read(config: &Config, bodies: &Arc<ByteBudget>, peers: &Arc<Peers>) -> Result<Self, CoreError> {
         let held = |route: &Route| match &route.identity {
             IdentityMode::Exact(_) => Ok(None),
             IdentityMode::Sidecar(credentials) => HeldCredentials::read(credentials).map(Some),
@@ -200,7 +203,7 @@ impl Guarded {
             of_seconds: way::credentials(config)?,
             credentials,
             shapes,
-            door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone())),
+            door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone(), peers.clone())),
         })
     }
 }
@@ -245,6 +248,7 @@ impl Core {
         }
         if pressure == Pressure::Evict {
             self.store.give_up();
+            self.peers.relieve();
         }
     }
 
@@ -258,11 +262,13 @@ impl Core {
         let metrics = Arc::new(Metrics::new(&names));
         let regions = Regions::new(&config, origin, clock.clone(), metrics.clone(), memory.permits(), bodies.clone());
         let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
+        let counted = metrics.clone();
+        let peers = Peers::new(memory.requests(), move |budget| counted.over_budget(budget));
         let room = Room::new(floor_slots, capacity);
         let freshness = Arc::new(Freshness::new(&config.freshness.protocol(), names.len(), room, clock.now()));
         let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
-        let Guarded { credentials, of_seconds, shapes, codings, door } = Guarded::read(&config, &bodies)?;
+        let Guarded { credentials, of_seconds, shapes, codings, door } = Guarded::read(&config, &bodies, &peers)?;
         let compressed = compression::regions(&config, &regions, &codings);
         let seconds = way::seconds(&config, &regions, (of_seconds, &codings), None);
         let batches = Arc::new(Batches::new(&config, memory.permits()));
@@ -283,6 +289,7 @@ impl Core {
             memory,
             bodies,
             sheds: Arc::default(),
+            peers,
             fills: Arc::new(Fills::new(memory.races(), memory.remembered_errors())),
             freshness,
             audits: Arc::default(),
@@ -312,7 +319,8 @@ impl Core {
     /// When the credentials of a route, or the port's token, cannot be read, or when only a restart
     /// helps. Then nothing has changed.
     pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, CoreError> {
-        let Guarded { credentials, of_seconds, shapes, codings, door } = Guarded::read(&config, &self.bodies)?;
+        let Guarded { credentials, of_seconds, shapes, codings, door } =
+            Guarded::read(&config, &self.bodies, &self.peers)?;
         let router = self.router.renewed(&config.service).ok_or(CoreError::Routes)?;
         self.keyring.learn(&config.service, self.clock.now())?;
         let regions = self.regions.renewed(&config.race, origin);
@@ -336,6 +344,7 @@ impl Core {
             store: self.store.clone(),
             memory: self.memory,
             bodies: self.bodies.clone(),
+            peers: self.peers.clone(),
             sheds: self.sheds.clone(),
             fills: self.fills.clone(),
             freshness: self.freshness.clone(),

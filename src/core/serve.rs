@@ -36,7 +36,7 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
     let by = core.told_by(request.headers());
     let is_head = *request.method() == Method::HEAD;
     let ended = move |response| if is_head { answer::without_body(response) } else { response };
-    let entered = match core.admission.enter(request, via) {
+    let mut entered = match core.admission.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(ended(refused(core, refusal, by)))),
     };
@@ -48,6 +48,7 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
     };
     let core = core.clone();
     let asked = async move {
+        let _held = entered.held();
         let admitted = match entered.whole(&core.tasks).await {
             Ok(admitted) => admitted,
             Err(refusal) => return ended(refused(&core, refusal, by)),

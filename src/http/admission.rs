@@ -16,10 +16,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header}
 use hyper::body::{Body as _, Incoming};
 
 use crate::config::Listen;
-use crate::http::bodies::{self, ByteBudget, NotRead};
+use crate::http::bodies::{self, ByteBudget, NotRead, Reserved};
 use crate::http::connection::Via;
 use crate::http::host::{self, host_of};
 use crate::http::limits;
+use crate::http::peers::Peers;
 use crate::tasks::Tasks;
 
 /// The header that carries the port's token (`listen.token_file`).
@@ -91,6 +92,7 @@ pub struct Entered {
     parts: http::request::Parts,
     body: Incoming,
     bodies: Arc<ByteBudget>,
+    held: Option<Reserved>,
 }
 
 impl Entered {
@@ -103,6 +105,11 @@ impl Entered {
         alone.then_some(Head { method: &self.parts.method, path_and_query, path_len, headers })
     }
 
+    /// What it takes while it is under way, to be kept until it was answered.
+    pub fn held(&mut self) -> Option<Reserved> {
+        self.held.take()
+    }
+
     /// Its headers, so that an answer's can reuse their memory.
     pub fn into_headers(self) -> HeaderMap {
         self.parts.headers
@@ -110,7 +117,7 @@ impl Entered {
 
     /// The whole request, once its body has arrived. When `tasks` begin to stop, that may not take long.
     pub async fn whole(self, tasks: &Tasks) -> Result<Admitted, Refusal> {
-        let Self { parts, body, bodies } = self;
+        let Self { parts, body, bodies, .. } = self;
         let path_and_query = target_of(&parts)?.into_owned();
         let path_len = parts.uri.path().len();
         let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies, tasks).await? };
@@ -156,6 +163,9 @@ pub enum Refusal {
     SlowBody,
     #[error("the request body ended early or is malformed")]
     BadBody,
+    /// What others have half sent or under way leaves no room for it; a retry may find some.
+    #[error("the sidecar holds too many requests that are half sent or under way; retry shortly")]
+    Crowded,
     /// The bodies held in memory leave no room for this one; a retry may find some.
     #[error("the sidecar holds too many bytes of request bodies; retry shortly")]
     NoRoom,
@@ -178,6 +188,7 @@ impl Refusal {
             Self::LargeBody => "large-body",
             Self::SlowBody => "slow-body",
             Self::BadBody => "bad-body",
+            Self::Crowded => "crowded",
             Self::NoRoom => "no-room",
         }
     }
@@ -191,6 +202,7 @@ pub struct Admission {
     allow_cross_site: bool,
     token: Option<Vec<u8>>,
     bodies: Arc<ByteBudget>,
+    peers: Arc<Peers>,
 }
 
 impl Admission {
@@ -199,13 +211,19 @@ impl Admission {
         let allowed_hosts = listen.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let Listen { refuse_forwarded, allow_cross_site, .. } = *listen;
         let bodies = ByteBudget::new(limits::BODIES_BYTES);
-        Self { allowed_hosts, refuse_forwarded, allow_cross_site, token, bodies }
+        let peers = Peers::new(limits::PEERS_BYTES, |_| {});
+        Self { allowed_hosts, refuse_forwarded, allow_cross_site, token, bodies, peers }
     }
 
-    /// Holds request bodies under `bodies`.
+    /// Holds request bodies under `bodies`, and everything else of requests under `peers`.
     #[must_use]
-    pub fn holding(self, bodies: Arc<ByteBudget>) -> Self {
-        Self { bodies, ..self }
+    pub fn holding(self, bodies: Arc<ByteBudget>, peers: Arc<Peers>) -> Self {
+        Self { bodies, peers, ..self }
+    }
+
+    /// Reserves what a complete request takes while it is under way, besides its head.
+    pub fn hold(&self) -> Option<Reserved> {
+        self.peers.request(0, true)
     }
 
     /// Whether the token that admits a caller here does so at `other` too.
@@ -219,7 +237,8 @@ impl Admission {
         self.check(&parts, via)?;
         parts.headers.remove(&TOKEN);
         join_cookies(&mut parts.headers);
-        Ok(Entered { parts, body, bodies: self.bodies.clone() })
+        let held = self.peers.request(size_of(&parts.headers), body.is_end_stream()).ok_or(Refusal::Crowded)?;
+        Ok(Entered { parts, body, bodies: self.bodies.clone(), held: Some(held) })
     }
 
     /// Whether a GET or HEAD for a path may come in with these lines, if nothing follows its head.
@@ -255,8 +274,7 @@ impl Admission {
         {
             return Err(Refusal::Coding);
         }
-        let head: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        if head > limits::REQUEST_HEAD_BYTES || headers.len() > limits::REQUEST_HEADERS {
+        if size_of(headers) > limits::REQUEST_HEAD_BYTES || headers.len() > limits::REQUEST_HEADERS {
             return Err(Refusal::LargeHead);
         }
         let host = named_host(headers, authority, version)?;
@@ -280,6 +298,11 @@ impl Admission {
         }
         Ok(())
     }
+}
+
+/// Bytes of these lines on the wire.
+fn size_of(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
 /// An offer to continue in HTTP/2 without TLS, which Java's client makes with every first request.

@@ -61,6 +61,14 @@ impl ByteBudget {
         reserved.grow_to(bytes).then_some(reserved)
     }
 
+    /// The same, where that many bytes must stay free.
+    pub fn reserve_leaving(self: &Arc<Self>, bytes: u64, free: u64) -> Option<Reserved> {
+        let most = self.limit.saturating_sub(free);
+        let taken = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= most);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
+        Some(Reserved { budget: self.clone(), bytes })
+    }
+
     pub const fn limit(&self) -> u64 {
         self.limit
     }

@@ -16,7 +16,29 @@ pub enum Body {
     Streamed(Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>, Option<Failure>),
 }
 
+/// A stream that keeps something until it is dropped.
+struct Keeping<T>(BoxStream, T);
+
+type BoxStream = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
+
+impl<T: Unpin> Stream for Keeping<T> {
+    type Item = Result<Bytes, Failure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(cx)
+    }
+}
+
 impl Body {
+    /// Keeps `kept` until a streamed body has been sent.
+    #[must_use]
+    pub fn keeping<T: Send + Unpin + 'static>(self, kept: impl FnOnce() -> T) -> Self {
+        match self {
+            Self::Whole(whole) => Self::Whole(whole),
+            Self::Streamed(stream, broken) => Self::Streamed(Box::pin(Keeping(stream, kept())), broken),
+        }
+    }
+
     pub const fn empty() -> Self {
         Self::Whole(None)
     }

@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::body::{Body, BodyUnread};
 use crate::http::limits;
+use crate::http::peers::Peers;
+use crate::http::pulse::Pulse;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -32,7 +34,7 @@ mod http1;
 pub(crate) mod spare;
 pub(crate) mod wire;
 
-use wire::{Protocol, Pulse, Wire};
+use wire::{Protocol, Wire};
 
 /// How a request reached us; decides which checks apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct ConnectionContext<P> {
     pub clock: Clock,
     /// Connections open at once over all listeners.
     pub permits: Permits,
+    /// What they make us hold.
+    pub peers: Arc<Peers>,
     pub shutdown: Shutdown,
     /// Answers before the handler is asked; `None` where hyper reads every request.
     pub fast_path: Option<P>,
@@ -94,7 +98,7 @@ pub enum Next {
 impl<P> ConnectionContext<P> {
     pub(super) async fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
         tokio::select! {
-            permit = self.permits.take() => permit.ok(),
+            permit = self.peers.permit(&self.permits) => permit,
             () = self.shutdown.closing.cancelled() => None,
         }
     }
@@ -110,9 +114,12 @@ where
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let pulse = Arc::new(Pulse::default());
-    let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, pulse.clone()));
+    let Some(nothing) = context.peers.nothing() else { return };
+    context.peers.enter(&pulse);
+    let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, pulse.clone(), nothing));
     let sniffed = tokio::select! {
         sniffed = sniffed => sniffed,
+        () = pulse.evicted() => return,
         () = context.shutdown.closing.cancelled() => return,
     };
     let Ok(Ok((protocol, wire))) = sniffed else { return };
@@ -123,10 +130,15 @@ where
             patient(driven, &pulse, &context.shutdown, &context.clock, protocol).await
         }
         Protocol::Http2 => {
+            // Kept for as long as the connection lasts.
+            let Some((_reserved, streams)) = context.peers.http2(&pulse).await else { return };
             let mut http = http2::Builder::new(context.tasks.clone());
             http.timer(TokioTimer::new())
-                .max_concurrent_streams(limits::STREAMS_PER_CONNECTION)
+                .max_concurrent_streams(streams)
                 .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
+                .initial_connection_window_size(limits::HTTP2_WINDOW_BYTES)
+                .initial_stream_window_size(limits::HTTP2_WINDOW_BYTES)
+                .max_send_buf_size(limits::HTTP2_SEND_BYTES)
                 .keep_alive_interval(limits::IDLE_WAIT / 3);
             let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
             let mut said = false;
@@ -161,6 +173,7 @@ async fn patient(
         tokio::select! {
             never = pulse.told(shutdown) => match never {},
             () = pulse.idle_timeout(protocol, clock, shutdown) => {}
+            () = pulse.evicted() => {}
         }
     });
     let mut watch = WakeGated::new(watch);
@@ -210,7 +223,7 @@ where
         // hyper does not tell whether a length came with the chunks. If one did, the connection
         // must end (RFC 9112, 6.1).
         let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-        let under_way = self.pulse.begin();
+        let (under_way, pulse) = (self.pulse.begin(), self.pulse.clone());
         let answer = match self.ready.take() {
             Some(answer) => Either::Left(ready(*answer)),
             None => Either::Right((self.handler)(request, self.via)),
@@ -223,7 +236,7 @@ where
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             drop(under_way);
-            Ok(response)
+            Ok(response.map(|body| body.keeping(|| pulse.send())))
         };
         Box::pin(answered)
     }

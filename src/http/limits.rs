@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::model::size::{KIB, MIB};
 
-pub const STREAMS_PER_CONNECTION: u32 = 256;
 /// A request's line and headers together, in bytes; more gets 431.
 pub const REQUEST_HEAD_BYTES: usize = 32 * KIB;
 /// Headers of a request; more get 431.
@@ -29,6 +28,51 @@ pub const HEAP_BODY_BYTES: usize = 16 * KIB;
 pub const BODY_STEP_BYTES: usize = 256 * KIB;
 /// A stored body of this many bytes or more is kept in separate pages.
 pub const MAPPED_BODY_BYTES: usize = 512 * KIB;
+/// What an idle connection takes, in bytes: its task, timers, socket and what the kernel keeps of
+/// it. 2,000 of them took 8 KiB each in a debug build.
+pub const CONNECTION_BYTES: u64 = 12 * KIB as u64;
+/// What HTTP/2 adds to it: frames either way, a head that is not complete, the tables of HPACK.
+pub const HTTP2_BYTES: u64 = 48 * KIB as u64;
+/// What each stream that an HTTP/2 connection may open adds to that. All of them may come in one
+/// read, before any is looked at.
+pub const STREAM_BYTES: u64 = 4 * KIB as u64;
+/// Streams that a connection may open at least, and at most: it gets one in [`STREAMS_SHARE`] of
+/// the bytes that are left when it comes.
+pub const LEAST_STREAMS_PER_CONNECTION: u32 = 16;
+/// See [`LEAST_STREAMS_PER_CONNECTION`].
+pub const STREAMS_PER_CONNECTION: u32 = 256;
+/// See [`LEAST_STREAMS_PER_CONNECTION`].
+pub const STREAMS_SHARE: u64 = 8;
+/// What a request under way takes besides its head and body, in bytes: its task, its stream, what
+/// it waits for.
+pub const REQUEST_BYTES: u64 = 8 * KIB as u64;
+/// Only complete requests may take the last one in this many bytes of what requests may take.
+pub const COMPLETE_SHARE: u64 = 4;
+/// How long a new connection waits before an idle one is closed for it, and how often that is
+/// tried for HTTP/2.
+pub const ROOM_WAIT: Duration = Duration::from_millis(10);
+/// See [`ROOM_WAIT`].
+pub const ROOM_TRIES: usize = 50;
+/// One in this many connections is closed at once, when room is needed.
+pub const CLOSED_SHARE: usize = 8;
+/// A connection that has sent fewer requests is closed before one that has sent more.
+pub const FEW_REQUESTS: u32 = 8;
+/// In how many looks, [`ROOM_WAIT`] apart, a connection must not have asked again to be closed: one
+/// that never asked, one that asked a few times, others.
+pub const IDLE_LOOKS: [u32; 3] = [1, 20, 50];
+/// Most bytes that peers may make a process hold besides bodies, connections included; a cgroup's
+/// limit can lower it.
+pub const PEERS_BYTES: u64 = 256 * MIB as u64;
+/// Buffers of the kernel per connection and direction, in bytes, under a cgroup's limit: sockets
+/// count towards it. Below [`SOCKET_BUFFERS_FREE`] bytes they are bounded.
+pub const SOCKET_BUFFER_BYTES: usize = 64 * KIB;
+/// See [`SOCKET_BUFFER_BYTES`].
+pub const SOCKET_BUFFERS_FREE: u64 = 1024 * MIB as u64;
+/// The receive windows of an HTTP/2 connection and of a stream, in bytes: what may arrive before it
+/// is read.
+pub const HTTP2_WINDOW_BYTES: u32 = 256 * KIB as u32;
+/// What is buffered of an answer per HTTP/2 stream, in bytes.
+pub const HTTP2_SEND_BYTES: usize = 64 * KIB;
 /// How long a new connection may stay silent before its first bytes show which protocol it speaks.
 pub const SNIFF_WAIT: Duration = Duration::from_secs(5);
 /// How long a request's line and headers may take to arrive.

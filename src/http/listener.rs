@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -17,6 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::config::UnixSocket;
 use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, FastPath, Via};
+use crate::http::limits::ACCEPT_PAUSE;
 
 /// Why a listener could not be set up. The operator has to fix it; a retry helps once the cause is
 /// gone.
@@ -41,6 +41,13 @@ impl ListenError {
             _ => Self::Io { what, addr, setting, source },
         }
     }
+}
+
+/// Bounds what the kernel buffers of each connection that `listener` accepts.
+pub fn bound_buffers(listener: impl std::os::fd::AsFd, bytes: usize) {
+    let socket = socket2::SockRef::from(&listener);
+    // Without it the kernel's own limits hold.
+    let _ = socket.set_recv_buffer_size(bytes).and_then(|()| socket.set_send_buffer_size(bytes));
 }
 
 /// Port 0 picks a free one.
@@ -168,5 +175,5 @@ async fn accept_with<S, P, H, F>(
 /// it.
 async fn pause_after(error: &std::io::Error) {
     tracing::warn!(%error, "could not accept a connection");
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    tokio::time::sleep(ACCEPT_PAUSE).await;
 }

@@ -5,8 +5,10 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::Router;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -16,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 use crate::http::limits::{
     ACCEPT_PAUSE, HEADER_WAIT, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
 };
+use crate::http::peers::Peers;
+use crate::http::pulse::Pulse;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
@@ -64,16 +68,18 @@ pub async fn serve(
     router: impl Fn(ReachedBy) -> Router,
     tasks: Tasks,
 ) {
-    let stopping = tasks.stopping();
+    let (stopping, peers) = (tasks.stopping(), Peers::new(0, |_| {}));
     loop {
         let accept = async {
-            let permit = permits.take().await.expect("the semaphore is never closed");
+            let permit = peers.permit(&permits).await.expect("the semaphore is never closed");
             listener.accept().await.map(|accepted| (accepted, permit))
         };
         let Some(accepted) = stopping.run_until_cancelled(accept).await else { return };
         match accepted {
             Ok(((stream, reached), permit)) => {
-                let connection = connection(stream, router(reached), stopping.clone());
+                let pulse = Arc::new(Pulse::default());
+                peers.enter(&pulse);
+                let connection = connection(stream, router(reached), pulse, stopping.clone());
                 tasks.spawn(name, async move {
                     connection.await;
                     drop(permit);
@@ -88,17 +94,25 @@ pub async fn serve(
     }
 }
 
-async fn connection(stream: Stream, router: Router, stopping: CancellationToken) {
+async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, stopping: CancellationToken) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADER_WAIT)
         .max_headers(REQUEST_HEADERS)
         .max_buf_size(REQUEST_HEAD_BYTES);
-    let service = TowerToHyperService::new(router);
+    let (router, requests) = (TowerToHyperService::new(router), pulse.clone());
+    let service = service_fn(move |request| {
+        let (under_way, answer) = (requests.begin(), router.call(request));
+        async move {
+            let _under_way = under_way;
+            answer.await
+        }
+    });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = stopping.cancelled() => None,
+        () = pulse.evicted() => return,
         () = tokio::time::sleep(SERVICE_CONNECTION_LIFE) => None,
     };
     let ended = match ended {

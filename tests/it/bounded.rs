@@ -321,3 +321,110 @@ async fn in_a_container_of_64_mib_forms_and_fields_of_random_records_end_nothing
         assert!(times > 100, "{work}: {times}");
     }
 }
+
+/// What one caller leaves half done.
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    /// A connection and nothing else.
+    Silent,
+    /// 29 KiB of a head that does not end.
+    HalfHead,
+    /// HTTP/2 with 256 POSTs of which no body comes, each with so many KiB of head.
+    Streams(usize),
+}
+
+impl Attack {
+    fn bytes(self) -> Vec<u8> {
+        match self {
+            Self::Silent => Vec::new(),
+            Self::HalfHead => {
+                let mut head = b"GET /v1/contexts/a HTTP/1.1\r\nHost: localhost\r\n".to_vec();
+                (0..29).for_each(|n| head.extend(format!("x-{n}: {}\r\n", "y".repeat(1000)).bytes()));
+                head
+            }
+            Self::Streams(kib) => {
+                let mut block = Vec::new();
+                for (name, value) in
+                    [(":method", "POST"), (":scheme", "http"), (":path", "/v1/a"), (":authority", "localhost")]
+                {
+                    literal(&mut block, name, value);
+                }
+                (0..kib).for_each(|n| literal(&mut block, &format!("x-{n}"), &"y".repeat(1000)));
+                let mut all = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+                frame(&mut all, (4, 0, 0), &[]);
+                for stream in 0..256 {
+                    let (first, rest) = block.split_at(block.len().min(16_000));
+                    frame(&mut all, (1, if rest.is_empty() { 4 } else { 0 }, 2 * stream + 1), first);
+                    if !rest.is_empty() {
+                        frame(&mut all, (9, 4, 2 * stream + 1), rest);
+                    }
+                }
+                all
+            }
+        }
+    }
+}
+
+/// A frame of HTTP/2: its type, flags and stream, and its payload.
+fn frame(out: &mut Vec<u8>, (kind, flags, stream): (u8, u8, u32), payload: &[u8]) {
+    out.extend(&(payload.len() as u32).to_be_bytes()[1..]);
+    out.extend([kind, flags]);
+    out.extend(stream.to_be_bytes());
+    out.extend(payload);
+}
+
+/// A header line that enters no table (RFC 7541, 6.2.2).
+fn literal(out: &mut Vec<u8>, name: &str, value: &str) {
+    out.push(0);
+    for text in [name, value] {
+        let mut left = text.len();
+        if left < 127 {
+            out.push(left as u8);
+        } else {
+            out.push(127);
+            left -= 127;
+            while left >= 128 {
+                out.push((left % 128) as u8 | 128);
+                left /= 128;
+            }
+            out.push(left as u8);
+        }
+        out.extend(text.bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn in_a_container_of_64_mib_attacks_end_nothing() {
+    let attacks =
+        [(Attack::Silent, 3500), (Attack::HalfHead, 1200), (Attack::Streams(0), 60), (Attack::Streams(29), 12)];
+    let world = World::builder().regions(1).records(10).start().await.unwrap();
+    let (region, url) = (world.region(0), world.region(0).url());
+    let settings =
+        settings("attacked", &[(region.name.as_str(), url.as_str(), "")], "[announcements]\ntransport = \"off\"\n");
+    for (attack, connections) in attacks {
+        let Some(group) = Cgroup::of(LEAST_CONTAINER) else {
+            println!("SKIPPED: no memory cgroup can be made here (it takes root and a writable /sys/fs/cgroup)");
+            return;
+        };
+        let program = Program::start_by(&settings, |args| group.command(args)).await;
+        let (read, bytes) = (format!("http://{}/v1/contexts/tenant-1", program.tcp), attack.bytes());
+        assert_eq!(get(&read).await.0, 200);
+        let mut held = Vec::new();
+        for number in 0..connections {
+            // Whoever is turned away finds the connection closed.
+            if let Ok(mut stream) = TcpStream::connect(program.tcp).await {
+                let _ = stream.write_all(&bytes).await;
+                held.push(stream);
+            }
+            if number % (connections / 4) == 0 {
+                assert_eq!(get(&read).await.0, 200, "{attack:?}: a hit after {number}");
+                assert_eq!(program.page("/livez").await.0, 200, "{attack:?}");
+            }
+        }
+        let most = program.memory("VmHWM");
+        println!("{connections} of {attack:?}: {} most, {} killed", mib(most.unwrap_or(0)), group.kills());
+        assert!(most.is_some() && group.kills() == 0, "{attack:?}: {:#?}", program.lines());
+        assert_eq!(get(&read).await.0, 200, "{attack:?}");
+    }
+    world.stop(Duration::from_secs(5)).await;
+}

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use super::program::{Program, get};
 
+mod machine;
 mod start;
 
 /// Asserts that a miss, the hit after it, and `/livez` are answered. `key` is one that nobody asked

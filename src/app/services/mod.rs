@@ -18,7 +18,9 @@ use url::Url;
 use super::{App, Stopped, linger};
 use crate::admin::guard::{Admits, guarded};
 use crate::admin::service_pages::{ServiceState, serve_pages};
+use crate::app::bounds::Bounds;
 use crate::aws::clients::Sdk;
+use crate::cache::capacity::Memory;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServedRegion, ServicesConfig};
@@ -149,6 +151,21 @@ impl ServiceProcess {
         }
     }
 
+    /// The same within the machine's limits; says so if it is fewer.
+    fn bound_connections(&self, bounds: Bounds, config: &ServicesConfig) -> usize {
+        let asked = self.connections(config);
+        let (connections, by) = bounds.service_connections(asked);
+        if let (Self::Catalogue, Some(by)) = (self, by) {
+            tracing::info!(
+                connections,
+                asked,
+                by,
+                "fewer connections than catalogue.max_connections are accepted at once"
+            );
+        }
+        connections
+    }
+
     fn allowed_hosts<'a>(&'a self, config: &'a ServicesConfig) -> &'a [String] {
         match self {
             Self::Catalogue => &config.catalogue.allowed_hosts,
@@ -193,7 +210,8 @@ pub async fn start(
         }
     };
     let engine = WatchedEngine::new(engine, clock.clone());
-    let (connections, tasks) = (Permits::new(process.connections(&config)), Tasks::new());
+    let (bounds, tasks) = (Bounds::of_the_machine(Memory::of_the_machine()), Tasks::new());
+    let connections = Permits::new(process.bound_connections(bounds, &config));
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
     let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
     let shell = Arc::new(shell);
@@ -217,7 +235,7 @@ pub async fn start(
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
     needed::look_for_needs(&shell, &process).await;
     let pages = overview::pages(&shell, &process, parts, origins);
-    shell.tasks.spawn("admin", serve_pages(Listener::Tcp(operators), pages, shell.tasks.clone()));
+    shell.tasks.spawn("admin", serve_pages(Listener::Tcp(operators), bounds.admin(), pages, shell.tasks.clone()));
     tracing::info!(
         service = %process.title(),
         engine = shell.config.engine.word(),

@@ -48,6 +48,7 @@ fn every_refusal_has_its_status_and_a_problem_document() {
         (Refusal::SlowBody, 408),
         (Refusal::BadBody, 400),
         (Refusal::Coding, 501),
+        (Refusal::Crowded, 503),
         (Refusal::NoRoom, 503),
     ];
     for (refusal, status) in expected {

@@ -15,7 +15,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -25,11 +25,12 @@ use crate::core::caller::Caller;
 use crate::core::lookup::lookup;
 use crate::core::serve::{at_once, carry_out};
 use crate::core::{Core, Current};
-use crate::http::admission::{Admission, Head};
+use crate::http::admission::{Admission, Head, Refusal};
 use crate::http::connection::spare::Spare;
-use crate::http::connection::wire::{Pulse, Wire};
+use crate::http::connection::wire::Wire;
 use crate::http::connection::{FastPath, Next, Via};
 use crate::http::limits::ANSWERS_BYTES;
+use crate::http::pulse::Pulse;
 
 pub mod plain;
 pub mod write;
@@ -86,8 +87,18 @@ impl Answers for Core {
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
-        at_once(self, lookup(self, caller, head, false))
-            .map_err(|found| carry_out(self.clone(), found, head.admitted()).boxed())
+        at_once(self, lookup(self, caller, head, false)).map_err(|found| {
+            let Some(held) = self.admission.hold() else {
+                self.metrics.refused(Refusal::Crowded.word());
+                return ready(Outcome::Refused(Refusal::Crowded)).boxed();
+            };
+            let asked = carry_out(self.clone(), found, head.admitted());
+            async move {
+                let _held = held;
+                asked.await
+            }
+            .boxed()
+        })
     }
 }
 

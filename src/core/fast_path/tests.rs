@@ -68,9 +68,9 @@ async fn context_with(permits: usize, settings: &str) -> ConnectionContext<Arc<C
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         serve(&core, Admitted { method, path_and_query, path_len, headers, body }).await;
     }
-    let permits = Permits::new(permits);
+    let (permits, peers) = (Permits::new(permits), core.peers.clone());
     let fast_path = Some(core.into_current());
-    ConnectionContext { tasks, clock, permits, shutdown: Shutdown::default(), fast_path }
+    ConnectionContext { tasks, clock, permits, peers, shutdown: Shutdown::default(), fast_path }
 }
 
 /// A region that answers with the path, or with as many bytes as the query says: after a second

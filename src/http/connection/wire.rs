@@ -11,15 +11,17 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::http::bodies::Reserved;
 use crate::http::connection::Shutdown;
 use crate::http::connection::spare::Spare;
 use crate::http::limits;
+use crate::http::pulse::{Pulse, UnderWay};
 use crate::model::time::{Clock, Moment};
 
 /// What a client with prior knowledge of HTTP/2 sends first (RFC 9113, 3.4).
@@ -46,13 +48,19 @@ pub struct Wire<S> {
     /// hyper asked for more than it was allowed.
     came_back: bool,
     pulse: Arc<Pulse>,
+    /// What this connection adds to its cost: what was read of a head that is not complete, or
+    /// HTTP/2.
+    reserved: Reserved,
+    /// Bytes that hyper has read of a head.
+    of_head: usize,
 }
 
 impl<S: AsyncRead + Unpin> Wire<S> {
     /// Reads until the bytes are the preface or cannot become it.
-    pub async fn sniff(stream: S, pulse: Arc<Pulse>) -> io::Result<(Protocol, Self)> {
+    pub async fn sniff(stream: S, pulse: Arc<Pulse>, reserved: Reserved) -> io::Result<(Protocol, Self)> {
         let kept = Spare::none();
-        let mut wire = Self { stream, kept, from: 0, to: 0, allowance: None, came_back: false, pulse };
+        let (allowance, came_back, of_head) = (None, false, 0);
+        let mut wire = Self { stream, kept, from: 0, to: 0, allowance, came_back, pulse, reserved, of_head };
         loop {
             let seen = &wire.unread()[..wire.to.min(PREFACE.len())];
             if *seen != PREFACE[..seen.len()] {
@@ -82,8 +90,8 @@ impl<S: AsyncRead + Unpin> Wire<S> {
             let mut room = ReadBuf::new(&mut self.kept[self.to..]);
             let polled = Pin::new(&mut self.stream).poll_read(cx, &mut room);
             let count = room.filled().len();
-            if polled.is_pending() && self.from == self.to {
-                self.kept = Spare::none();
+            if polled.is_pending() {
+                self.waits()?;
             }
             ready!(polled)?;
             self.to += count;
@@ -93,6 +101,17 @@ impl<S: AsyncRead + Unpin> Wire<S> {
             Poll::Ready(Ok(count > 0))
         })
         .await
+    }
+
+    /// A connection that waits gives its buffer back, or has it counted.
+    fn waits(&mut self) -> io::Result<()> {
+        if self.from == self.to {
+            self.kept = Spare::none();
+            self.reserved.shrink_to(0);
+        } else if !self.reserved.grow_to(limits::WIRE_BYTES as u64) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        Ok(())
     }
 
     /// Moves what is unread to the beginning of the buffer; gets one if there is none.
@@ -137,6 +156,18 @@ impl<S> Wire<S> {
         (self.allowance, self.came_back) = (allowance, false);
     }
 
+    /// Counts what hyper has read while it waits for the rest of a head: its buffer grows to twice
+    /// that.
+    fn count_head(&mut self, count: usize) -> io::Result<()> {
+        if self.pulse.under_way.load(Ordering::Relaxed) > 0 {
+            self.of_head = 0;
+            return Ok(());
+        }
+        self.of_head = (self.of_head + count).min(limits::REQUEST_HEAD_BYTES);
+        let bytes = (2 * self.of_head).next_multiple_of(limits::WIRE_BYTES);
+        if self.reserved.grow_to(bytes as u64) { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+    }
+
     /// Whether hyper was done with what it was allowed, and would have continued with the
     /// connection.
     pub(crate) fn goes_on(&self) -> bool {
@@ -162,8 +193,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         }
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if polled.is_ready() && buf.filled().len() > before {
+        let count = buf.filled().len() - before;
+        if polled.is_ready() && count > 0 {
             self.pulse.heard();
+            self.count_head(count)?;
         }
         polled
     }
@@ -199,86 +232,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     }
 }
 
-/// Whether a connection is alive, and what it is in the middle of. It is written with every
-/// request, so it does not read the clock: the watcher ([`Pulse::idle_timeout`]) looks now and
-/// then, and counts from when it first saw a change.
-#[derive(Default)]
-pub struct Pulse {
-    under_way: AtomicU32,
-    answered: AtomicBool,
-    /// A byte went either way since the last look.
-    stirred: AtomicBool,
-    /// A head has begun and is not complete.
-    head: AtomicBool,
-    /// How many heads were complete: tells the one that has begun from the one before.
-    heads: AtomicU32,
-    /// The two moments of a shutdown, as this connection was told of them.
-    lingering: AtomicBool,
-    closing: AtomicBool,
-}
-
-/// A request under way; ends when dropped.
-pub struct UnderWay(Arc<Pulse>);
-
-impl UnderWay {
-    /// Whether the linger has begun: then its answer announces the end of the connection.
-    pub fn lingers(&self) -> bool {
-        self.0.lingers()
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.stirred.store(true, Ordering::Relaxed);
-        self.0.answered.store(true, Ordering::Relaxed);
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Pulse {
-    /// A head is complete and its request begins.
-    pub fn begin(self: &Arc<Self>) -> UnderWay {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        self.heads.fetch_add(1, Ordering::Relaxed);
-        self.head.store(false, Ordering::Relaxed);
-        UnderWay(self.clone())
-    }
-
-    /// Whether the connection has answered any request yet.
-    pub fn has_answered(&self) -> bool {
-        self.answered.load(Ordering::Relaxed)
-    }
-
-    pub fn lingers(&self) -> bool {
-        self.lingering.load(Ordering::Relaxed)
-    }
-
-    pub fn closes(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
-    }
-
-    /// A request was answered without hyper. Only the connection's own task calls this, so counting
-    /// needs no atomic addition.
-    fn answered_one(&self) {
-        self.stirred.store(true, Ordering::Relaxed);
-        self.answered.store(true, Ordering::Relaxed);
-        self.heads.store(self.heads.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.head.store(false, Ordering::Relaxed);
-    }
-
-    fn heard(&self) {
-        self.stirred.store(true, Ordering::Relaxed);
-        if self.under_way.load(Ordering::Relaxed) == 0 {
-            self.head.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn written(&self, polled: &Poll<io::Result<usize>>) {
-        if matches!(polled, Poll::Ready(Ok(_))) {
-            self.stirred.store(true, Ordering::Relaxed);
-        }
-    }
-
     /// Notes the two moments of a shutdown as they come; never resolves.
     pub async fn told(&self, shutdown: &Shutdown) -> Infallible {
         let lingering = async {

@@ -107,6 +107,7 @@ fn of_refusal(refusal: Refusal) -> Row {
         // HTTP/2 alone: in HTTP/1.1 it is hyper that says so, without a body.
         Refusal::LargeHead => (431, How::Told(Outcome::Refused(refusal))),
         Refusal::LargeBody => (413, post(&[&format!("Content-Length: {}", REQUEST_BODY_BYTES + 1)], b"")),
+        Refusal::Crowded => (503, How::Told(Outcome::Refused(refusal))),
         Refusal::SlowBody => (408, How::Told(Outcome::Refused(refusal))),
         Refusal::BadBody => (400, post(&["Transfer-Encoding: chunked"], b"zz\r\n")),
         Refusal::NoRoom => (503, post(&["Content-Length: 100000"], &[b'x'; 100_000])),

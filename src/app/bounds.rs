@@ -1,0 +1,132 @@
+//! How many connections and files the process may have, by the machine's limits. Descriptors are
+//! shared out before they run out: some for the process itself, some for operators and for what it
+//! opens to regions and AWS, the rest for callers.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::limits::{
+    ADMIN_DESCRIPTORS, LEAST_DESCRIPTORS, LEAST_REGION_PERMITS, OUTGOING_DESCRIPTORS, OWN_DESCRIPTORS,
+    STORE_DESCRIPTORS,
+};
+use crate::cache::capacity::Memory;
+use crate::config::Config;
+use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
+
+/// The process may open too few files to do its work.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the process may open {0} files (RLIMIT_NOFILE), and needs at least {least}: raise the hard limit, \
+     with `ulimit -Hn`, LimitNOFILE= or --ulimit nofile=",
+    least = LEAST_DESCRIPTORS
+)]
+pub(crate) struct TooFewDescriptors(u64);
+
+/// What bounds connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    memory: Memory,
+    descriptors: u64,
+}
+
+/// Raises the soft limit of open files to the hard one.
+///
+/// # Errors
+/// When even that is not enough.
+pub(crate) fn raise_descriptors() -> Result<(), TooFewDescriptors> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // If that is not allowed, the soft limit holds.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+    let descriptors = descriptors();
+    if descriptors < LEAST_DESCRIPTORS { Err(TooFewDescriptors(descriptors)) } else { Ok(()) }
+}
+
+/// How many files may be open; without a limit, more than anybody needs.
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+impl Bounds {
+    pub(crate) fn of_the_machine(memory: Memory) -> Self {
+        Self { memory, descriptors: descriptors() }
+    }
+
+    /// How many callers may be connected at once, and what bounds them, if `asked` is too many.
+    pub(crate) fn connections(self, asked: usize) -> (usize, Option<&'static str>) {
+        self.bounded(asked, self.memory.connections(0), 0)
+    }
+
+    /// The same for a service, whose connections may each hold a whole head, and whose store has
+    /// files.
+    pub(crate) fn service_connections(self, asked: usize) -> (usize, Option<&'static str>) {
+        let head = REQUEST_HEAD_BYTES + REQUEST_HEADERS * size_of::<[usize; 4]>();
+        self.bounded(asked, self.memory.connections(head), STORE_DESCRIPTORS)
+    }
+
+    fn bounded(self, asked: usize, by_memory: usize, store: u64) -> (usize, Option<&'static str>) {
+        let spare = self.spare();
+        let callers = spare - self.admin() as u64 - self.outgoing() - store.min(spare / 4);
+        let by_files = usize::try_from(callers).unwrap_or(usize::MAX);
+        match asked {
+            _ if asked <= by_memory.min(by_files) => (asked, None),
+            _ if by_files <= by_memory => (by_files, Some("open files (RLIMIT_NOFILE)")),
+            _ => (by_memory, Some("memory")),
+        }
+    }
+
+    /// How many connections operators may have open to the admin port.
+    pub(crate) fn admin(self) -> usize {
+        // Not above a constant.
+        (self.spare() / 8).min(ADMIN_DESCRIPTORS) as usize
+    }
+
+    /// How many requests to each region may be under way at once.
+    pub(crate) fn permits(self, config: &Config) -> usize {
+        let regions = config.service.regions.len().max(1) as u64;
+        let by_files = usize::try_from(self.outgoing() * 3 / 4 / regions).unwrap_or(usize::MAX);
+        config.race.permits.min(self.memory.permits()).min(by_files.max(LEAST_REGION_PERMITS))
+    }
+
+    fn spare(self) -> u64 {
+        self.descriptors.max(LEAST_DESCRIPTORS) - OWN_DESCRIPTORS
+    }
+
+    fn outgoing(self) -> u64 {
+        (self.spare() / 3).min(OUTGOING_DESCRIPTORS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    #[test]
+    fn few_descriptors_are_shared_out_among_all() {
+        let config = "service.name = \"a\"\nannouncements.transport = \"off\"\n\
+                      service.region = [{ name = \"a\", url = \"http://127.0.0.1:1\" }]\n";
+        let config = read::from_toml(config).unwrap();
+        for descriptors in [64, 65, 100, 256, 1024, 4096, 20_000, u64::MAX] {
+            let bounds = Bounds { memory: Memory::AMPLE, descriptors };
+            let (callers, why) = bounds.connections(4096);
+            let (of_service, _) = bounds.service_connections(4096);
+            let all = OWN_DESCRIPTORS + (callers + bounds.admin()) as u64 + bounds.outgoing();
+            assert!(all <= descriptors, "{descriptors}: {callers}, {}", bounds.admin());
+            assert!(callers >= 20 && of_service >= 10 && bounds.admin() >= 5, "{descriptors}: {callers}");
+            assert!((LEAST_REGION_PERMITS..=512).contains(&bounds.permits(&config)));
+            assert_eq!(why.is_some(), callers < 4096, "{descriptors}");
+        }
+        let ample = Bounds { memory: Memory::AMPLE, descriptors: 20_000 };
+        assert_eq!((ample.connections(4096), ample.permits(&config)), ((4096, None), 512));
+    }
+
+    #[test]
+    fn memory_bounds_connections_too() {
+        let memory = Memory { limit: crate::cache::limits::LEAST_CONTAINER, is_own: true };
+        let bounds = Bounds { memory, descriptors: 20_000 };
+        assert_eq!(bounds.connections(4096), (341, Some("memory")));
+        assert!(bounds.service_connections(1024).0 < 120);
+        assert_eq!(bounds.connections(10), (10, None));
+    }
+}

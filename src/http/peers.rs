@@ -1,0 +1,243 @@
+//! Connections that peers hold open, and the memory that they make the process hold.
+//!
+//! Idle connections cost a fixed amount each, so their number is bounded. What a peer adds (half a
+//! head, HTTP/2, requests under way) is reserved from a budget as it arrives. When connections or
+//! memory run out, those that keep us waiting are closed, longest first, so that callers who ask
+//! for something still get in.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::http::bodies::{ByteBudget, Reserved};
+use crate::http::limits;
+use crate::http::pulse::Pulse;
+use crate::tasks::permits::Permits;
+
+/// The open connections of a process's port, and their budget.
+pub struct Peers {
+    budget: Arc<ByteBudget>,
+    open: Mutex<Vec<Open>>,
+    /// Counts scans and arrivals: an order without a clock.
+    order: AtomicU64,
+    /// Counts what found no room, by the budget's name.
+    over_budget: Box<dyn Fn(&'static str) + Send + Sync>,
+}
+
+#[derive(Debug)]
+struct Open {
+    pulse: Weak<Pulse>,
+    /// How many requests it had sent when it was looked at.
+    heads: u32,
+    /// When it was last seen to have sent another, and the looks since.
+    since: u64,
+    looks: u32,
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peers").field("budget", &self.budget).finish_non_exhaustive()
+    }
+}
+
+impl Peers {
+    /// Lets peers add up to `bytes` to what their connections cost. `over_budget` counts requests
+    /// that found no room, and connections that were closed or refused for lack of it.
+    pub fn new(bytes: u64, over_budget: impl Fn(&'static str) + Send + Sync + 'static) -> Arc<Self> {
+        let (budget, over_budget) = (ByteBudget::new(bytes), Box::new(over_budget));
+        Arc::new(Self { budget, open: Mutex::default(), order: AtomicU64::new(0), over_budget })
+    }
+
+    /// A reservation that grows with what one connection adds.
+    pub(crate) fn nothing(&self) -> Option<Reserved> {
+        self.budget.reserve(0)
+    }
+
+    /// Reserves what a request under way takes. One that is not complete leaves a quarter of the
+    /// budget to those that are, since those end by themselves.
+    pub fn request(&self, head_bytes: usize, is_complete: bool) -> Option<Reserved> {
+        let bytes = limits::REQUEST_BYTES + 2 * head_bytes as u64;
+        let left = if is_complete { 0 } else { self.budget.limit() / limits::COMPLETE_SHARE };
+        let reserved = self.budget.reserve_leaving(bytes, left);
+        if reserved.is_none() {
+            (self.over_budget)("requests");
+        }
+        reserved
+    }
+
+    /// Reserves what HTTP/2 takes on a connection, and says how many streams it may open. Closes
+    /// idle ones of HTTP/2 if there is no room.
+    pub(crate) async fn http2(&self, pulse: &Pulse) -> Option<(Reserved, u32)> {
+        let (least, most) = (limits::LEAST_STREAMS_PER_CONNECTION, limits::STREAMS_PER_CONNECTION);
+        let kept_free = self.budget.limit() / limits::COMPLETE_SHARE;
+        for _ in 0..limits::ROOM_TRIES {
+            let left = self.budget.limit().saturating_sub(self.budget.held() + kept_free);
+            let streams = u32::try_from(left / limits::STREAMS_SHARE / limits::STREAM_BYTES).unwrap_or(most);
+            let streams = streams.clamp(least, most);
+            let bytes = limits::HTTP2_BYTES + u64::from(streams) * limits::STREAM_BYTES;
+            if let Some(reserved) = self.budget.reserve_leaving(bytes, kept_free) {
+                pulse.is_http2();
+                return Some((reserved, streams));
+            }
+            self.close(Pulse::idle_http2);
+            tokio::time::sleep(limits::ROOM_WAIT).await;
+        }
+        (self.over_budget)("connections");
+        None
+    }
+
+    /// A permit to accept a connection. While there is none, idle connections are closed.
+    pub(crate) async fn permit(&self, permits: &Permits) -> Option<OwnedSemaphorePermit> {
+        loop {
+            match tokio::time::timeout(limits::ROOM_WAIT, permits.take()).await {
+                Ok(permit) => return permit.ok(),
+                Err(_) => self.close_idle(),
+            }
+        }
+    }
+
+    /// Takes note of a new connection.
+    pub(crate) fn enter(&self, pulse: &Arc<Pulse>) {
+        let since = self.order.fetch_add(1, Ordering::Relaxed);
+        let mut open = self.open();
+        if open.len() == open.capacity() {
+            open.retain(|one| one.pulse.strong_count() > 0);
+        }
+        open.push(Open { pulse: Arc::downgrade(pulse), heads: 0, since, looks: 0 });
+    }
+
+    /// Closes a share of the connections that keep us waiting: first those that never completed a
+    /// request or have begun a head, then idle ones, each from the longest.
+    pub fn close_idle(&self) {
+        self.close(Pulse::idleness);
+    }
+
+    /// Closes a share of the connections whose peers take nothing of what waits for them, or of idle
+    /// ones. Call it when memory runs out.
+    pub fn relieve(&self) {
+        self.close(Pulse::held_up);
+    }
+
+    fn close(&self, idleness: impl Fn(&Pulse) -> Option<u8>) {
+        let now = self.order.fetch_add(1, Ordering::Relaxed);
+        let mut waiting = Vec::new();
+        let mut open = self.open();
+        open.retain_mut(|one| {
+            let Some(pulse) = one.pulse.upgrade() else { return false };
+            let heads = pulse.heads();
+            if heads != one.heads {
+                (one.heads, one.since, one.looks) = (heads, now, 0);
+            } else if let Some(class) = idleness(&pulse) {
+                one.looks = one.looks.saturating_add(1);
+                if one.looks >= limits::IDLE_LOOKS[usize::from(class.min(2))] {
+                    waiting.push((class, one.since, pulse));
+                }
+            }
+            true
+        });
+        let most = (open.len() / limits::CLOSED_SHARE).max(1);
+        drop(open);
+        waiting.sort_unstable_by_key(|(class, since, _)| (*class, *since));
+        for (_, _, pulse) in waiting.into_iter().take(most) {
+            pulse.evict();
+            (self.over_budget)("connections");
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Open>> {
+        // A panic cannot leave the list half-written.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+
+    /// Connections that have completed so many requests each.
+    fn open(peers: &Peers, answered: &[u32]) -> Vec<Arc<Pulse>> {
+        let of = |times: &u32| {
+            let pulse = Arc::new(Pulse::default());
+            (0..*times).for_each(|_| drop(pulse.begin()));
+            peers.enter(&pulse);
+            pulse
+        };
+        answered.iter().map(of).collect()
+    }
+
+    #[test]
+    fn who_never_asked_is_closed_first() {
+        let peers = Peers::new(0, |_| {});
+        let pulses = open(&peers, &[1, 0, 1, 0]);
+        let closed = || pulses.iter().map(|pulse| pulse.is_evicted()).collect::<Vec<_>>();
+        peers.close_idle();
+        assert_eq!(closed(), [false, true, false, false]);
+        peers.close_idle();
+        assert_eq!(closed(), [false, true, false, true]);
+        drop(pulses[0].begin());
+        (0..limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
+        assert_eq!(closed(), [false, true, true, true], "the other one has asked again");
+    }
+
+    #[test]
+    fn who_takes_nothing_is_closed_when_memory_is_short() {
+        let peers = Peers::new(0, |_| {});
+        let pulses = open(&peers, &[1, 1, 1]);
+        peers.close_idle();
+        pulses[1].written(&Poll::Pending);
+        peers.relieve();
+        assert_eq!(pulses.iter().map(|pulse| pulse.is_evicted()).collect::<Vec<_>>(), [false, true, false]);
+        pulses[2].written(&Poll::Pending);
+        pulses[2].written(&Poll::Ready(Ok(1)));
+        peers.relieve();
+        assert!(!pulses[2].is_evicted(), "it goes on");
+    }
+
+    #[test]
+    fn requests_under_way_are_never_closed() {
+        let peers = Peers::new(0, |_| {});
+        let pulses = open(&peers, &[0]);
+        let under_way = pulses[0].begin();
+        (0..3).for_each(|_| peers.close_idle());
+        assert!(!pulses[0].is_evicted());
+        drop(under_way);
+        (0..limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
+        assert!(pulses[0].is_evicted());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_more_connections_the_fewer_streams_each() {
+        let peers = Peers::new(4 << 20, |_| {});
+        let mut held = Vec::new();
+        while let Some((reserved, streams)) = peers.http2(&Pulse::default()).await {
+            held.push((reserved, streams));
+        }
+        let streams: Vec<u32> = held.iter().map(|(_, streams)| *streams).collect();
+        assert!(streams.is_sorted_by(|a, b| a >= b) && streams[0] > 64, "{streams:?}");
+        let least = limits::LEAST_STREAMS_PER_CONNECTION;
+        assert!((8..40).contains(&streams.len()) && streams.ends_with(&[least]), "{streams:?}");
+        assert!(peers.request(1 << 10, true).is_some(), "complete requests have room");
+        drop(held);
+        assert!(peers.http2(&Pulse::default()).await.is_some());
+    }
+
+    #[test]
+    fn half_sent_requests_leave_room_for_complete_ones() {
+        let refused = Arc::new(AtomicU64::new(0));
+        let counted = refused.clone();
+        let peers = Peers::new(100 * limits::REQUEST_BYTES, move |budget| {
+            assert_eq!(budget, "requests");
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let half: Vec<_> = (0..200).filter_map(|_| peers.request(0, false)).collect();
+        assert_eq!(half.len(), 75);
+        let whole: Vec<_> = (0..200).filter_map(|_| peers.request(0, true)).collect();
+        assert_eq!((whole.len(), refused.load(Ordering::Relaxed)), (25, 125 + 175));
+        drop(half);
+        assert!(peers.request(30 << 10, false).is_some());
+    }
+}

@@ -1,0 +1,180 @@
+//! What one connection is in the middle of, as seen by its own task, by the watch over it, and by who
+//! needs its room.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::Poll;
+
+use tokio::sync::Notify;
+
+use crate::http::limits;
+
+/// Whether a connection is alive, and what it is in the middle of. It is written with every
+/// request, so it does not read the clock: the watcher (`Pulse::idle_timeout`) looks now and
+/// then, and counts from when it first saw a change.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    pub(super) under_way: AtomicU32,
+    pub(super) answered: AtomicBool,
+    /// A byte went either way since the last look.
+    pub(super) stirred: AtomicBool,
+    /// A head has begun and is not complete.
+    pub(super) head: AtomicBool,
+    /// Bytes wait to be sent, and the peer takes none.
+    pub(super) blocked: AtomicBool,
+    /// Answers that are sent as they come, or over HTTP/2.
+    pub(super) sending: AtomicU32,
+    /// It has to go, since others need its room.
+    pub(super) evicted: Notify,
+    pub(super) gone: AtomicBool,
+    pub(super) http2: AtomicBool,
+    /// How many heads were complete: tells the one that has begun from the one before.
+    pub(super) heads: AtomicU32,
+    /// The two moments of a shutdown, as this connection was told of them.
+    pub(super) lingering: AtomicBool,
+    pub(super) closing: AtomicBool,
+}
+
+/// A request under way; ends when dropped.
+pub struct UnderWay(Arc<Pulse>);
+
+impl UnderWay {
+    /// Whether the linger has begun: then its answer announces the end of the connection.
+    pub fn lingers(&self) -> bool {
+        self.0.lingers()
+    }
+}
+
+/// An answer being sent; ends when dropped.
+#[derive(Debug)]
+pub(crate) struct SendingAnswer(Arc<Pulse>);
+
+impl Drop for SendingAnswer {
+    fn drop(&mut self) {
+        self.0.sending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.stirred.store(true, Ordering::Relaxed);
+        self.0.answered.store(true, Ordering::Relaxed);
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pulse {
+    /// A head is complete and its request begins.
+    pub fn begin(self: &Arc<Self>) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.heads.fetch_add(1, Ordering::Relaxed);
+        self.head.store(false, Ordering::Relaxed);
+        UnderWay(self.clone())
+    }
+
+    /// Whether the connection has answered any request yet.
+    pub fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    pub fn lingers(&self) -> bool {
+        self.lingering.load(Ordering::Relaxed)
+    }
+
+    pub fn closes(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// A request was answered without hyper. Only the connection's own task calls this, so counting
+    /// needs no atomic addition.
+    pub(super) fn answered_one(&self) {
+        self.stirred.store(true, Ordering::Relaxed);
+        self.answered.store(true, Ordering::Relaxed);
+        self.heads.store(self.heads.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.head.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn heard(&self) {
+        self.stirred.store(true, Ordering::Relaxed);
+        if self.under_way.load(Ordering::Relaxed) == 0 {
+            self.head.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn written(&self, polled: &Poll<io::Result<usize>>) {
+        if matches!(polled, Poll::Ready(Ok(_))) {
+            self.stirred.store(true, Ordering::Relaxed);
+            if self.blocked.load(Ordering::Relaxed) {
+                self.blocked.store(false, Ordering::Relaxed);
+            }
+        } else if polled.is_pending() {
+            self.blocked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How many requests had complete heads.
+    pub(crate) fn heads(&self) -> u32 {
+        self.heads.load(Ordering::Relaxed)
+    }
+
+    /// How readily it is closed when others need its room, the smallest first; `None` while it may
+    /// not be.
+    pub(crate) fn idleness(&self) -> Option<u8> {
+        if self.under_way.load(Ordering::Relaxed) > 0 || self.gone.load(Ordering::Relaxed) {
+            return None;
+        }
+        let asks = self.has_answered() && !self.head.load(Ordering::Relaxed);
+        Some(match () {
+            () if self.is_sending() => 3,
+            () if !asks => 0,
+            () if self.heads() < limits::FEW_REQUESTS => 1,
+            () => 2,
+        })
+    }
+
+    /// The same where memory runs out: who takes nothing of what waits for it comes first.
+    pub(crate) fn held_up(&self) -> Option<u8> {
+        if self.blocked.load(Ordering::Relaxed) && !self.gone.load(Ordering::Relaxed) {
+            return Some(0);
+        }
+        self.idleness().map(|class| class + 1)
+    }
+
+    /// Something of an answer is yet to be sent.
+    fn is_sending(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed) || self.sending.load(Ordering::Relaxed) > 0
+    }
+
+    /// Begins an answer whose body is sent as it comes, or as the peer takes it.
+    pub(crate) fn send(self: &Arc<Self>) -> SendingAnswer {
+        self.sending.fetch_add(1, Ordering::Relaxed);
+        SendingAnswer(self.clone())
+    }
+
+    /// The connection speaks HTTP/2.
+    pub(crate) fn is_http2(&self) {
+        self.http2.store(true, Ordering::Relaxed);
+    }
+
+    /// [`Pulse::idleness`] of a connection that speaks HTTP/2.
+    pub(crate) fn idle_http2(&self) -> Option<u8> {
+        self.idleness().filter(|_| self.http2.load(Ordering::Relaxed))
+    }
+
+    /// Has the connection closed.
+    pub(crate) fn evict(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+        self.evicted.notify_one();
+    }
+
+    /// Resolves when the connection has to go.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+}
