@@ -2,7 +2,6 @@
 //! is success, 1 is failure at run time, 2 is a mistake in the command line or the configuration.
 //! What commands report is printed here.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +14,7 @@ use crate::config::error::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
 use crate::config::{Config, TopicArn, read};
 use crate::core::shape::unusable_schemas;
+use crate::telemetry::log;
 
 mod bench;
 mod check;
@@ -292,6 +292,7 @@ pub enum CommandError {
 
 /// Runs the command to its end.
 pub fn execute(cli: Cli) -> ExitCode {
+    let _flush = log::FlushAtExit;
     let done = match cli.command {
         Command::Run(args) => {
             let read = move || read::load(args.config.as_deref(), variables());
@@ -320,8 +321,7 @@ pub fn execute(cli: Cli) -> ExitCode {
         Err(CommandError::Failed(told)) => (1, told),
     };
     if !told.is_empty() {
-        // If standard error is closed, nobody is left to tell.
-        let _ = writeln!(std::io::stderr().lock(), "nearside: {told}");
+        log::last_words(&format!("nearside: {told}"));
     }
     ExitCode::from(code)
 }

@@ -17,6 +17,7 @@ use crate::config::UnixSocket;
 use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, FastPath, Via};
 use crate::http::limits::ACCEPT_PAUSE;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// Why a listener could not be set up. The operator has to fix it; a retry helps once the cause is
 /// gone.
@@ -127,12 +128,13 @@ where
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let own = rustix::process::geteuid().as_raw();
+    let (lines, clock) = (RateLimiter::new(), context.clock.clone());
     let accept = |cx: &mut Context<'_>| {
         listener.poll_accept(cx).map_ok(|(stream, _)| {
             let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
             let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
-            if !welcome {
-                tracing::warn!(?uid, "a peer that listen.unix_uids does not name was turned away");
+            if !welcome && let Some(left_out) = lines.take(clock.now()) {
+                tracing::warn!(?uid, left_out, "a peer that listen.unix_uids does not name was turned away");
             }
             welcome.then_some(stream)
         })
@@ -152,6 +154,7 @@ async fn accept_with<S, P, H, F>(
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
+    let lines = RateLimiter::new();
     while let Some(permit) = context.permit().await {
         let accepted = tokio::select! {
             accepted = poll_fn(&mut accept) => accepted,
@@ -166,14 +169,18 @@ async fn accept_with<S, P, H, F>(
                 });
             }
             Ok(None) => {}
-            Err(error) => pause_after(&error).await,
+            Err(error) => {
+                if let Some(left_out) = lines.take(context.clock.now()) {
+                    tracing::warn!(%error, left_out, "could not accept a connection");
+                }
+                pause().await;
+            }
         }
     }
 }
 
 /// Running out of file descriptors, or a peer that left early, must neither spin the loop nor end
 /// it.
-async fn pause_after(error: &std::io::Error) {
-    tracing::warn!(%error, "could not accept a connection");
+async fn pause() {
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }

@@ -20,8 +20,10 @@ use crate::http::limits::{
 };
 use crate::http::peers::Peers;
 use crate::http::pulse::Pulse;
+use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 pub enum Listener {
     Tcp(TcpListener),
@@ -68,7 +70,7 @@ pub async fn serve(
     router: impl Fn(ReachedBy) -> Router,
     tasks: Tasks,
 ) {
-    let (stopping, peers) = (tasks.stopping(), Peers::new(0, |_| {}));
+    let (stopping, peers, lines) = (tasks.stopping(), Peers::new(0, |_| {}), RateLimiter::new());
     loop {
         let accept = async {
             let permit = peers.permit(&permits).await.expect("the semaphore is never closed");
@@ -87,7 +89,9 @@ pub async fn serve(
             }
             Err(error) => {
                 // Probably out of file descriptors: give connections time to close.
-                tracing::warn!(%error, task = name, "could not accept a connection");
+                if let Some(left_out) = lines.take(Clock::System.now()) {
+                    tracing::warn!(%error, left_out, task = name, "could not accept a connection");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

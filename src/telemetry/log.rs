@@ -1,16 +1,18 @@
 //! Sends log lines to standard error, as JSON or for people, through an env-filter.
 //!
-//! It is set up once per process. Standard output belongs to commands that print. No body, token or
+//! Lines are queued and written by a thread of their own (`telemetry::sink`): a log that nobody reads,
+//! or that cannot be written, costs lines and nothing else. It is set up once per process. Standard output belongs to commands that print. No body, token or
 //! key that a caller or a region sent is logged: the call sites see to that, and the tests of each
 //! stage check it.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::sink::LogSink;
 use crate::config::{Log, check_filter};
 
 /// For commands that do one thing in a terminal: warnings and what they did, for people.
@@ -31,6 +33,9 @@ pub enum LogError {
     /// Another subscriber receives this process's lines.
     #[error("this process's log was set up by another program: its filter cannot be changed here")]
     NotOurs,
+    /// The machine gave no thread for the log. A limit on processes may be too low.
+    #[error("the thread that writes the log could not be started: {0}; raise the limit on processes and threads")]
+    Thread(std::io::Error),
 }
 
 /// The process's filter, which can change while it runs.
@@ -44,6 +49,8 @@ struct Changeable {
 type Swap = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
 
 static FILTER: OnceLock<Changeable> = OnceLock::new();
+/// Where this process's lines go, once that is set up.
+static SINK: OnceLock<LogSink> = OnceLock::new();
 
 /// The current filter, as it was written.
 ///
@@ -80,14 +87,53 @@ impl Changeable {
 ///
 /// Does nothing if a subscriber is already set, by a test or an embedding program.
 pub(crate) fn init(settings: &Log) -> Result<(), LogError> {
-    let (lines, swap) = subscriber(settings, std::io::stderr, std::io::stderr().is_terminal())?;
+    if SINK.get().is_some() {
+        return Ok(());
+    }
+    let sink = LogSink::start(std::io::stderr()).map_err(LogError::Thread)?;
+    let (lines, swap) = subscriber(settings, sink.clone(), std::io::stderr().is_terminal())?;
     if tracing::subscriber::set_global_default(lines).is_err() {
         tracing::debug!("a subscriber is already set; it stays");
     } else {
         let _ = FILTER.set(Changeable { swap, text: Mutex::new(settings.filter.clone()) });
+        let _ = SINK.set(sink);
+        std::panic::set_hook(Box::new(log_panic));
     }
     Ok(())
 }
+
+/// Logs a panic. The hook of the standard library would write from the thread that panicked, and wait
+/// for whoever reads the log.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let (thread, place) = (std::thread::current(), panic.location().map(ToString::to_string));
+    let what = panic.payload_as_str().unwrap_or("no text");
+    let backtrace = std::backtrace::Backtrace::capture();
+    let backtrace = (backtrace.status() == std::backtrace::BacktraceStatus::Captured).then(|| backtrace.to_string());
+    tracing::error!(thread = thread.name(), place, backtrace, "a thread panicked: {what}");
+}
+
+/// Writes a line to standard error: through the log's queue where there is one, else at once. An
+/// error leaves nobody to report it to.
+pub(crate) fn last_words(line: &str) {
+    match SINK.get() {
+        Some(sink) => sink.push(format!("{line}\n").as_bytes()),
+        None => drop(writeln!(std::io::stderr().lock(), "{line}")),
+    }
+}
+
+/// Writes what is still queued when it is dropped, under a short deadline.
+pub(crate) struct FlushAtExit;
+
+impl Drop for FlushAtExit {
+    fn drop(&mut self) {
+        if let Some(sink) = SINK.get() {
+            sink.flush();
+        }
+    }
+}
+
+/// The line that says how many were lost.
+const LOSSES: &str = "nearside::telemetry::sink";
 
 /// What operators do is a record of its own: only a filter that names this target silences it.
 const ACTS: &str = "nearside::admin::acts";
@@ -117,7 +163,10 @@ fn read_filter(text: &str) -> Result<EnvFilter, LogError> {
             filter = filter.add_directive(format!("{other}=info").parse()?);
         }
     }
-    Ok(if text.contains(ACTS) { filter } else { filter.add_directive(format!("{ACTS}=info").parse()?) })
+    for always in [ACTS, LOSSES].iter().filter(|always| !text.contains(**always)) {
+        filter = filter.add_directive(format!("{always}=info").parse()?);
+    }
+    Ok(filter)
 }
 
 type Subscriber = Box<dyn tracing::Subscriber + Send + Sync>;
@@ -127,6 +176,8 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let lines = tracing_subscriber::fmt().with_env_filter(read_filter(&settings.filter)?).with_writer(to);
+    // The fallback for what cannot be formatted writes to standard error, and panics if it cannot.
+    let lines = lines.log_internal_errors(false);
     Ok(if settings.json {
         let lines = lines.json().flatten_event(true).with_span_list(false).with_filter_reloading();
         let handle = lines.reload_handle();
@@ -140,7 +191,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     use super::*;

@@ -7,3 +7,4 @@ pub(crate) mod log;
 pub mod metrics;
 pub(crate) mod observed;
 pub(crate) mod rate_limiter;
+pub(crate) mod sink;

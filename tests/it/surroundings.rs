@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use super::program::{Program, get};
 
+mod log;
 mod machine;
 mod start;
 

@@ -5,9 +5,11 @@ use std::fmt;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::telemetry::sink;
 
 /// Measured when somebody looks.
 #[derive(Clone, Debug)]
@@ -38,6 +40,11 @@ impl ProcessGauges {
         let mut tasks = encoder.encode_descriptor("tasks", "Tasks running", None, MetricType::Gauge)?;
         for (name, count) in &self.tasks {
             tasks.encode_family(&[("name", *name)])?.encode_gauge(&(*count as u64))?;
+        }
+        let help = "Log lines that were lost, since the log was not read or could not be written";
+        let mut lost = encoder.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?;
+        for (reason, count) in sink::lost() {
+            lost.encode_family(&[("reason", reason)])?.encode_counter::<NoLabelSet, u64, u64>(&count, None)?;
         }
         let mut build = encoder.encode_descriptor("build", "Which Nearside this is", None, MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])

@@ -32,6 +32,7 @@ use crate::model::time::Wall;
 use crate::sidecar::announcements::Receipt;
 use crate::sidecar::announcements::subscription::Edges;
 use crate::sidecar::limits;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// What the endpoint tells a region's lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,7 @@ pub(crate) fn open(
 }
 
 async fn accept(listener: TcpListener, endpoint: Arc<Endpoint>) {
-    let permits = Arc::new(Semaphore::new(ENDPOINT_CONNECTIONS));
+    let (permits, lines) = (Arc::new(Semaphore::new(ENDPOINT_CONNECTIONS)), RateLimiter::new());
     loop {
         let next = async {
             let permit = permits.clone().acquire_owned().await;
@@ -123,7 +124,9 @@ async fn accept(listener: TcpListener, endpoint: Arc<Endpoint>) {
             }
             Err(error) => {
                 // Usually out of file descriptors: accepting again at once would only spin.
-                tracing::warn!(%error, "an announcement connection could not be accepted");
+                if let Some(left_out) = lines.take(endpoint.edges.clock.now()) {
+                    tracing::warn!(%error, left_out, "an announcement connection could not be accepted");
+                }
                 tokio::time::sleep(limits::POLL_AGAIN.0).await;
             }
         }
