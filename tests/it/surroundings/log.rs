@@ -50,12 +50,13 @@ impl Unheard {
     }
 
     async fn status(&self) -> Value {
-        let asked = tokio::time::timeout(Duration::from_secs(10), get(&format!("http://{}/status", self.admin)));
+        let url = format!("http://{}/status", self.admin);
+        let asked = tokio::time::timeout(Duration::from_secs(10), get(&url));
         serde_json::from_str(&asked.await.expect("/status is answered").1).unwrap()
     }
 
     /// Has it say more lines than one, then asks the suite's question of it.
-    async fn bears_it(mut self) {
+    async fn bears_it(self) {
         for _ in 0..4 {
             let before = self.status().await["reload"]["at"].clone();
             kill(&self.child, Signal::HUP);
