@@ -121,11 +121,17 @@ pub(crate) fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> 
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// Caught, so that a log or a store at the limit of a file's size is an error and not the end.
+    _file_limit: Signal,
 }
 
 impl Signals {
     pub(crate) fn listen() -> Result<Self, std::io::Error> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _file_limit: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
+        })
     }
 
     /// Resolves at either of them.

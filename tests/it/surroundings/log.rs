@@ -128,16 +128,27 @@ async fn a_log_that_is_read_only_stops_nothing() {
     bears(File::open("/dev/null").unwrap()).await;
 }
 
-#[tokio::test]
-async fn a_closed_standard_error_stops_nothing() {
+/// The program as a shell starts it that does `first`, with `stderr`.
+async fn bears_in_shell(first: &str, stderr: Stdio) {
     Unheard::start(|args| {
         let program = program::command(args);
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "exec \"$0\" \"$@\" 2>&-"]).arg(program.get_program()).args(program.get_args());
-        command.stdin(Stdio::null());
+        command.arg("-c").arg(first).arg(program.get_program()).args(program.get_args());
+        command.stdin(Stdio::null()).stderr(stderr);
         command
     })
     .await
     .bears_it()
     .await;
+}
+
+#[tokio::test]
+async fn a_closed_standard_error_stops_nothing() {
+    bears_in_shell("exec \"$0\" \"$@\" 2>&-", Stdio::inherit()).await;
+}
+
+#[tokio::test]
+async fn a_log_at_its_file_limit_stops_nothing() {
+    let file = tempfile::tempfile().unwrap();
+    bears_in_shell("ulimit -f 0; exec \"$0\" \"$@\"", file.into()).await;
 }
