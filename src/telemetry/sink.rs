@@ -46,8 +46,9 @@ struct State {
     is_writing: bool,
     /// Lines that were taken from the queue since the start.
     taken: u64,
-    /// Lost lines that no line has reported yet.
-    unreported: u64,
+    /// Lines that were lost since the start, and those of them that a line has reported.
+    lost: u64,
+    reported: u64,
 }
 
 impl Shared {
@@ -75,7 +76,7 @@ impl LogSink {
         let mut state = self.shared.state();
         let after = state.bytes + line.len();
         if after > LOG_QUEUE_BYTES {
-            state.unreported += 1;
+            state.lost += 1;
             QUEUE_FULL.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -113,12 +114,13 @@ impl LogSink {
             state.is_writing = false;
             state.taken += 1;
             if written.is_err() {
-                state.unreported += 1;
+                state.lost += 1;
                 NOT_WRITTEN.fetch_add(1, Ordering::Relaxed);
             }
             let now = clock.now();
             let is_due = reported.is_none_or(|at| now.since(at) >= LOG_LOSS_LINES);
-            let lost = if written.is_ok() && is_due { std::mem::take(&mut state.unreported) } else { 0 };
+            let lost = if written.is_ok() && is_due { state.lost - state.reported } else { 0 };
+            state.reported += lost;
             drop(state);
             self.shared.changed.notify_all();
             if lost > 0 {
@@ -219,7 +221,7 @@ mod tests {
         }
         sink.flush();
         let state = sink.shared.state();
-        assert!(state.unreported > 0 && state.bytes <= LOG_QUEUE_BYTES);
+        assert!(state.lost > 0 && state.bytes <= LOG_QUEUE_BYTES);
         drop(state);
         let lines = BufReader::new(reader).lines();
         assert!(lines.take(100).all(|line| line.unwrap().len() == 1023), "what was queued comes whole");
@@ -232,6 +234,6 @@ mod tests {
         let sink = LogSink::start(writer).unwrap();
         sink.push(b"one\n");
         sink.flush();
-        assert_eq!(sink.shared.state().unreported, 1);
+        assert_eq!(sink.shared.state().lost, 1);
     }
 }
