@@ -71,7 +71,7 @@ pub(crate) struct EntrySeen {
     pub status: u16,
     /// `confirmed`, `provisional`, `unverified`; `unrouted` where RFC 9111 decides.
     pub standing: String,
-    /// What it is good for now: `fresh`, `unproven`, `provisional`, `doubted`, `unverified`,
+    /// What it is good for now: `fresh`, `unproven`, `unwired`, `provisional`, `doubted`, `unverified`,
     /// `expired`, `below`, `unrouted`.
     pub now: String,
     /// The version that it states for each record.
