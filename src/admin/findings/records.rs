@@ -87,8 +87,8 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
              stated until then"
         ),
         None => format!(
-            "name it in a route's records (`{name}:{{key}}`), or announce what the routes name; no bound is stated for a \
-             type that was never announced beside it"
+            "name it in a route's records (`{name}:{{key}}`), or announce what the routes name; until then no bound is \
+             stated for a type that was never announced beside it, and it is kept for cache.soft_ttl only"
         ),
     };
     Some(Finding { check: Check::TypeUnrouted, subject: name.to_owned(), saw, advice })
