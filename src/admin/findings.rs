@@ -241,6 +241,12 @@ pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     found
 }
 
+/// The record types whose announcements miss what is read here, each with the regions concerned.
+/// Entries of these types do not earn the full TTL from these regions (R21).
+pub fn astray(evidence: &Evidence<'_>) -> Vec<(String, RegionSet)> {
+    records::astray(evidence)
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().collect();

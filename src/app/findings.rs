@@ -1,4 +1,5 @@
-//! Gathers the evidence for findings, and logs each finding once while it lasts.
+//! Gathers the evidence for findings, logs each finding once while it lasts, and lets those that
+//! speak against the wiring shorten what depends on it (R21).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +56,12 @@ pub(super) fn start(sidecar: &Arc<Core>, topics: &Topics) {
         loop {
             tokio::time::sleep(EVERY).await;
             let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
-            tell(&of(&own.newest(), &subscriptions, own.clock.now()), &mut told);
+            let sidecar = own.newest();
+            let look = |evidence: &Evidence<'_>| (findings::findings(evidence), findings::astray(evidence));
+            let (found, astray) = with_evidence(&sidecar, &subscriptions, own.clock.now(), look);
+            let named = |(name, regions): (String, _)| Some((sidecar.keyring.type_id(&name)?, regions));
+            sidecar.freshness.found_astray(&astray.into_iter().filter_map(named).collect::<Vec<_>>());
+            tell(&found, &mut told);
         }
     };
     sidecar.tasks.spawn("findings", async move {

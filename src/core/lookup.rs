@@ -347,6 +347,7 @@ impl Core {
         match self.found(entry, horizon, now) {
             Some(Use::Fresh) => Ok((None, None)),
             Some(Use::Unproven) => Ok((Some(Label::Unproven), None)),
+            Some(Use::Unwired) => Ok((Some(Label::Unwired), None)),
             Some(Use::Provisional) => Ok((Some(Label::Provisional), self.recheck(key, entry, horizon, now))),
             Some(Use::Doubted) => {
                 self.metrics.stale(Label::FloorEscaped);

@@ -47,6 +47,7 @@ use crate::telemetry::rate_limiter::RateLimiter;
 mod actions;
 pub mod answer;
 pub mod batch;
+pub(crate) mod beside;
 pub mod caller;
 mod churn;
 pub mod compression;

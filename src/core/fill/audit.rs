@@ -211,7 +211,7 @@ fn is_held(core: &Core, entry: &Entry) -> bool {
     let Hold::Routed(routed) = &entry.hold else { return false };
     let (horizon, now) = (core.freshness.horizon(), core.clock.now());
     let good_for = standing::judge(routed, entry.sent, &horizon, now, core.config.cache.soft_ttl);
-    matches!(good_for, Use::Fresh | Use::Provisional | Use::Doubted)
+    matches!(good_for, Use::Fresh | Use::Unwired | Use::Provisional | Use::Doubted)
 }
 
 /// If this is a second look at the entry, ends its audit.
