@@ -152,6 +152,12 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
         };
         refuse(ledger, &schema::ROUTE_FORWARD, Some(at), what, instead);
     }
+    for pattern in &route.ignore {
+        if let Some(named) = route.forward.iter().chain(sent.iter().copied()).find(|name| pattern.fits(name)) {
+            let what = format!("`{pattern}` and what is sent to the regions, `{named}`, cannot both hold");
+            refuse(ledger, &schema::ROUTE_IGNORE, Some(at), what, "remove one of the two");
+        }
+    }
     if route.forward.contains(&http::header::USER_AGENT) {
         warn(ledger, &schema::ROUTE_FORWARD, Some(at), "every client software keeps entries of its own".to_owned());
     }
