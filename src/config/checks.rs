@@ -163,7 +163,8 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
     }
     match &route.identity {
         IdentityMode::Exact(headers) if headers.is_empty() => {
-            let text = "no identity headers: replies are shared by all callers, and no caller's credentials are sent";
+            let text = "no identity headers: replies are shared by all callers; a request with credentials is passed on, unless \
+                        `ignore` names their header";
             warn(ledger, &schema::ROUTE_IDENTITY_HEADERS, Some(at), text.to_owned());
         }
         IdentityMode::Exact(headers)

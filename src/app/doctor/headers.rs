@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderName};
 
-use crate::admin::findings::list;
 use crate::admin::findings::report::{LineState, ReportLine};
+use crate::admin::findings::{Check, list};
 use crate::config::Route;
 use crate::core::Core;
 use crate::core::fill::ask;
@@ -14,9 +14,6 @@ use crate::core::foreign::{HeaderFate, fate};
 use crate::http::admission::Admitted;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::RegionId;
-
-/// The check of a header.
-pub(super) const HEADER: &str = "header";
 
 /// What one region showed of one header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +110,8 @@ fn line(path: &str, name: &HeaderName, fate: HeaderFate, regions: &[(&str, Heade
             format!("with and without {name} nothing could be compared: a region did not answer, or never alike");
         (LineState::Unseen, saw, "give a path that regions answer alike each time".to_owned())
     };
-    let title = "what callers send goes to the regions if it changes answers";
-    ReportLine { state, subject: path.to_owned(), check: HEADER, title, saw, advice }
+    let title = Check::HeaderPassed.title();
+    ReportLine { state, subject: path.to_owned(), check: Check::HeaderPassed.word(), title, saw, advice }
 }
 
 #[cfg(test)]

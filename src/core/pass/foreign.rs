@@ -35,6 +35,8 @@ struct Asked {
     shape: Option<Shape>,
     /// Something is made of the reply, or it becomes part of another answer.
     is_held: bool,
+    /// Something may be made of it, if it is in another form than was asked for.
+    may_be_held: bool,
 }
 
 pub(super) async fn read(core: &Arc<Core>, admitted: &Admitted, on_route: &OnRoute, started: Moment) -> Outcome {
@@ -76,11 +78,12 @@ impl Asked {
         let common = || core.common_form(on_route.id).map(|common| common.asked(core.clock.now()));
         let form = core.form_by(on_route.id, shapes.asked_form(choice)).map(|form| common().unwrap_or(form));
         // A range of what is made would mean nothing; one of the region's own bytes is the region's.
-        let is_made = shaping.shape.as_ref().is_some_and(|shape| !is_ranged || shape.wants_identity(form));
+        let is_made = shaping.shape.as_ref().is_some_and(|shape| shape.wants_identity(form));
         Ok(Self {
             path_and_query: shaping.path_and_query.map(Into::into),
             form,
             is_held: is_plain && (is_made || on_route.is_held),
+            may_be_held: is_plain && !is_ranged && admitted.method == Method::GET,
             shape: shaping.shape,
         })
     }
@@ -142,8 +145,10 @@ async fn answer(
         ..CacheLine::default()
     };
     let is_large = stated_length(&head.headers).is_some_and(|length| length > REPLY_BODY_BYTES);
-    if !asked.is_held || is_large && !on_route.is_held {
-        if head.status.is_success() && asked.shape.as_ref().is_some_and(|shape| shape.refuses(&head.headers)) {
+    let is_refused = head.status.is_success() && asked.shape.as_ref().is_some_and(|it| it.refuses(&head.headers));
+    let is_held = asked.is_held || asked.may_be_held && is_refused;
+    if !is_held || is_large && !on_route.is_held {
+        if is_refused {
             return Outcome::Unshaped(ShapeRefused::Mismatch);
         }
         let Streamed { status, headers, body, .. } = head;
