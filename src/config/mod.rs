@@ -154,8 +154,8 @@ impl Route {
             && self.identity == other.identity
             && self.forward == other.forward
             && self.store_no_store == other.store_no_store
-            // What one of them kept apart may have been shared; the other way round nothing was.
-            && self.ignore.iter().all(|known| other.ignore.contains(known))
+            // By what is ignored no stored reply may vary, and by what makes requests pass on it may.
+            && self.ignore == other.ignore
             && self.payload == other.payload
     }
 

@@ -175,15 +175,90 @@ async fn what_is_passed_for_headers_shows_to_operators() {
 #[tokio::test]
 async fn lines_that_change_on_one_connection_are_judged_again() {
     use super::wire::{exchange, request};
-    let wire = Wire::with(1, &route(""), personal).await;
+    let other = "[[service.route]]\npath = \"/s/{key}\"\nrecords = [\"other:{key}\"]\nforward = [\"x-tenant\"]";
+    let wire = Wire::with(1, &(route("") + other), personal).await;
     let mut stream = wire.connect().await;
     for round in 0..30 {
-        let line = format!("X-Tenant: t{}", round % 3);
-        let lines = if round % 2 == 0 { vec![] } else { vec![line.as_str()] };
-        let got = exchange(&mut stream, &request("GET", "/r/a", &lines, b""), false).await.unwrap();
-        let expected = if round % 2 == 0 { String::new() } else { format!("t{}", round % 3) };
-        assert_eq!(got.text().split('|').next(), Some(expected.as_str()), "{round}: {}", got.label());
-        wire.idle().await;
+        // Before and after requests of a route that forwards it.
+        for path in ["/s/a", "/r/a", "/r/a", "/s/a"] {
+            let line = format!("X-Tenant: t{}", round % 3);
+            let lines = if round % 2 == 0 { vec![] } else { vec![line.as_str()] };
+            let got = exchange(&mut stream, &request("GET", path, &lines, b""), false).await.unwrap();
+            let expected = if round % 2 == 0 { String::new() } else { format!("t{}", round % 3) };
+            assert_eq!(got.text().split('|').next(), Some(expected.as_str()), "{round}: {}", got.label());
+            assert!(!got.is_hit() || path == "/s/a" || round % 2 == 0, "{path}, {round}: {}", got.label());
+            wire.idle().await;
+        }
     }
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn odd_forms_of_a_header_are_passed_too() {
+    let wire = Wire::with(1, &route("identity_headers = [\"x-user\"]"), personal).await;
+    let shared = || wire.get("/r/a", &[]);
+    shared().await;
+    wire.idle().await;
+    assert!(shared().await.is_hit());
+    for (lines, seen) in [
+        (&["x-tenant: a"][..], "a"),
+        (&["X-TENANT: a"], "a"),
+        (&["X-Tenant:a  "], "a"),
+        (&["X-Tenant:"], ""),
+        (&["X-Tenant: a", "X-Tenant: b"], "a,b"),
+        (&["X-Tenant: a", "Via: 1.1 x", "x-tenant: "], "a,"),
+        (&["X_Tenant: a"], ""),
+        (&["X-Tenant-Id: a"], ""),
+        (&["Connection: X-Tenant", "X-Tenant: a"], ""),
+        (&["Connection: close, x-tenant", "X-Tenant: a"], ""),
+        (&["Authorization: Bearer a"], ""),
+        (&["Cookie: session=a"], ""),
+        (&["Accept-Language: *", "Accept-Language: de"], ""),
+    ] {
+        let before = wire.seen().len();
+        let got = wire.get("/r/a", lines).await;
+        assert!(!got.is_hit() && got.parameter("stored").is_none(), "{lines:?}: {}", got.label());
+        assert_eq!(wire.seen().len(), before + 1, "{lines:?}");
+        assert_eq!(got.text().split('|').next(), Some(seen), "{lines:?}");
+        let sent = wire.last_seen();
+        assert_eq!(
+            (sent.has("authorization"), sent.has("cookie")),
+            (lines[0].starts_with("Auth"), lines[0].starts_with("Coo"))
+        );
+        assert!(shared().await.is_hit(), "after {lines:?}");
+    }
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn every_way_in_keeps_answers_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let wire = Wire::with(1, &format!("listen.unix = \"{}\"\n{}", path.display(), route("")), personal).await;
+    let http2 = reqwest::Client::builder().no_proxy().tls_certs_only([]).http2_prior_knowledge().build().unwrap();
+    let url = format!("http://{}/r/a", wire.app.tcp.unwrap());
+    let mut unix = super::wire::connect_unix(&path).await;
+    for tenant in ["", "acme", "zeta", ""] {
+        for _ in 0..3 {
+            let line = format!("X-Tenant: {tenant}");
+            let mut lines = vec!["Host: localhost", "Accept: */*"];
+            if !tenant.is_empty() {
+                lines.push(&line);
+            }
+            let bytes = super::wire::request("GET", "/r/a", &lines, b"");
+            let got = super::wire::exchange(&mut unix, &bytes, false).await.unwrap();
+            assert_eq!(got.text().split('|').next(), Some(tenant), "the socket: {}", got.label());
+            let mut asked = http2.get(&url);
+            if !tenant.is_empty() {
+                asked = asked.header("x-tenant", tenant);
+            }
+            let got = asked.send().await.unwrap();
+            assert_eq!(got.version(), reqwest::Version::HTTP_2);
+            assert_eq!(got.text().await.unwrap().split('|').next(), Some(tenant), "HTTP/2");
+            wire.idle().await;
+        }
+    }
+    let plain = wire.seen().iter().filter(|request| !request.has("x-tenant")).count();
+    assert_eq!((wire.seen().len(), plain), (12 + 1, 1), "whoever sends none of them hits");
     wire.end().await;
 }

@@ -135,8 +135,8 @@ fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
         let advice = match notes.vary.contains_key("*") {
             true => "`Vary: *` says that no two callers may share it: leave it out where that is not so".to_owned(),
             false => format!(
-                "write {names} in the route's forward, so that each value is asked for and kept apart, or in ignore if it \
-                 makes no difference"
+                "write {names} in the route's forward instead of ignore, so that each value is asked for and kept apart, \
+                 or let the service leave it out of Vary"
             ),
         };
         let saw = format!("replies vary by {names}, which is in no key: none of them is stored or shared");

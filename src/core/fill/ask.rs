@@ -237,7 +237,7 @@ pub(crate) fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
 
 /// Whether a reply is the same for all requests with its key: by its `Vary`, a region may give
 /// another one only for headers that are in the key, or whose requests never come here
-/// ([`foreign`]).
+/// ([`crate::core::foreign`]).
 ///
 /// `entry` is what was made of `reply`; after a 304 it says more.
 pub(crate) fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
@@ -247,13 +247,18 @@ pub(crate) fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
     } else {
         rfc9111::storing::nominated(&reply.headers)
     };
-    varies_by.is_some_and(|names| !names.iter().any(|name| is_shared_over(route, name)))
+    varies_by.is_some_and(|names| !names.iter().any(|name| differs_in_one_key(route, name)))
 }
 
-/// Whether requests with different values of this header share what is stored, although a reply may
-/// say that it varies by it.
-pub(crate) fn is_shared_over(route: &Route, name: &HeaderName) -> bool {
-    unkeyed(route).any(|along| along == *name) || fate(route, name) == HeaderFate::Inert(Inert::Descriptive)
+/// Whether requests with one key may differ in this header, so that a reply that varies by it is for
+/// its caller alone, whatever the table of inert headers and the route's `ignore` say. All callers'
+/// `Host` is the region's own by then.
+pub(crate) fn differs_in_one_key(route: &Route, name: &HeaderName) -> bool {
+    let is_left_out = || match fate(route, name) {
+        HeaderFate::Ignored | HeaderFate::Inert(Inert::Descriptive | Inert::Handled) => *name != header::HOST,
+        HeaderFate::Keyed | HeaderFate::Replaced | HeaderFate::Foreign | HeaderFate::Inert(Inert::Keyed) => false,
+    };
+    unkeyed(route).any(|along| along == *name) || is_left_out()
 }
 
 /// The cookies that a reply brings for the caller whose request it answers. What a region sets for

@@ -144,6 +144,7 @@ async fn a_reply_varying_by_an_inert_header_is_nobody_elses() {
         ("X-Tenant", true),
         ("Accept-Language", true),
         ("Host", true),
+        ("Content-Type", false),
     ] {
         let world = world(shows(5).with("vary", by));
         world.live().await;
@@ -181,5 +182,64 @@ async fn a_failing_region_gives_way_to_the_next() {
     world.set(crate::core::scripted::A, 5, Act::from(status(503)));
     world.set(crate::core::scripted::B, 5, Act::Fail(crate::http::exchange::Failure::Connect));
     assert_eq!(get(&world, &[("x-tenant", "a")]).await.body, "5");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_varying_by_an_ignored_header_is_not_shared() {
+    let mut world = world(shows(5).with("vary", "X-Tenant"));
+    set(&mut world, |route| route.ignore = vec![crate::config::HeaderPattern::Prefix("x-ten".to_owned())]);
+    world.live().await;
+    for _ in 0..3 {
+        for sent in [&[][..], &[("x-tenant", "a")]] {
+            let answer = get(&world, sent).await;
+            assert!(!answer.is_hit() && !answer.is_stored(), "{}", answer.line);
+        }
+    }
+    let notes = world.sidecar.observed.seen();
+    assert!(notes.routes["/v1/contexts/{key}/{view}"].vary.contains_key("x-tenant"), "a finding says so");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fills_under_way_are_not_joined() {
+    let world = World::new([(50, body("all").into()), (90, body("all").into()), (90, body("all").into())]);
+    let plain = world.begin(X);
+    tokio::time::sleep(ms(10)).await;
+    world.requests();
+    world.set_all(5, body("acme"));
+    assert_eq!(get(&world, &[("x-tenant", "acme")]).await.body, "acme");
+    assert_eq!(world.requests().len(), 1, "asked for itself");
+    assert_eq!(plain.await.unwrap().unwrap().body, "all");
+    assert_eq!(get(&world, &[]).await.body, "all");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn refetches_carry_nobodys_foreign_headers() {
+    let world = world(shows(5));
+    world.live().await;
+    get(&world, &[]).await;
+    get(&world, &[("x-tenant", "acme")]).await;
+    world.requests();
+    world.set_all(5, shows(6));
+    world.announce(crate::core::scripted::A, "x", 6);
+    tokio::time::sleep(ms(500)).await;
+    let refetched = world.requests();
+    assert!(!refetched.is_empty(), "it was read within the last minute");
+    assert!(refetched.iter().all(|(_, _, request)| !request.headers.contains_key("x-tenant")));
+    let answer = get(&world, &[]).await;
+    assert!(answer.is_hit() && answer.body == "6", "{}", answer.line);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ignoring_a_header_later_loses_what_varies_by_it() {
+    let mut world = world(shows(5).with("vary", "X-Tenant"));
+    world.live().await;
+    get(&world, &[]).await;
+    assert!(get(&world, &[]).await.is_hit(), "whoever sends none shares it");
+    set(&mut world, |route| route.ignore = vec![crate::config::HeaderPattern::Prefix("x-ten".to_owned())]);
+    assert!(!get(&world, &[("x-tenant", "a")]).await.is_hit());
     world.stop().await;
 }

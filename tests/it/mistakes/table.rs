@@ -329,6 +329,11 @@ pub(super) const MISTAKES: &[Mistake] = &[
             it.send("referer", "https://example.com");
         },
     ),
+    of("replies that vary by what is ignored", "vary", ["vary by accept-language", "instead of ignore"], |it| {
+        it.route.push(r#"ignore = ["accept-language"]"#.to_owned());
+        it.all(|region| region.headers = &[("vary", "Accept-Language")]);
+        it.send("accept-language", "de");
+    }),
     of(
         "an ignored key that the service demands",
         "refused",
