@@ -262,3 +262,17 @@ async fn every_way_in_keeps_answers_apart() {
     assert_eq!((wire.seen().len(), plain), (12 + 1, 1), "whoever sends none of them hits");
     wire.end().await;
 }
+
+#[tokio::test]
+async fn passed_reads_reach_the_service_that_answers() {
+    let other = Wire::one(|request| reply(200, "", &format!("other {}", request.header("x-tenant")))).await;
+    let second =
+        format!("second = {{ url = \"{}/{{region}}\", versions = \"own\", way = \"new\" }}", other.regions[0].url());
+    let wire = Wire::with(1, &route(&second), |_| reply(200, "", "own")).await;
+    for lines in [&[][..], &["X-Tenant: acme"]] {
+        let expected = if lines.is_empty() { "other " } else { "other acme" };
+        assert_eq!(wire.get("/r/a", lines).await.text(), expected);
+    }
+    wire.end().await;
+    other.end().await;
+}
