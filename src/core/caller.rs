@@ -17,7 +17,6 @@ use crate::core::router::Matched;
 use crate::core::shape::Shapes;
 use crate::engine::guard::{Guard, is_on};
 use crate::http::admission::Head;
-use crate::http::inert;
 use crate::payload::accept::Choice;
 
 #[derive(Clone)]
@@ -30,10 +29,6 @@ pub struct Caller {
     pub(crate) is_conditional: bool,
     /// Only a range keeps a GET or HEAD with these lines from the store.
     pub(crate) is_ranged: bool,
-    /// Some of these lines may matter to a region, whatever its routes say.
-    may_be_foreign: bool,
-    /// Whether they do on the last route, by its id.
-    foreign: Option<(u16, bool)>,
     /// What these lines add to the keys of the last route's representations.
     tail: Option<Tail>,
 }
@@ -58,8 +53,6 @@ impl Caller {
             wish: RequestDirectives::of(headers),
             is_conditional: headers.contains_key(header::IF_NONE_MATCH)
                 || headers.contains_key(header::IF_MODIFIED_SINCE),
-            may_be_foreign: inert::that_matter(headers).next().is_some(),
-            foreign: None,
             tail: None,
         }
     }
@@ -74,19 +67,10 @@ impl Caller {
 
     /// Whether a read on this route is passed on whole ([`super::foreign`]).
     #[inline]
-    pub(crate) fn is_foreign(&mut self, core: &Core, headers: &HeaderMap, matched: &Matched<'_>) -> bool {
-        self.may_be_foreign
-            && match self.foreign {
-                Some((route, is_foreign)) if route == matched.id => is_foreign,
-                _ => self.learn_foreign(core, headers, matched),
-            }
-    }
-
-    #[cold]
-    fn learn_foreign(&mut self, core: &Core, headers: &HeaderMap, matched: &Matched<'_>) -> bool {
-        let is_foreign = core.has_foreign(matched.route, headers);
-        self.foreign = Some((matched.id, is_foreign));
-        is_foreign
+    pub(crate) fn is_foreign(&self, core: &Core, headers: &HeaderMap, matched: &Matched<'_>) -> bool {
+        // Lines with a foreign header never get as far as to a key.
+        let has_key = self.tail.as_ref().is_some_and(|tail| tail.route == matched.id);
+        !has_key && core.has_foreign(matched.route, headers)
     }
 
     /// The key of what `head` names, for this caller.

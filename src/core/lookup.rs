@@ -102,11 +102,11 @@ pub(super) fn lookup_on(
         matched.iter().for_each(|matched| matched.counts.miss());
         return Found::Pass(matched.map(|matched| core.on_route(&matched)));
     }
-    match matched {
-        Some(matched) if caller.is_foreign(core, head.headers, &matched) => foreign(core, caller, &matched),
-        Some(matched) => routed(core, caller, head, &matched, now),
-        None => unrouted(core, caller, head, now),
+    let Some(matched) = &matched else { return unrouted(core, caller, head, now) };
+    if caller.is_foreign(core, head.headers, matched) {
+        return foreign(core, caller, matched);
     }
+    routed(core, caller, head, matched, now)
 }
 
 /// A read with headers that may change its answer: nothing that is stored is for it.

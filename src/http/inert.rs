@@ -154,8 +154,32 @@ pub fn why(name: &HeaderName) -> Option<Inert> {
     if let Ok(at) = NAMES.binary_search_by(|(known, ..)| (*known).cmp(text)) {
         return Some(NAMES[at].1);
     }
-    let begins = |(prefix, ..): &&Row| text.starts_with(prefix.trim_end_matches('*'));
+    let begins = |(prefix, ..): &&Row| text.as_bytes().starts_with(&prefix.as_bytes()[..prefix.len() - 1]);
     PREFIXES.iter().find(begins).map(|(_, why, _)| *why)
+}
+
+/// Whether a header with this name changes nothing. Of those that most callers send it is known without
+/// a look into the table: HTTP/2 asks this of each line of each request.
+#[inline]
+pub fn is_inert(name: &HeaderName) -> bool {
+    match *name {
+        header::HOST
+        | header::ACCEPT
+        | header::ACCEPT_ENCODING
+        | header::USER_AGENT
+        | header::CONNECTION
+        | header::CONTENT_LENGTH
+        | header::CONTENT_TYPE
+        | header::CACHE_CONTROL
+        | header::PRAGMA
+        | header::IF_NONE_MATCH
+        | header::IF_MODIFIED_SINCE
+        | header::REFERER
+        | header::VIA
+        | header::TE => true,
+        header::AUTHORIZATION | header::COOKIE => false,
+        _ => why(name).is_some(),
+    }
 }
 
 /// The names of headers that may matter to a region, whatever its routes say.
@@ -164,7 +188,7 @@ pub fn why(name: &HeaderName) -> Option<Inert> {
 /// `fetch` sends it always.
 pub fn that_matter(headers: &HeaderMap) -> impl Iterator<Item = &HeaderName> {
     let any_language = || headers.get_all(header::ACCEPT_LANGUAGE).iter().all(|line| line.as_bytes() == b"*");
-    headers.keys().filter(move |name| why(name).is_none() && !(**name == header::ACCEPT_LANGUAGE && any_language()))
+    headers.keys().filter(move |name| !is_inert(name) && !(**name == header::ACCEPT_LANGUAGE && any_language()))
 }
 
 #[cfg(test)]
@@ -177,6 +201,7 @@ mod tests {
         assert!(PREFIXES.iter().all(|(prefix, ..)| prefix.ends_with("-*") && prefix.len() > "x-*".len()));
         for (name, kind, _) in NAMES {
             assert_eq!(why(&HeaderName::from_static(name)), Some(*kind), "{name}");
+            assert!(is_inert(&HeaderName::from_static(name)), "{name}");
         }
     }
 
@@ -208,6 +233,7 @@ mod tests {
             "x-http-method-override",
         ] {
             assert_eq!(why(&HeaderName::from_static(name)), None, "{name}");
+            assert!(!is_inert(&HeaderName::from_static(name)), "{name}");
         }
     }
 
