@@ -62,6 +62,8 @@ pub enum Check {
     Refused,
     /// No region ever had what the route's paths show.
     Absent,
+    /// Callers send headers that may change answers, and their requests are passed on.
+    HeaderPassed,
     /// Replies vary by a header that is not forwarded.
     Vary,
     NoStore,
@@ -91,6 +93,7 @@ impl Check {
         Self::RouteUnmatched,
         Self::Refused,
         Self::Absent,
+        Self::HeaderPassed,
         Self::Vary,
         Self::NoStore,
         Self::TooLarge,
@@ -119,6 +122,7 @@ impl Check {
             Self::RouteUnmatched => "route-unmatched",
             Self::Refused => "refused",
             Self::Absent => "absent",
+            Self::HeaderPassed => "header-passed",
             Self::Vary => "vary",
             Self::NoStore => "no-store",
             Self::TooLarge => "too-large",
@@ -148,6 +152,7 @@ impl Check {
             Self::RouteUnmatched => "paths match the route",
             Self::Refused => "regions let the callers in",
             Self::Absent => "regions have what the route's paths show",
+            Self::HeaderPassed => "callers' headers are sent, ignored or known to change nothing",
             Self::Vary => "what replies vary by is forwarded",
             Self::NoStore => "replies may be stored",
             Self::TooLarge => "replies can be held",
@@ -168,6 +173,7 @@ impl Check {
             Self::RouteUnmatched
                 | Self::Refused
                 | Self::Absent
+                | Self::HeaderPassed
                 | Self::Vary
                 | Self::NoStore
                 | Self::TooLarge

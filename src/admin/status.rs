@@ -69,6 +69,8 @@ pub struct Facts<'a> {
     pub audit: AuditStatus,
     pub reload: Option<ReloadStatus>,
     pub findings: Vec<Finding>,
+    /// The highest share of a route's requests that are passed on for their headers, per cent.
+    pub passed: Option<u64>,
     /// Warnings from reading the settings, one line each.
     pub remarks: Vec<String>,
     /// Each route's path, and its requests by outcome.
@@ -234,14 +236,15 @@ impl Status {
                 .collect(),
             all_fail: all_fail(facts),
             doubted: facts.findings.iter().any(|finding| finding.check.hides_changes()),
+            passed: facts.passed,
             heard: &facts.heard,
         };
         let readiness = readiness(facts.horizon, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
         if matches!(readiness.state, ReadyState::Fresh | ReadyState::Doubtful) {
-            // What operators did stays among the reasons: somebody has to undo it.
+            // What only operators can end stays among the reasons.
             let lines = |operators: bool| {
-                let reasons = readiness.reasons.iter().filter(move |it| it.is_an_operators() == operators);
+                let reasons = readiness.reasons.iter().filter(move |it| it.is_for_operators() == operators);
                 reasons.map(|reason| reason.line(&names)).collect::<Vec<_>>()
             };
             warnings.append(&mut lines(false));

@@ -57,6 +57,7 @@ pub(super) fn source(
             audit: audit(&sidecar, now),
             reload: reload.load().as_deref().cloned(),
             findings: findings::of(&sidecar, &subscriptions, now),
+            passed: sidecar.observed.passed(now),
             remarks: remarks.load().to_vec(),
             ways: ways(&sidecar),
             routes: sidecar.router.counted().map(|(path, counts)| (path.to_owned(), counts.counted())).collect(),

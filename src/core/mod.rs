@@ -55,6 +55,7 @@ mod credentials;
 pub mod fast_path;
 pub mod fill;
 pub(crate) mod floors;
+pub mod foreign;
 mod forgotten;
 pub mod limits;
 pub mod lookup;

@@ -76,6 +76,8 @@ pub(super) const REFUSALS: &[&str] = &[
     "token",
     "tunnel",
 ];
+/// Why a request may be passed on.
+pub(super) const PASSES: &[&str] = &["body", "condition", "header", "memory", "method", "range", "size", "unrouted"];
 /// Why a region's epoch may move.
 pub(super) const EPOCHS: &[&str] = &[
     "hole",

@@ -6,5 +6,6 @@ pub mod limits;
 pub(crate) mod log;
 pub mod metrics;
 pub(crate) mod observed;
+pub(crate) mod passed;
 pub(crate) mod rate_limiter;
 pub(crate) mod sink;

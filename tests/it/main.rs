@@ -40,6 +40,8 @@ mod flooded;
 #[cfg(test)]
 mod forged;
 #[cfg(test)]
+mod headers;
+#[cfg(test)]
 mod lagging;
 #[cfg(test)]
 mod lessons;

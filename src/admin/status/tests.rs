@@ -119,6 +119,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         bound: Some(2),
         audit: AuditStatus::default(),
         reload: None,
+        passed: None,
         findings: Vec::new(),
         remarks: Vec::new(),
         routes: Vec::new(),

@@ -19,7 +19,9 @@ pub(super) enum RequestRefused {
     UnknownPath,
     #[error("this method does nothing here; the Allow header lists those that do")]
     Method,
-    #[error("the key is not UTF-8 in percent-encoding")]
+    #[error(
+        "the path is not UTF-8 in percent-encoding: an escape is `%` and two hexadecimal digits, and `%` itself is %25"
+    )]
     Path,
     #[error("the query is not understood: `limit` (1 to {most}) and `after` may be in that of a page", most =
         crate::catalogue::limits::PAGE_MOST_RECORDS)]
@@ -126,8 +128,10 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::KeyReused => ProblemKind::KeyReused,
         CatalogueError::Contended => ProblemKind::Contended,
         CatalogueError::OutcomeUnknown => ProblemKind::OutcomeUnknown,
-        CatalogueError::Store(error) if error.is_transient() => ProblemKind::StoreUnavailable,
-        CatalogueError::Store(_) => ProblemKind::StoreFailed,
+        CatalogueError::Store(error) | CatalogueError::Unread(error) => match error.is_transient() {
+            true => ProblemKind::StoreUnavailable,
+            false => ProblemKind::StoreFailed,
+        },
         CatalogueError::Damaged { .. } => ProblemKind::Damaged,
         CatalogueError::Part { why, .. } => kind_of(why),
     }
@@ -149,7 +153,9 @@ impl IntoResponse for RequestRefused {
                 | CatalogueError::PreconditionFailed { version: found } => {
                     version = *found;
                 }
-                CatalogueError::Store(error) => tracing::warn!(%error, "the catalogue's store failed"),
+                CatalogueError::Store(error) | CatalogueError::Unread(error) => {
+                    tracing::warn!(%error, "the catalogue's store failed")
+                }
                 _ => {}
             }
         }

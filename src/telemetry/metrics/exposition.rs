@@ -141,6 +141,7 @@ fn requests(page: &mut Page, cells: &Cells) -> fmt::Result {
         "Stored replies served, labelled, although they could not be shown fresh",
         &cells.stale,
     )?;
+    page.words("passed_requests", "Requests passed on to one region, past the store", &cells.passed)?;
     page.words("refused_requests", "Requests refused before they were looked up", &cells.refused)?;
     let mut refusals =
         page.describe("budget_refusals", "Times that a budget had no room", None, MetricType::Counter)?;
