@@ -61,27 +61,52 @@ impl Listener {
     }
 }
 
-/// Serves `listener` until the process's tasks are told to stop. Each connection is a task named
-/// `name`, and gets the router that `router` makes for it.
-pub async fn serve(
+/// The names of the tasks that serve a listener.
+#[derive(Clone, Copy, Debug)]
+pub struct ServingTasks {
+    /// Accepts connections.
+    pub accept: &'static str,
+    pub connection: &'static str,
+}
+
+/// Serves `listener` until the process's tasks are told to stop. Each connection gets the router
+/// that `router` makes for it.
+pub fn start(
+    listener: Listener,
+    names: ServingTasks,
+    permits: Permits,
+    router: impl Fn(ReachedBy) -> Router + Send + Sync + 'static,
+    tasks: &Tasks,
+) {
+    let (peers, lines) = (Peers::new(0, |_| {}), RateLimiter::new());
+    let port = Arc::new(Port { listener, name: names.connection, permits, peers, router, lines });
+    let own = tasks.clone();
+    tasks.spawn_service(names.accept, move || accept(port.clone(), own.clone()));
+}
+
+/// A listener and what its connections have in common; a new start of the task keeps it.
+struct Port<R> {
     listener: Listener,
     name: &'static str,
     permits: Permits,
-    router: impl Fn(ReachedBy) -> Router,
-    tasks: Tasks,
-) {
-    let (stopping, peers, lines) = (tasks.stopping(), Peers::new(0, |_| {}), RateLimiter::new());
+    peers: Arc<Peers>,
+    router: R,
+    lines: RateLimiter,
+}
+
+async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks) {
+    let (stopping, name) = (tasks.stopping(), port.name);
     loop {
         let accept = async {
-            let permit = peers.permit(&permits).await.expect("the semaphore is never closed");
-            listener.accept().await.map(|accepted| (accepted, permit))
+            let permit = port.peers.permit(&port.permits).await.expect("the semaphore is never closed");
+            port.listener.accept().await.map(|accepted| (accepted, permit))
         };
         let Some(accepted) = stopping.run_until_cancelled(accept).await else { return };
         match accepted {
             Ok(((stream, reached), permit)) => {
                 let pulse = Arc::new(Pulse::default());
-                peers.enter(&pulse);
-                let connection = connection(stream, router(reached), pulse, stopping.clone());
+                port.peers.enter(&pulse);
+                let connection = connection(stream, (port.router)(reached), pulse, stopping.clone());
                 tasks.spawn(name, async move {
                     connection.await;
                     drop(permit);
@@ -89,7 +114,7 @@ pub async fn serve(
             }
             Err(error) => {
                 // Probably out of file descriptors: give connections time to close.
-                if let Some(left_out) = lines.take(Clock::System.now()) {
+                if let Some(left_out) = port.lines.take(Clock::System.now()) {
                     tracing::warn!(%error, left_out, task = name, "could not accept a connection");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;

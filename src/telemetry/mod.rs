@@ -7,4 +7,6 @@ pub(crate) mod log;
 pub mod metrics;
 pub(crate) mod observed;
 pub(crate) mod rate_limiter;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub(crate) mod sink;
