@@ -270,7 +270,7 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
 
 /// The names of tasks that end soon or with a peer, which nobody restarts. Every other task is one
 /// that a panic must not end for good: it is spawned with `spawn_service`.
-const SHORT_TASKS: [&str; 16] = [
+const SHORT_TASKS: [&str; 17] = [
     // Of a caller, a peer or an operator.
     "act",
     "admin-connection",
@@ -289,6 +289,7 @@ const SHORT_TASKS: [&str; 16] = [
     "refresh",
     // After a reload.
     "forget",
+    "permits",
     "resize",
 ];
 

@@ -155,3 +155,40 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, stopping:
         tracing::debug!(%error, "a connection ended early");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn ask(address: std::net::SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+        let mut reply = String::new();
+        let _ = stream.read_to_string(&mut reply).await;
+        reply
+    }
+
+    #[tokio::test]
+    async fn a_listener_outlives_a_panic_of_what_accepts() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
+        let has_panicked = AtomicBool::new(false);
+        let router = move |_| {
+            assert!(has_panicked.swap(true, Ordering::SeqCst), "on purpose");
+            Router::new().route("/", get(|| async { "here" }))
+        };
+        let names = ServingTasks { accept: "accept", connection: "connection" };
+        start(Listener::Tcp(listener), names, Permits::new(1), router, &tasks);
+        assert_eq!(ask(address).await, "", "the caller of the moment is cut off, and its permit comes back");
+        let answered = tokio::time::timeout(Duration::from_secs(30), ask(address)).await;
+        assert!(answered.expect("the next one waits in the backlog").ends_with("here"));
+        assert_eq!(tasks.panics()["accept"], 1);
+        assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
+    }
+}

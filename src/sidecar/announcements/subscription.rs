@@ -29,7 +29,7 @@ use crate::config::{Config, Transport};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment};
 use crate::protocol::event::Event;
-use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, Progress, Transported};
+use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, LifecycleProgress, Transported};
 use crate::sidecar::limits;
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
@@ -221,7 +221,7 @@ impl Subscriptions {
                 stopping: stopping.clone(),
                 status: standing,
                 lines: RateLimiter::new(),
-                progress: tokio::sync::Mutex::new(Progress::new(way, asked, &pace)),
+                progress: tokio::sync::Mutex::new(LifecycleProgress::new(way, asked, &pace)),
             };
             lives.push((region, status, ask, Arc::new(life), configured.name.clone()));
         }

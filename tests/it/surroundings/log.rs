@@ -114,13 +114,12 @@ async fn a_slow_reader_of_the_log_stops_nothing() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     program::fill(&writer);
     // What it takes is far less than what is written, until the program has ended.
-    let reads = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         while reader.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
             std::thread::sleep(Duration::from_millis(5));
         }
     });
     bears(writer).await;
-    drop(reads);
 }
 
 /// The lines that were lost are counted, and a line says so as soon as somebody reads again.
@@ -184,7 +183,11 @@ async fn service_bears(role: &str) {
     program::fill(&writer);
     let mut command = program::command(&[role, "--config", program::path(&file)]);
     let mut child = command.stdout(Stdio::null()).stderr(writer).spawn().unwrap();
-    let started = async { while TcpStream::connect(admin).await.is_err() {} };
+    let started = async {
+        for address in [admin, listen] {
+            while TcpStream::connect(address).await.is_err() {}
+        }
+    };
     let came = tokio::time::timeout(PATIENCE, started).await;
     assert!(came.is_ok(), "it never listened: {:?}", child.try_wait());
     // Each is a line in its log.

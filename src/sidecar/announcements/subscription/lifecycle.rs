@@ -45,11 +45,11 @@ pub(crate) struct Lifecycle {
     /// Limits how often a loss is logged.
     pub(crate) lines: RateLimiter,
     /// Held by the one run of the task.
-    pub(crate) progress: Mutex<Progress>,
+    pub(crate) progress: Mutex<LifecycleProgress>,
 }
 
 /// What a run of the task leaves to the next one, should it panic.
-pub(crate) struct Progress {
+pub(crate) struct LifecycleProgress {
     way: Transported,
     asked: watch::Receiver<Duration>,
     backoff: Backoff,
@@ -57,7 +57,7 @@ pub(crate) struct Progress {
     discarded: Vec<Made>,
 }
 
-impl Progress {
+impl LifecycleProgress {
     pub(crate) fn new(way: Transported, asked: watch::Receiver<Duration>, pace: &Pace) -> Self {
         Self { way, asked, backoff: Backoff::new(pace.again), made: Made::default(), discarded: Vec::new() }
     }
@@ -108,7 +108,7 @@ impl Lifecycle {
     pub(crate) async fn live(&self) -> Vec<Left> {
         let _note = PanicNote(self);
         let mut progress = self.progress.lock().await;
-        let Progress { way, asked, backoff, made, discarded } = &mut *progress;
+        let LifecycleProgress { way, asked, backoff, made, discarded } = &mut *progress;
         let clients = self.edges.sdk.clients(&self.topic.region).await;
         while !self.stopping.is_cancelled() {
             self.emit(Event::Subscribing(self.region));
