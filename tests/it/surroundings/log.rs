@@ -114,11 +114,12 @@ async fn a_slow_reader_of_the_log_stops_nothing() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     program::fill(&writer);
     // What it takes is far less than what is written, until the program has ended.
-    std::thread::spawn(move || {
+    let read = move || {
         while reader.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
             std::thread::sleep(Duration::from_millis(5));
         }
-    });
+    };
+    std::thread::Builder::new().spawn(read).unwrap();
     bears(writer).await;
 }
 
