@@ -268,6 +268,51 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
     assert!(circles.is_empty(), "only a parent and its children may:\n{}", circles.join("\n"));
 }
 
+/// The names of tasks that end soon or with a peer, which nobody restarts. Every other task is one
+/// that a panic must not end for good: it is spawned with `spawn_service`.
+const SHORT_TASKS: [&str; 17] = [
+    // Of a caller, a peer or an operator.
+    "act",
+    "admin-connection",
+    "announcement connection",
+    "catalogue-connection",
+    "connection",
+    "stream",
+    // Of a request or an entry.
+    "audit-entry",
+    "batch",
+    "compare",
+    "derive",
+    "fill",
+    "recheck",
+    "refetch",
+    "refresh",
+    // After a reload.
+    "forget",
+    "permits",
+    "resize",
+];
+
+/// The names of the tasks that code spawns and nobody supervises.
+fn unsupervised(code: &str) -> Vec<String> {
+    let calls = code.split(".spawn(").skip(1);
+    calls.filter_map(|call| call.trim_start().strip_prefix('"')?.split_once('"')).map(|it| it.0.to_owned()).collect()
+}
+
+#[test]
+fn every_long_lived_task_is_supervised() {
+    let (house, mut seen) = (House::of_the_crate(), BTreeSet::new());
+    // The lab is no part of what runs in production.
+    for (module, code) in house.texts.iter().filter(|(module, _)| !module.starts_with("lab::")) {
+        for task in unsupervised(code) {
+            assert!(SHORT_TASKS.contains(&task.as_str()), "{module}: {task:?} is no short task: use spawn_service");
+            seen.insert(task);
+        }
+    }
+    assert!(seen.contains("fill") && seen.contains("connection"), "this looks at the crate");
+    assert_eq!(unsupervised("tasks.spawn(\"ticker\", async {});\n"), ["ticker"]);
+}
+
 #[test]
 fn no_two_public_types_share_a_name() {
     let shared = House::of_the_crate().shared_names();

@@ -63,6 +63,10 @@ pub struct Facts<'a> {
     pub connections: usize,
     /// Tasks running, by name.
     pub tasks: BTreeMap<&'static str, usize>,
+    /// Tasks that panicked since the start, by name, of all names that there are.
+    pub task_panics: BTreeMap<&'static str, u64>,
+    /// Long-lived tasks that are not well, one line each.
+    pub failing_tasks: Vec<String>,
     pub metrics: &'a Metrics,
     /// Whole seconds; `None` without watermarks ([`crate::protocol::standing`]).
     pub bound: Option<u64>,
@@ -123,6 +127,8 @@ pub struct Status {
     pub connections: usize,
     /// Tasks running, by name.
     pub tasks: BTreeMap<&'static str, usize>,
+    /// Tasks that panicked since the start, by name.
+    pub task_panics: BTreeMap<&'static str, u64>,
     /// Settings that relax a protection, one line each.
     pub insecure: Vec<String>,
     /// What somebody should look at although it is not among the reasons, one line each.
@@ -250,6 +256,7 @@ impl Status {
             warnings.append(&mut lines(false));
             reasons = lines(true);
         }
+        reasons.extend_from_slice(&facts.failing_tasks);
         // `Unverified` is already among the reasons.
         for finding in facts.findings.iter().filter(|finding| finding.check != Check::Unverified) {
             let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
@@ -274,6 +281,7 @@ impl Status {
             reload: facts.reload.clone(),
             connections: facts.connections,
             tasks: facts.tasks.clone(),
+            task_panics: facts.task_panics.clone(),
             insecure: insecure(config),
             warnings,
             findings: facts.findings.clone(),
@@ -296,6 +304,7 @@ impl Status {
             cache_capacity: self.cache.capacity_bytes,
             connections: self.connections,
             tasks: self.tasks.clone(),
+            task_panics: self.task_panics.clone(),
             routes: self.routes.clone(),
             ways: self.of_ways.clone(),
             findings: self.findings.iter().map(|finding| finding.check.word()).collect(),

@@ -38,7 +38,7 @@ async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
             access,
         ),
     };
-    tasks.spawn("admin", serve(Listener::Tcp(listener), 64, pages, tasks.clone()));
+    start(Listener::Tcp(listener), 64, pages, &tasks);
     Port { address, tasks }
 }
 

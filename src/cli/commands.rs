@@ -28,6 +28,7 @@ use crate::sidecar::announcements::heartbeat::Heartbeat;
 use crate::sidecar::announcements::janitor::{self, JanitorTarget};
 use crate::tasks::Tasks;
 use crate::telemetry::log;
+use crate::telemetry::sink::LogSink;
 
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::Failed(error.to_string())
@@ -137,8 +138,11 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
         terminal: std::io::stdout().is_terminal(),
         program: called().into(),
     };
+    // A story that nobody reads holds up nothing that it tells of.
+    let sink = LogSink::start(std::io::stdout()).map_err(failed)?;
+    let told = sink.clone();
     let work = async move {
-        let mut out = std::io::stdout();
+        let mut out = std::io::LineWriter::new(told);
         let stop = async {
             // If signals cannot be caught, it runs until it is killed.
             let _ = process::told_to_stop().await;
@@ -146,7 +150,9 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
         // On the heap: it is large.
         Box::pin(demo::run(options, &mut out, start_for_the_world, stop)).await
     };
-    process::block_on(work).map_err(failed)?.map(drop).map_err(failed)
+    let ended = process::block_on(work);
+    sink.flush();
+    ended.map_err(failed)?.map(drop).map_err(failed)
 }
 
 /// How a shell finds this program: by the path with which it was started, or by its name.

@@ -8,4 +8,6 @@ pub mod metrics;
 pub(crate) mod observed;
 pub(crate) mod passed;
 pub(crate) mod rate_limiter;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub(crate) mod sink;

@@ -88,6 +88,8 @@ mod services;
 #[cfg(test)]
 mod stampede;
 #[cfg(test)]
+mod supervised;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod surroundings;

@@ -9,6 +9,8 @@ use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::RETRY_AFTER_SECONDS;
 use crate::http::bodies::NotRead;
 use crate::http::problem;
+use crate::model::time::Clock;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// A refusal of the catalogue, or of its HTTP side before it was asked.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -137,6 +139,9 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
     }
 }
 
+/// A store that is down fails each request, of whoever sends them.
+static FAILURE_LINES: RateLimiter = RateLimiter::new();
+
 impl IntoResponse for RequestRefused {
     fn into_response(self) -> Response {
         let kind = self.kind();
@@ -154,7 +159,9 @@ impl IntoResponse for RequestRefused {
                     version = *found;
                 }
                 CatalogueError::Store(error) | CatalogueError::Unread(error) => {
-                    tracing::warn!(%error, "the catalogue's store failed")
+                    if let Some(left_out) = FAILURE_LINES.take(Clock::System.now()) {
+                        tracing::warn!(%error, left_out, "the catalogue's store failed");
+                    }
                 }
                 _ => {}
             }
@@ -174,5 +181,24 @@ impl IntoResponse for RequestRefused {
             headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineError;
+    use crate::telemetry::limits::RATIONED_LINES;
+    use crate::telemetry::scripted::CountedLines;
+
+    #[test]
+    fn a_store_that_is_down_fills_no_log() {
+        let lines = CountedLines::start();
+        for _ in 0..1_000 {
+            let error = EngineError::Unavailable { what: "p-records".to_owned(), why: "down".to_owned() };
+            let response = RequestRefused::Catalogue(CatalogueError::Store(error)).into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        assert!(lines.with("the catalogue's store failed") <= RATIONED_LINES.0 as usize);
     }
 }

@@ -11,7 +11,7 @@ use crate::catalogue::tests::{Stage, stage};
 use crate::engine::Table;
 use crate::engine::faulty::FaultRates;
 use crate::http::listener::bind_tcp;
-use crate::http::service::{self, Listener};
+use crate::http::service::{self, Listener, ServingTasks};
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
@@ -31,14 +31,8 @@ async fn port() -> Port {
     let held = ByteBudget::new(HELD_BYTES);
     let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
     let router = router_of(Api { catalogue: stage.catalogue.clone(), held: held.clone(), pages: pages.clone() });
-    let serve = service::serve(
-        Listener::Tcp(listener),
-        "catalogue",
-        Permits::new(64),
-        move |_| router.clone(),
-        tasks.clone(),
-    );
-    tasks.spawn("service", serve);
+    let names = ServingTasks { accept: "accept", connection: "catalogue" };
+    service::start(Listener::Tcp(listener), names, Permits::new(64), move |_| router.clone(), &tasks);
     Port { address, stage, held, pages }
 }
 
