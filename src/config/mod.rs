@@ -12,6 +12,7 @@ pub mod error;
 mod file;
 mod files;
 pub(crate) mod limits;
+pub mod proxies;
 pub mod read;
 pub mod scope;
 mod second;
