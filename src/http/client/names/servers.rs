@@ -9,9 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::{Either, FutureExt, select};
-use hickory_resolver::config::{
-    ConnectionConfig, LookupIpStrategy, ResolveHosts, ResolverConfig, ResolverOpts,
-};
+use hickory_resolver::config::{ConnectionConfig, LookupIpStrategy, ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, RecordType};
@@ -110,8 +108,9 @@ impl Servers {
     fn local(&self, name: &Name) -> Option<Vec<IpAddr>> {
         let of = |kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind));
         let known = [RecordType::AAAA, RecordType::A].into_iter().filter_map(of);
-        let known: Vec<IpAddr> =
-            known.flat_map(|lookup| lookup.answers().iter().filter_map(|it| it.data.ip_addr()).collect::<Vec<_>>()).collect();
+        let known: Vec<IpAddr> = known
+            .flat_map(|lookup| lookup.answers().iter().filter_map(|it| it.data.ip_addr()).collect::<Vec<_>>())
+            .collect();
         match known.is_empty() {
             true if name.is_localhost() => Some(vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]),
             true => None,
@@ -178,7 +177,10 @@ async fn of_one(server: &TokioResolver, name: Name, kind: RecordType) -> Found {
 
 impl std::fmt::Debug for Servers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Servers").field("servers", &self.servers.len()).field("search", &self.search).finish_non_exhaustive()
+        f.debug_struct("Servers")
+            .field("servers", &self.servers.len())
+            .field("search", &self.search)
+            .finish_non_exhaustive()
     }
 }
 
