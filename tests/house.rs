@@ -323,6 +323,31 @@ fn no_two_public_types_share_a_name() {
     assert_eq!(house.shared_names(), ["Plan: core::plan, lab::plan"]);
 }
 
+/// Modules that make a client of their own outside the one policy: `reqwest` and the SDK read the
+/// environment's proxies unless they are told not to. The lab asks its own ports alone.
+fn clients_of_their_own(house: &House) -> Vec<&str> {
+    const MAKES: [&str; 5] =
+        ["Client::builder()", "Client::new()", "ClientBuilder::new(", "aws_config::defaults(", "aws_config::load"];
+    const MAY: [&str; 2] = ["http::client::outgoing", "aws::clients"];
+    let makes = |text: &str| MAKES.iter().any(|it| text.contains(it));
+    let own = house
+        .texts
+        .iter()
+        .filter(|(module, text)| !module.starts_with("lab::") && !MAY.contains(&module.as_str()) && makes(text));
+    own.map(|(module, _)| module.as_str()).collect()
+}
+
+#[test]
+fn outgoing_calls_have_one_policy() {
+    let house = House::of_the_crate();
+    assert!(house.texts["http::client::outgoing"].contains(".no_proxy()"));
+    assert!(house.texts["aws::clients"].contains(".http_client(direct::client())"));
+    assert_eq!(clients_of_their_own(&house), Vec::<&str>::new());
+    let mut house = House::default();
+    house.add(Path::new("views/ask.rs"), "let client = reqwest::Client::builder().build();\n");
+    assert_eq!(clients_of_their_own(&house), ["views::ask"]);
+}
+
 /// `file.rs`: `function`, as docs/life-of-a-request.md names the hops.
 #[test]
 fn every_hop_of_the_life_of_a_request_is_where_the_page_says() {

@@ -19,7 +19,7 @@ use aws_sdk_sns::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use tokio::sync::OnceCell;
 use url::Url;
 
-use crate::aws::limits;
+use crate::aws::{direct, limits};
 use crate::config::TopicArn;
 
 /// The SDK, configured once when it is first needed; clones share it.
@@ -92,7 +92,9 @@ impl Sdk {
 async fn load(endpoint: Option<&Url>, region: &str) -> SdkConfig {
     // This region only tells the credentials chain which STS to ask. Stating it also keeps the SDK
     // from asking the instance metadata service for one.
-    let loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).region(Region::new(region.to_owned()));
+    let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .region(Region::new(region.to_owned()))
+        .http_client(direct::client());
     match endpoint {
         Some(url) => {
             let loader = loader.endpoint_url(url.as_str().trim_end_matches('/'));
@@ -168,8 +170,8 @@ impl CallFault {
                  AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             }
             Self::Unreachable(_) => {
-                "check the way to the region's SNS and SQS endpoints (VPC endpoint, proxy, firewall) or \
-                 announcements.endpoint_url"
+                "check the direct way to the region's SNS and SQS endpoints (VPC endpoint, NAT, firewall; no proxy is \
+                 used) or announcements.endpoint_url"
             }
             Self::Refused(_) => "look the code up under the call's name in AWS's documentation",
             Self::Unconfirmed => "check that SNS can reach announcements.http_public_url from the internet",

@@ -18,7 +18,7 @@ use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServicesConfig};
-use crate::config::{Config, Log, read};
+use crate::config::{Config, Log, proxies, read};
 use crate::engine::EngineError;
 use crate::lab::dev::Ports;
 use crate::lab::dev::control::{self, RecordName};
@@ -196,6 +196,7 @@ pub(super) fn probe(admin: SocketAddr, within: Duration) -> Result<(), CommandEr
 /// `nearside heartbeat`
 pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError> {
     log::init(&log::for_commands()).map_err(failed)?;
+    warn_of_proxies();
     process::block_on(async move {
         let topic = args.topic.arn.clone();
         let heartbeat = Heartbeat::new(&Sdk::new(args.endpoint_url), args.topic, Clock::System).await;
@@ -214,9 +215,16 @@ pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError
     .map_err(failed)?
 }
 
+/// Says which proxies are ignored, where no settings are read that would say it.
+fn warn_of_proxies() {
+    let variables: Vec<_> = super::variables().collect();
+    proxies::ignored(&variables).for_each(|warning| tracing::warn!("{warning}"));
+}
+
 /// `nearside janitor`
 pub(super) fn remove_abandoned(config: Config, older_than: Duration, dry_run: bool) -> Result<(), CommandError> {
     log::init(&log::for_commands()).map_err(failed)?;
+    warn_of_proxies();
     let report = process::block_on(async move {
         let topics = config.service.regions.iter().filter_map(|region| region.topic.as_ref());
         let places = JanitorTarget::of_topics(topics);

@@ -13,6 +13,7 @@ mod file;
 mod files;
 mod ignored;
 pub(crate) mod limits;
+pub mod proxies;
 pub mod read;
 pub mod scope;
 mod second;

@@ -63,6 +63,7 @@ impl HttpOrigin {
     /// # Errors
     /// See [`UnusableClient`].
     pub(crate) fn renewed_for(&self, service: &config::Service) -> Result<Self, UnusableClient> {
+        self.resolver.reread();
         let mut renewed = self.renewed(&service.regions)?;
         let urls = service.routes.iter().filter_map(|route| route.second.as_ref()?.url.as_ref());
         for url in urls {
