@@ -153,13 +153,14 @@ fn varied(got: &Message) -> BTreeSet<String> {
 }
 
 /// What [`Wire`] is told beside a schema.
-const FIELDS: &str = "fields = \"fields\"\n";
+const FIELDS: &str = "fields = \"fields\"\nignore = [\"accept-language\"]\n";
 
 async fn nothing_changes(fast: bool) {
     let descriptors = descriptors();
     let with = declared(&descriptors, FIELDS).replacen("[[", &format!("listen.fast = {fast}\n[["), 1);
     let with = Wire::with(3, &with, region).await;
-    let without = "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n";
+    let without = "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n\
+                   ignore = [\"accept-language\"]\n";
     let without = Wire::with(3, &format!("listen.fast = {fast}\n{without}"), region).await;
     let mut hits = 0;
     for (place, client) in clients().iter().enumerate() {
