@@ -11,6 +11,7 @@ use serde::Serialize;
 use url::Url;
 
 use super::audit::AuditStatus;
+use super::findings::unrouted::UnroutedStatus;
 use super::findings::{Check, Finding};
 use super::readiness::{Conditions, Heard, ReadyState, lapsed, proof_age, readiness};
 use crate::config::{self, Config, RegionConfig, Transport};
@@ -69,6 +70,7 @@ pub struct Facts<'a> {
     pub audit: AuditStatus,
     pub reload: Option<ReloadStatus>,
     pub findings: Vec<Finding>,
+    pub unrouted_types: Vec<UnroutedStatus>,
     /// Warnings from reading the settings, one line each.
     pub remarks: Vec<String>,
     /// Each route's path, and its requests by outcome.
@@ -127,6 +129,8 @@ pub struct Status {
     pub warnings: Vec<String>,
     /// Where the configuration does not fit the service, and what to write instead.
     pub findings: Vec<Finding>,
+    /// Announced record types that no route names.
+    pub unrouted_types: Vec<UnroutedStatus>,
     /// Of routes with a second way; left out where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ways: Vec<WayStatus>,
@@ -274,6 +278,7 @@ impl Status {
             insecure: insecure(config),
             warnings,
             findings: facts.findings.clone(),
+            unrouted_types: facts.unrouted_types.clone(),
             ways: facts.ways.iter().map(WayStatus::of).collect(),
             of_ways: facts.ways.iter().map(|(_, found)| found.clone()).collect(),
             routes: facts.routes.clone(),

@@ -13,6 +13,7 @@ use http::StatusCode;
 
 use crate::model::ids::RegionId;
 use crate::model::time::Moment;
+use crate::telemetry::leads::{Leads, RecordVersions};
 use crate::telemetry::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
 
 /// The last sixteen answers to one question.
@@ -131,6 +132,8 @@ pub struct RouteNotes {
     pub dropped: BTreeMap<String, u64>,
     /// Of good replies: whether they were too large to hold.
     pub too_large: Recent,
+    /// When all regions last answered with a lower version than the one that was stored of them.
+    pub back: Option<Moment>,
 }
 
 /// An announced record type that no route names.
@@ -178,6 +181,8 @@ pub struct Notes {
     pub unread_keys: BTreeMap<String, UnreadKeys>,
     /// Requests on paths that no route names, by the route's path that they resemble.
     pub resembled: BTreeMap<String, u64>,
+    /// Versions that one region alone shows.
+    pub leads: Leads,
 }
 
 /// Where the edges note what they see.
@@ -268,6 +273,11 @@ impl Observed {
         if notes.resembled.len() < crate::config::limits::ROUTES || notes.resembled.contains_key(route) {
             *notes.resembled.entry(route.to_owned()).or_default() += 1;
         }
+    }
+
+    /// Notes what the regions said of one record.
+    pub(crate) fn compared(&self, compared: &RecordVersions<'_>) {
+        self.notes().leads.compare(compared);
     }
 
     pub fn seen(&self) -> Notes {

@@ -120,6 +120,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         audit: AuditStatus::default(),
         reload: None,
         findings: Vec::new(),
+        unrouted_types: Vec::new(),
         remarks: Vec::new(),
         routes: Vec::new(),
         ways: Vec::new(),
