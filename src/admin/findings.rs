@@ -4,6 +4,8 @@
 //! [`crate::telemetry::observed`] and the freshness protocol note what two sources say; this
 //! compares them. It is pure, so the same facts give the same findings. A healthy sidecar has none.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::readiness::Heard;
@@ -20,6 +22,7 @@ mod regions;
 pub mod report;
 mod routes;
 mod topics;
+pub mod unrouted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
@@ -48,6 +51,8 @@ pub enum Check {
     RegionFails,
     /// A region answers 404, 401 or some other status where the others have the record.
     RegionOdd,
+    /// A region shows versions that nobody announced and no other region reaches.
+    RegionAhead,
     /// A region compresses replies in a way that nobody here can take off.
     Coding,
     /// A region does not show what its topic announces.
@@ -69,6 +74,8 @@ pub enum Check {
     NoStore,
     /// Replies are too large to hold.
     TooLarge,
+    /// All regions answer with lower versions than before.
+    VersionsBack,
 }
 
 impl Check {
@@ -86,6 +93,7 @@ impl Check {
         Self::VersionsUnannounced,
         Self::RegionFails,
         Self::RegionOdd,
+        Self::RegionAhead,
         Self::Coding,
         Self::TopicSwapped,
         Self::Clock,
@@ -97,6 +105,7 @@ impl Check {
         Self::Vary,
         Self::NoStore,
         Self::TooLarge,
+        Self::VersionsBack,
     ];
 
     /// A stable word for metrics, `/status` and the log.
@@ -115,6 +124,7 @@ impl Check {
             Self::VersionsUnannounced => "versions-unannounced",
             Self::RegionFails => "region-fails",
             Self::RegionOdd => "region-odd",
+            Self::RegionAhead => "region-ahead",
             Self::Coding => "coding",
             Self::TopicSwapped => "topic-swapped",
             Self::Clock => "clock",
@@ -126,6 +136,7 @@ impl Check {
             Self::Vary => "vary",
             Self::NoStore => "no-store",
             Self::TooLarge => "too-large",
+            Self::VersionsBack => "versions-back",
         }
     }
 
@@ -145,6 +156,7 @@ impl Check {
             Self::VersionsUnannounced => "announcements state versions",
             Self::RegionFails => "the region answers",
             Self::RegionOdd => "the region answers as the others do",
+            Self::RegionAhead => "the others reach the region's versions",
             Self::Coding => "compressed replies can be decompressed",
             Self::TopicSwapped => "the region shows what its topic announces",
             Self::Clock => "clocks agree",
@@ -156,6 +168,7 @@ impl Check {
             Self::Vary => "what replies vary by is forwarded",
             Self::NoStore => "replies may be stored",
             Self::TooLarge => "replies can be held",
+            Self::VersionsBack => "versions only grow",
         }
     }
 
@@ -216,6 +229,8 @@ pub struct Evidence<'a> {
     pub subscriptions: &'a [SubscriptionStatus],
     /// Each record type that a route names, and what is known about it.
     pub types: &'a [(String, Wired)],
+    /// How long a region may be the only one to show what nobody announced.
+    pub lead_wait: Duration,
     /// When the facts were gathered.
     pub now: Moment,
 }

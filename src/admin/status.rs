@@ -11,6 +11,7 @@ use serde::Serialize;
 use url::Url;
 
 use super::audit::AuditStatus;
+use super::findings::unrouted::UnroutedStatus;
 use super::findings::{Check, Finding};
 use super::readiness::{Conditions, Heard, ReadyState, lapsed, proof_age, readiness};
 use crate::config::{self, Config, RegionConfig, Transport};
@@ -75,6 +76,7 @@ pub struct Facts<'a> {
     pub findings: Vec<Finding>,
     /// The highest share of a route's requests that are passed on for their headers, per cent.
     pub passed: Option<u64>,
+    pub unrouted_types: Vec<UnroutedStatus>,
     /// Warnings from reading the settings, one line each.
     pub remarks: Vec<String>,
     /// Each route's path, and its requests by outcome.
@@ -135,6 +137,8 @@ pub struct Status {
     pub warnings: Vec<String>,
     /// Where the configuration does not fit the service, and what to write instead.
     pub findings: Vec<Finding>,
+    /// Announced record types that no route names.
+    pub unrouted_types: Vec<UnroutedStatus>,
     /// Of routes with a second way; left out where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ways: Vec<WayStatus>,
@@ -285,6 +289,7 @@ impl Status {
             insecure: insecure(config),
             warnings,
             findings: facts.findings.clone(),
+            unrouted_types: facts.unrouted_types.clone(),
             ways: facts.ways.iter().map(WayStatus::of).collect(),
             of_ways: facts.ways.iter().map(|(_, found)| found.clone()).collect(),
             routes: facts.routes.clone(),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 
+use super::limits::LEAD_AT_ONCE;
 use super::{Instead, StartError, Topics, build, findings, process, subscribe};
 use crate::admin::findings::Evidence;
 use crate::admin::findings::report::{ReportLine, report};
@@ -67,8 +68,10 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     }
     let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
     let now = sidecar.clock.now();
-    let mut lines =
-        findings::with_evidence(&sidecar, &subscriptions, now, |evidence: &Evidence<'_>| report(evidence));
+    let mut lines = findings::with_evidence(&sidecar, &subscriptions, now, |evidence: &Evidence<'_>| {
+        let lead_wait = evidence.lead_wait.min(LEAD_AT_ONCE);
+        report(&Evidence { lead_wait, ..*evidence })
+    });
     lines.extend(refused.iter().map(|(path, refused)| paths::refused(path, refused)));
     for (path, trials) in &trials {
         let seen: Vec<_> = trials.iter().map(|it| (sidecar.regions.name(it.region()), it.shown())).collect();

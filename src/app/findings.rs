@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Topics;
+use crate::admin::findings::unrouted::{self, UnroutedStatus};
 use crate::admin::findings::{self, Check, Evidence, Finding};
 use crate::admin::readiness::Heard;
 use crate::core::Core;
@@ -14,8 +15,14 @@ use crate::sidecar::announcements::subscription::{SubscriptionStatus, Subscripti
 
 const EVERY: Duration = Duration::from_secs(5);
 
-pub(super) fn of(sidecar: &Core, subscriptions: &[SubscriptionStatus], now: Moment) -> Vec<Finding> {
-    with_evidence(sidecar, subscriptions, now, findings::findings)
+/// The findings, and the announced types that no route names.
+pub(super) fn of(
+    sidecar: &Core,
+    subscriptions: &[SubscriptionStatus],
+    now: Moment,
+) -> (Vec<Finding>, Vec<UnroutedStatus>) {
+    let look = |evidence: &Evidence<'_>| (findings::findings(evidence), unrouted::types(evidence));
+    with_evidence(sidecar, subscriptions, now, look)
 }
 
 /// Gathers the evidence for findings and passes it to `judge`.
@@ -43,6 +50,7 @@ pub(super) fn with_evidence<T>(
         heard: &heard(sidecar, subscriptions, now),
         subscriptions,
         types: &types,
+        lead_wait: sidecar.config.freshness.worst_lag,
         now,
     })
 }

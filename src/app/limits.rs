@@ -6,6 +6,8 @@ use std::time::Duration;
 /// How long a reload may take to read its files; after that the operator is told that it did not
 /// finish.
 pub(super) const RELOAD_WITHIN: Duration = Duration::from_secs(10);
+/// How long a region may be ahead of all others, unannounced, before `doctor` says so.
+pub(super) const LEAD_AT_ONCE: Duration = Duration::from_secs(5);
 /// How often a process looks again for tables that it needs and that are not there.
 pub(super) const LOOK_FOR_TABLES: Duration = Duration::from_secs(2);
 /// How often a process looks whether its tables and its stream are still there. An error that says

@@ -38,6 +38,7 @@ pub(super) fn source(
         let horizon = sidecar.freshness.horizon();
         let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
         let now = sidecar.clock.now();
+        let (findings, unrouted_types) = findings::of(&sidecar, &subscriptions, now);
         Status::of(&Facts {
             config: &sidecar.config,
             horizon: &horizon,
@@ -45,7 +46,7 @@ pub(super) fn source(
             started,
             draining: shutdown.lingering.is_cancelled(),
             races: sidecar.regions.status().into_iter().map(race_health).collect(),
-            heard: findings::heard(&sidecar, &subscriptions, now),
+            heard: super::findings::heard(&sidecar, &subscriptions, now),
             cache: CacheCounts {
                 entries: sidecar.store.entries(),
                 bytes: sidecar.store.bytes(),
@@ -59,8 +60,9 @@ pub(super) fn source(
             bound: horizon.bound(now),
             audit: audit(&sidecar, now),
             reload: reload.load().as_deref().cloned(),
-            findings: findings::of(&sidecar, &subscriptions, now),
+            findings,
             passed: sidecar.observed.passed(now),
+            unrouted_types,
             remarks: remarks.load().to_vec(),
             ways: ways(&sidecar),
             routes: sidecar.router.counted().map(|(path, counts)| (path.to_owned(), counts.counted())).collect(),

@@ -218,6 +218,7 @@ fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
                 LineState::Well => ("ok   ", style(AnsiColor::Green)),
                 LineState::Wrong => ("WRONG", style(AnsiColor::Red)),
                 LineState::Unseen => ("?    ", style(AnsiColor::Yellow)),
+                LineState::Note => ("note ", style(AnsiColor::Yellow)),
             };
             let what = if line.state == LineState::Well { line.title } else { line.check };
             writeln!(out, "  {style}{mark}{style:#} {what}: {}", line.saw)?;

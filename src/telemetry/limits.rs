@@ -8,6 +8,8 @@ pub const METRIC_WORDS: usize = 32;
 pub const OBSERVED_NAMES: usize = 16;
 /// Longest of those names that is remembered, in bytes.
 pub const OBSERVED_NAME_BYTES: usize = 64;
+/// How many versions that one region alone shows are remembered.
+pub(crate) const LEADS: usize = 32;
 /// Log lines of one kind that others can provoke (a rejected announcement, an alarm): this many in
 /// a window, then only a count.
 pub const RATIONED_LINES: (u32, Duration) = (10, Duration::from_secs(60));

@@ -2,6 +2,7 @@
 
 pub(crate) mod counts;
 pub(crate) mod labels;
+pub(crate) mod leads;
 pub mod limits;
 pub(crate) mod log;
 pub mod metrics;

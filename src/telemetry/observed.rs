@@ -13,6 +13,7 @@ use http::StatusCode;
 
 use crate::model::ids::RegionId;
 use crate::model::time::Moment;
+use crate::telemetry::leads::{Leads, RecordVersions};
 use crate::telemetry::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
 use crate::telemetry::passed::PassedNotes;
 
@@ -134,6 +135,8 @@ pub struct RouteNotes {
     pub passed: PassedNotes,
     /// Of good replies: whether they were too large to hold.
     pub too_large: Recent,
+    /// When all regions last answered with a lower version than the one that was stored of them.
+    pub back: Option<Moment>,
 }
 
 /// An announced record type that no route names.
@@ -181,6 +184,8 @@ pub struct Notes {
     pub unread_keys: BTreeMap<String, UnreadKeys>,
     /// Requests on paths that no route names, by the route's path that they resemble.
     pub resembled: BTreeMap<String, u64>,
+    /// Versions that one region alone shows.
+    pub leads: Leads,
 }
 
 /// Where the edges note what they see.
@@ -277,6 +282,11 @@ impl Observed {
     /// more than a few.
     pub fn passed(&self, now: Moment) -> Option<u64> {
         self.notes().routes.values().filter_map(|notes| notes.passed.share(now)).max()
+    }
+
+    /// Notes what the regions said of one record.
+    pub(crate) fn compared(&self, compared: &RecordVersions<'_>) {
+        self.notes().leads.compare(compared);
     }
 
     pub fn seen(&self) -> Notes {

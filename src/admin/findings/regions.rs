@@ -2,7 +2,8 @@
 
 use super::{Check, Evidence, Finding};
 use crate::admin::limits;
-use crate::model::ids::RegionId;
+use crate::model::ids::{RegionId, RegionSet};
+use crate::telemetry::leads::Lead;
 use crate::telemetry::observed::{RegionNotes, Undecoded};
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -74,7 +75,41 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         }
     }
     found.extend(clocks(evidence));
+    found.extend((0u8..).map(RegionId).zip(&evidence.notes.regions).filter_map(|(id, _)| ahead(evidence, id)));
     found
+}
+
+/// Versions of another environment: the region that is merely the first to have a change announces
+/// it, and is reached.
+fn ahead(evidence: &Evidence<'_>, region: RegionId) -> Option<Finding> {
+    let others = evidence.notes.regions.len().saturating_sub(1);
+    let lasts = |lead: &&Lead| {
+        let is_over = evidence.now.since(lead.last) > limits::LOSS_SHOWN;
+        !is_over && lead.last.since(lead.first) >= evidence.lead_wait && lead.below.iter().count() >= others.min(2)
+    };
+    let leads: Vec<_> = evidence.notes.leads.iter().filter(|lead| lead.region == region).filter(lasts).collect();
+    let longest = leads.iter().map(|lead| lead.last.since(lead.first)).max()?;
+    let below = leads.iter().fold(RegionSet::EMPTY, |all, lead| RegionSet(all.0 | lead.below.0));
+    Some(Finding {
+        check: Check::RegionAhead,
+        subject: evidence.name(region).to_owned(),
+        saw: format!(
+            "of {} it shows versions that no topic announced here and that {} did not reach in {} s: its answers win over \
+             theirs",
+            match leads.len() {
+                1 => "one record".to_owned(),
+                count => format!("{count} records"),
+            },
+            evidence.names(below.iter()),
+            longest.as_secs()
+        ),
+        advice: format!(
+            "compare service.region's url with the others': perhaps it is another environment's (staging); or the others no \
+             longer ingest; until you know, `nearside ctl region drain {name}`, and once its url is right, `ctl purge` and \
+             `ctl reset` of what it answered",
+            name = evidence.name(region)
+        ),
+    })
 }
 
 /// The words of [`crate::http::exchange::Failure`] that do not speak for themselves.

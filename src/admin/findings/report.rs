@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::unrouted::{self, UnroutedStatus};
 use super::{Check, Evidence, Finding, findings, list};
 use crate::model::ids::RegionId;
 use crate::protocol::wiring::Wired;
@@ -16,6 +17,8 @@ pub enum LineState {
     Wrong,
     /// Nothing was seen that would tell.
     Unseen,
+    /// Not wrong as such, and worth a look.
+    Note,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,12 +72,31 @@ pub fn report(evidence: &Evidence<'_>) -> Vec<ReportLine> {
     for route in &evidence.config.service.routes {
         of_route(evidence.notes.routes.get(&route.path.text), &route.path.text, &mut look);
     }
+    let is_found =
+        |name: &str| found.iter().any(|finding| finding.check == Check::TypeUnrouted && finding.subject == name);
+    let unrouted = unrouted::types(evidence).into_iter().filter(|it| !is_found(&it.record_type));
+    lines.extend(unrouted.map(noted));
     lines
 }
 
 fn wrong(finding: &Finding) -> ReportLine {
     let Finding { check, subject, saw, advice } = finding.clone();
     ReportLine { state: LineState::Wrong, subject, check: check.word(), title: check.title(), saw, advice }
+}
+
+fn noted(unrouted: UnroutedStatus) -> ReportLine {
+    let UnroutedStatus { record_type, announced, regions, last_s: _, advice } = unrouted;
+    ReportLine {
+        state: LineState::Note,
+        subject: record_type,
+        check: Check::TypeUnrouted.word(),
+        title: Check::TypeUnrouted.title(),
+        saw: format!(
+            "{} announced it {announced} times, and no route names it: its changes reach nothing that is stored",
+            list(regions.iter().map(String::as_str))
+        ),
+        advice,
+    }
 }
 
 const WITH_A_PATH: &str = "give a path that a route names and the service answers: --path /v1/...";
@@ -90,6 +112,8 @@ fn of_region(notes: &RegionNotes, name: &str, look: &mut impl FnMut(Check, &str,
     look(Check::RegionFails, name, answered, WITH_A_PATH);
     let alike = counted(notes.odd).map(|well| format!("{well} of {} times", notes.odd.len()));
     look(Check::RegionOdd, name, alike, WITH_A_PATH);
+    let compared = (!notes.odd.is_empty()).then(|| "no reply says otherwise".to_owned());
+    look(Check::RegionAhead, name, compared, WITH_A_PATH);
     let clock = notes.skews_ms.iter().min_by_key(|skew| skew.abs());
     let clock = clock.map(|skew| format!("its Date is off by {:.1} s at most", skew.unsigned_abs() as f64 / 1e3));
     look(Check::Clock, name, clock, WITH_A_PATH);
@@ -161,6 +185,12 @@ fn of_route(notes: Option<&RouteNotes>, path: &str, look: &mut impl FnMut(Check,
         Check::VersionsMissing,
         path,
         good.filter(|it| it.versioned.yes() > 0).map(|_| "they do".to_owned()),
+        WITH_A_PATH,
+    );
+    look(
+        Check::VersionsBack,
+        path,
+        good.filter(|it| it.versioned.yes() > 0).map(|_| "none went back".to_owned()),
         WITH_A_PATH,
     );
     look(Check::NoStore, path, good.map(|_| "they may".to_owned()), WITH_A_PATH);

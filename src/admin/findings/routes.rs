@@ -3,6 +3,7 @@
 use http::HeaderName;
 
 use super::{Check, Evidence, Finding, list};
+use crate::admin::limits;
 use crate::config::{IdentityMode, Route};
 use crate::core::foreign::{HeaderFate, fate};
 use crate::telemetry::observed::RouteNotes;
@@ -33,6 +34,7 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         }
         found.extend(notes.into_iter().flat_map(|notes| of_route(route, notes)));
         found.extend(notes.and_then(|notes| absent(evidence, route, notes)));
+        found.extend(notes.and_then(|notes| back(evidence, route, notes)));
     }
     found
 }
@@ -50,6 +52,23 @@ fn absent(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<
         ),
         advice: "perhaps this record does not exist: ask for one that does; else look at the paths in service.region's url: \
                  a prefix is missing, or there twice"
+            .to_owned(),
+    })
+}
+
+/// Versions that begin anew with the service, or a restore.
+fn back(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<Finding> {
+    let last = notes.back.filter(|last| evidence.now.since(*last) <= limits::LOSS_SHOWN)?;
+    Some(Finding {
+        check: Check::VersionsBack,
+        subject: route.path.text.clone(),
+        saw: format!(
+            "{} s ago every region answered with a lower version than the one that was stored of them: versions went back, \
+             and until they are as high again announcements of them seem old",
+            evidence.now.since(last).as_secs()
+        ),
+        advice: "announce RESET, or `nearside ctl reset --type TYPE`; and let versions outlive a restart of the service: keep \
+                 them with the records (docs/publishing.md)"
             .to_owned(),
     })
 }

@@ -7,9 +7,11 @@ use super::*;
 use crate::aws::certificate::RefusedUrl;
 use crate::aws::verify::Rejected;
 use crate::config::read::from_toml;
+use crate::model::ids::{RecordId, TypeId, Version};
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::horizon::Sight;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Stage};
+use crate::telemetry::leads::RecordVersions;
 use crate::telemetry::observed::{KeyForms, Recent, RegionNotes, RouteNotes, Undecoded, UnreadKeys, UnroutedType};
 
 const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
@@ -98,6 +100,7 @@ impl Case {
             heard: &self.heard,
             subscriptions: &self.subscriptions,
             types: &self.types,
+            lead_wait: Duration::from_secs(60),
             now: NOW,
         }
     }
@@ -442,4 +445,61 @@ fn what_findings_speak_against_is_astray() {
         case.notes.key_forms.insert("context".to_owned(), KeyForms::default());
     });
     assert_eq!(formed, [(context, RegionSet::EMPTY.with(RegionId(1)))]);
+}
+
+#[test]
+fn types_that_no_route_names_are_listed() {
+    let mut shared = Case::healthy();
+    let seen = UnroutedType { count: 4, regions: vec![RegionId(0)], last: NOW.before(Duration::from_secs(9)) };
+    shared.notes.unrouted_types.insert("discount".to_owned(), seen.clone());
+    // A reload has named it since.
+    shared.notes.unrouted_types.insert("context".to_owned(), seen.clone());
+    assert_eq!(findings(&shared.evidence()), [], "it may be another service's");
+    let listed = unrouted::types(&shared.evidence());
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+    let discount = &listed[0];
+    assert_eq!((discount.record_type.as_str(), discount.announced, discount.last_s), ("discount", 4, 9));
+    assert!(discount.advice.contains("records = [..., \"discount:{key}\"]"), "{}", discount.advice);
+    let notes = |case: &Case| {
+        let lines = report(&case.evidence()).into_iter();
+        lines.filter(|line| line.state == LineState::Note).map(|line| line.saw).collect::<Vec<_>>()
+    };
+    let saw = "eu-west-1 announced it 4 times, and no route names it: its changes reach nothing that is stored";
+    assert_eq!(notes(&shared), [saw]);
+    shared.types[0].1 = Wired::default();
+    assert_eq!(notes(&shared), [""; 0], "then it is a finding already");
+}
+
+#[test]
+fn region_that_nobody_reaches_is_named() {
+    let ahead = |seconds: u64, below: RegionSet| {
+        let mut case = Case::healthy();
+        for (second, version) in [(0, 9), (seconds, 9)] {
+            let at = NOW.before(Duration::from_secs(seconds - second));
+            let shown: Vec<_> = below.iter().map(|region| (region, Version(4))).collect();
+            let shown = [shown, vec![(RegionId(1), Version(version))]].concat();
+            let record = RecordId { record_type: TypeId(0), hash: 7 };
+            case.notes.leads.compare(&RecordVersions { record, shown: &shown, announced: Version::NONE, at });
+        }
+        case
+    };
+    assert_eq!(findings(&ahead(59, EU).evidence()), [], "it may be merely the first");
+    assert_eq!(findings(&ahead(90, RegionSet::EMPTY).evidence()), [], "nothing was compared");
+    let case = ahead(61, EU);
+    let found = findings(&case.evidence());
+    assert_eq!((found[0].check, found[0].subject.as_str()), (Check::RegionAhead, "us-east-1"));
+    assert!(found[0].saw.contains("that eu-west-1 did not reach in 61 s"), "{}", found[0].saw);
+    assert!(found[0].advice.contains("region drain us-east-1"), "{}", found[0].advice);
+    let later = Evidence { now: NOW + crate::admin::limits::LOSS_SHOWN + Duration::from_secs(1), ..case.evidence() };
+    assert_eq!(findings(&later), [], "it is ahead no more");
+    let at_once = ahead(6, EU);
+    let lead_wait = Duration::from_secs(5);
+    assert_eq!(findings(&Evidence { lead_wait, ..at_once.evidence() }).len(), 1, "a doctor waits less");
+}
+
+#[test]
+fn versions_that_began_anew_are_named() {
+    let back = found(|case| case.route().back = Some(NOW.before(Duration::from_secs(20))));
+    assert_eq!((back.check, back.subject.as_str()), (Check::VersionsBack, PATH));
+    assert!(back.advice.contains("announce RESET"), "{}", back.advice);
 }

@@ -124,6 +124,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         reload: None,
         passed: None,
         findings: Vec::new(),
+        unrouted_types: Vec::new(),
         remarks: Vec::new(),
         routes: Vec::new(),
         ways: Vec::new(),

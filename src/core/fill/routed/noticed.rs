@@ -22,6 +22,7 @@ use crate::protocol::holding::Standing;
 use crate::protocol::limits::GROWTH_WAIT;
 use crate::protocol::standing;
 use crate::protocol::wiring::Growth;
+use crate::telemetry::leads::RecordVersions;
 use crate::telemetry::observed::{RouteNotes, Undecoded, count_name, is_refusal};
 
 /// Clock readings of a region that are compared together.
@@ -41,6 +42,7 @@ impl RoutedFill<'_> {
             }
         }
         self.notice_growth(tally);
+        self.notice_leads(tally);
         let route = &self.route.path.text;
         self.core.observed.route(route, |notes| self.notice_route(tally, with_it, notes));
     }
@@ -72,6 +74,38 @@ impl RoutedFill<'_> {
                 });
             }
         }
+    }
+
+    /// Compares the regions' versions of each record with one another, and with what was announced.
+    fn notice_leads(&self, tally: &Tally) {
+        let replies = || tally.legs.iter().filter_map(|leg| leg.outcome.as_ref().ok());
+        if replies().count() < 2 {
+            return;
+        }
+        for (place, ((record, _), then)) in self.routing.records().iter().zip(&self.sent.fence).enumerate() {
+            let version = |reply: &Arc<Reply>| {
+                let version = reply.versions.get(place).copied().filter(|version| version.is_credible())?;
+                Some((reply.region, version))
+            };
+            let shown: Vec<_> = replies().filter_map(version).collect();
+            let is_announced = then.at_floor && then.marker.is_some_and(|marker| !marker.is_surpassed());
+            let announced = if is_announced { then.floor } else { Version::NONE };
+            let (record, at) = (*record, self.core.clock.now());
+            self.core.observed.compared(&RecordVersions { record, shown: &shown, announced, at });
+        }
+    }
+
+    /// Whether every region answers below what is stored of them: versions began anew, or all went
+    /// back.
+    fn is_back(&self, tally: &Tally) -> bool {
+        let Some(held) = self.ask.previous.as_ref().and_then(|previous| previous.hold.routed()) else { return false };
+        let all = tally.legs.len() == self.sent.horizon.regions.len();
+        all && held.shows.iter().enumerate().any(|(place, shown)| {
+            let is_below = |reply: &Arc<Reply>| {
+                reply.versions.get(place).is_some_and(|version| version.is_credible() && *version < shown.version)
+            };
+            shown.version.is_credible() && tally.legs.iter().all(|leg| leg.outcome.as_ref().is_ok_and(is_below))
+        })
     }
 
     fn notice_reply(&self, reply: &Reply, with_it: RegionSet) {
@@ -158,6 +192,9 @@ impl RoutedFill<'_> {
 
     fn notice_route(&self, tally: &Tally, with_it: RegionSet, notes: &mut RouteNotes) {
         notes.asked += 1;
+        if self.is_back(tally) {
+            notes.back = Some(self.core.clock.now());
+        }
         let replies = || tally.legs.iter().filter_map(|leg| leg.outcome.as_ref().ok());
         for reply in replies().filter(|reply| reply.status.is_success()) {
             let stated = reply.versions.iter().filter(|version| version.is_credible()).count();
