@@ -122,6 +122,16 @@ pub const CONNECT_WAIT: Duration = Duration::from_secs(5);
 pub const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Idle connections kept per region, and for how long.
 pub const IDLE_PER_REGION: (usize, Duration) = (64, Duration::from_secs(55));
+/// HTTP/2 connections to one region, as many as idle ones of HTTP/1.1 are kept: a region that allows
+/// one stream on each is asked like one over HTTP/1.1.
+pub const HTTP2_PER_REGION: usize = 64;
+/// Requests under way at once on one of them, whatever its peer allows beyond that. RFC 9113, 6.5.2
+/// recommends that a peer allow 100 at least.
+pub const STREAMS_PER_REGION_CONNECTION: usize = 100;
+/// How long no connection beyond those that are open is tried after one could not be opened.
+pub const REFUSED_CONNECTION_WAIT: Duration = Duration::from_secs(1);
+/// How often a request is sent over HTTP/2 that the region refuses without having acted on it.
+pub const STREAM_TRIES: usize = 3;
 /// How long a connection is used before its region's name is resolved again for the next one.
 pub const CONNECTION_AGE: Duration = Duration::from_secs(300);
 /// How long a connection that was opened ahead may wait for its first request; servers close silent

@@ -67,6 +67,8 @@ pub struct RegionNotes {
     pub through: Recent,
     /// Counts heartbeats of every kind.
     pub heartbeats: u64,
+    /// When the last one came.
+    pub heartbeat_at: Option<Moment>,
     /// Of verified messages: whether they could not be decoded.
     pub undecodable: Recent,
     /// Why the last one could not be decoded, in fixed words.

@@ -177,6 +177,14 @@ fn what_a_topic_lacks_is_said_with_what_is_lost_by_it() {
         },
         "no heartbeat arrives",
     );
+    checked(
+        Check::HeartbeatsMissing,
+        |case| case.eu().heartbeat_at = Some(NOW.before(Duration::from_secs(190))),
+        "its heartbeats ended 190 s ago",
+    );
+    let mut restarting = Case::healthy();
+    restarting.eu().heartbeat_at = Some(NOW.before(Duration::from_secs(60)));
+    assert_eq!(findings(&restarting.evidence()), [], "a publisher that restarts is back by then");
     checked(Check::NumbersMissing, |case| case.eu().numbered = recent(0, 3), "no publisher and no sequence");
     checked(Check::ThroughMissing, |case| case.eu().through = recent(0, 3), "bound=none");
     checked(

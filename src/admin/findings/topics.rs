@@ -14,6 +14,9 @@ use crate::telemetry::observed::RegionNotes;
 
 /// How long a subscription may go without a heartbeat; they come every 5 s.
 const HEARTBEAT_WAIT: Duration = Duration::from_secs(12);
+/// How long ago the last heartbeat came when they have ended: a publisher that restarts is back
+/// before that.
+const HEARTBEATS_ENDED: Duration = Duration::from_secs(60);
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -37,6 +40,18 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
                  answer can say how old it is (bound=none)"
                     .to_owned(),
                 "let its publishers send one every 5 s (docs/publishing.md), or run `nearside heartbeat --topic ARN`",
+            ));
+        }
+        if let Some(ago) = heartbeats_ended(evidence, id, notes) {
+            let saw = format!(
+                "its heartbeats ended {ago} s ago: nothing proves any more that its announcements arrive, and bounds \
+                 grow or are not stated",
+                ago = ago.as_secs()
+            );
+            found.push(of(
+                Check::HeartbeatsMissing,
+                saw,
+                "see whether its publishers run and may publish to the topic, or whatever runs `nearside heartbeat`",
             ));
         }
         if notes.numbered.never(1) {
@@ -101,15 +116,28 @@ fn states_versions(evidence: &Evidence<'_>) -> bool {
 }
 
 fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNotes) -> bool {
-    let since =
-        evidence.subscriptions.iter().find(|status| status.region == id).filter(|it| it.stage == Stage::Subscribed);
     let sight = evidence.horizon.regions.get(id.index()).copied().unwrap_or_default();
+    let silent = notes.heartbeats == 0 && sight.grade < Grade::Watermark;
+    silent && hears_for(evidence, id).is_some_and(|heard| heard > HEARTBEAT_WAIT)
+}
+
+/// How long ago the last heartbeat came, if they have ended. What callers ask for plays no part in
+/// it: a quiet process says so too.
+fn heartbeats_ended(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNotes) -> Option<Duration> {
+    let ago = evidence.now.since(notes.heartbeat_at?);
+    let is_heard = hears_for(evidence, id).is_some_and(|heard| heard > HEARTBEAT_WAIT);
+    (ago > HEARTBEATS_ENDED && is_heard).then_some(ago)
+}
+
+/// How long the topic has been subscribed to; `None` while its messages cannot be heard.
+fn hears_for(evidence: &Evidence<'_>, id: RegionId) -> Option<Duration> {
     // The heartbeats may be among the messages that cannot be verified; fix that first.
     if evidence.heard.get(id.index()).is_some_and(|heard| heard.unverified.is_some()) {
-        return false;
+        return None;
     }
-    let silent = notes.heartbeats == 0 && sight.grade < Grade::Watermark && sight.state != SubscriptionState::Paused;
-    silent && since.is_some_and(|status| evidence.now.since(status.since) > HEARTBEAT_WAIT)
+    let is_paused = evidence.horizon.regions.get(id.index()).is_some_and(|it| it.state == SubscriptionState::Paused);
+    let status = evidence.subscriptions.iter().find(|status| status.region == id)?;
+    (status.stage == Stage::Subscribed && !is_paused).then(|| evidence.now.since(status.since))
 }
 
 /// Reports what AWS refuses in its own words, or else what somebody did to our subscription or

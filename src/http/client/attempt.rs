@@ -26,10 +26,10 @@ use super::names::Resolver;
 use crate::config::UrlPerRegion;
 use crate::http::bodies::ByteBudget;
 use crate::http::client::http1_pool::{self, Http1Connection, Http1Pool};
-use crate::http::client::http2_client::Http2Client;
+use crate::http::client::http2_pool::{Http2Pool, Http2Stream};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::http::fields::{end_to_end, into_end_to_end};
-use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
+use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, STREAM_TRIES, WARM_WAIT};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment, Wall};
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -80,7 +80,7 @@ pub(crate) struct Site {
     /// The path in `base`, without a trailing slash.
     pub(crate) prefix: String,
     pub(crate) lines: Http1Pool,
-    pub(crate) two: Http2Client,
+    pub(crate) streams: Http2Pool,
     /// Held while the first connection shows which protocol the region speaks, so that a cold burst
     /// opens only one.
     pub(crate) meeting: tokio::sync::Mutex<()>,
@@ -112,6 +112,8 @@ struct Opened {
     response: Response<Incoming>,
     /// The connection it comes over; `None` for HTTP/2.
     line: Option<Http1Connection>,
+    /// Its part of an HTTP/2 connection; dropped when the body was read.
+    stream: Option<Http2Stream>,
     sent: Moment,
     sent_wall: Wall,
 }
@@ -167,7 +169,12 @@ impl Origin for HttpOrigin {
             let (head, body) = opened.response.into_parts();
             let headers = end_to_end(&head.headers);
             let versions = incoming::versions(&head.headers, &site.version_header);
-            let freed = move |line| site.free(line);
+            let stream = opened.stream;
+            // Held until the body has ended or is dropped.
+            let freed = move |line| {
+                let _ = &stream;
+                site.free(line);
+            };
             let body = incoming::chunks(body, opened.line, freed).boxed();
             Ok(Streamed { region, status: head.status, headers, versions, body })
         }
@@ -243,15 +250,18 @@ impl Site {
     /// replies before.
     async fn send(&self, outgoing: &Outgoing) -> Result<Opened, (Failure, bool)> {
         let (sent, sent_wall) = (self.clock.now(), self.clock.wall());
-        let opened = match self.connector.protocol() {
-            Negotiated::Two => None,
-            _ => self.send_over_a_line(outgoing).await?,
-        };
-        let (response, line) = match opened {
-            Some((response, line)) => (response, Some(line)),
-            None => (self.send_over_two(outgoing).boxed().await?, None),
-        };
-        Ok(Opened { response, line, sent, sent_wall })
+        let is_two = self.connector.protocol() == Negotiated::Two;
+        if !is_two && let Some((response, line)) = self.send_over_a_line(outgoing).await? {
+            return Ok(Opened { response, line: Some(line), stream: None, sent, sent_wall });
+        }
+        if let Some((response, stream)) = self.send_over_a_stream(outgoing).boxed().await? {
+            return Ok(Opened { response, line: None, stream: Some(stream), sent, sent_wall });
+        }
+        // It spoke HTTP/2 a moment ago. One that changes again at once is not worth a third try.
+        match self.send_over_a_line(outgoing).boxed().await? {
+            Some((response, line)) => Ok(Opened { response, line: Some(line), stream: None, sent, sent_wall }),
+            None => Err((Failure::Connect, false)),
+        }
     }
 
     /// Over HTTP/1.1; `None` when the region turns out to speak HTTP/2 now.
@@ -284,17 +294,36 @@ impl Site {
         }
     }
 
-    async fn send_over_two(&self, outgoing: &Outgoing) -> Result<Response<Incoming>, (Failure, bool)> {
-        let request = self.request(&self.base, outgoing, None).ok_or((Failure::Target, false))?;
-        let (result, carrier) = self.two.send(request).await;
-        let used = carrier.as_ref().is_some_and(|carrier| carrier.note(result.is_ok()));
-        if let Some(carrier) = carrier.filter(|carrier| result.is_ok() && self.is_retired(carrier.opened())) {
-            carrier.retire();
+    /// Over HTTP/2; `None` when the region turns out to speak HTTP/1.1 now. A request that the
+    /// region says it has not acted on is sent again, whatever its method.
+    async fn send_over_a_stream(
+        &self,
+        outgoing: &Outgoing,
+    ) -> Result<Option<(Response<Incoming>, Http2Stream)>, (Failure, bool)> {
+        for tries_left in (0..STREAM_TRIES).rev() {
+            let request = self.request(&self.base, outgoing, None).ok_or((Failure::Target, false))?;
+            let Some(stream) = self.streams.take().await.map_err(|failure| (failure, false))? else {
+                return Ok(None);
+            };
+            let result = stream.send(request).await;
+            let used = stream.note(result.is_ok());
+            match result {
+                Ok(response) => {
+                    if self.is_retired(stream.opened()) {
+                        stream.retire();
+                    }
+                    return Ok(Some((response, stream)));
+                }
+                Err(unanswered) => {
+                    let error = incoming::chain(&unanswered.error);
+                    tracing::debug!(region = self.name, error, "a try failed");
+                    if !unanswered.is_unprocessed || tries_left == 0 {
+                        return Err((incoming::failure_in(&unanswered.error), used));
+                    }
+                }
+            }
         }
-        result.map_err(|error| {
-            tracing::debug!(region = self.name, error = %incoming::chain(&error), "a try failed");
-            (if error.is_connect() { Failure::Connect } else { incoming::failure_of(&error) }, used)
-        })
+        Err((Failure::Connect, false))
     }
 
     /// A reply was read to its end: its connection may carry another, unless it has grown old.
@@ -361,6 +390,7 @@ impl Site {
         let mut wanted = true;
         loop {
             self.lines.sweep();
+            self.streams.sweep();
             if (wanted || self.connector.alive() == 0) && !self.connector.is_ready() {
                 let opened = match self.connector.protocol() {
                     Negotiated::Unknown => self.meet().await,

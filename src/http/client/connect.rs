@@ -13,8 +13,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use http::Uri;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::rt::TokioIo;
+use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -51,7 +50,7 @@ pub(crate) enum Negotiated {
     Unknown = 0,
     /// HTTP/1.1: one request at a time per connection.
     One = 1,
-    /// HTTP/2: one connection is enough for all.
+    /// HTTP/2: as many requests per connection as the region allows.
     Two = 2,
 }
 
@@ -218,21 +217,6 @@ impl Shared {
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response = TokioIo<Link>;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<TokioIo<Link>>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let link = self.link();
-        async move { link.await.map(TokioIo::new) }.boxed()
-    }
-}
-
 impl Link {
     pub(crate) fn is_h2(&self) -> bool {
         self.io.is_h2()
@@ -263,13 +247,6 @@ impl Link {
 impl Io {
     fn is_h2(&self) -> bool {
         matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
-    }
-}
-
-impl Connection for Link {
-    fn connected(&self) -> Connected {
-        let connected = Connected::new().extra(self.birth.clone());
-        if self.io.is_h2() { connected.negotiated_h2() } else { connected }
     }
 }
 

@@ -8,7 +8,6 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use hyper_util::client::legacy;
 
 use crate::config::limits::RECORDS_PER_ROUTE;
 use crate::http::bodies::{ByteBudget, Gathering, NotRead};
@@ -17,20 +16,27 @@ use crate::http::exchange::Failure;
 use crate::http::limits::{REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
 use crate::model::ids::Version;
 
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+/// The name under which a region's own node of Nearside stands in `Cache-Status`.
+pub(crate) const UPSTREAM_NAME: &str = "upstream-nearside";
+
 /// Reads a reply's head as RFC 9110 and 9112 have it, whoever will get it: one `Content-Length` of
 /// digits or none, and no coding of the transfer that would be left on the body.
 ///
 /// # Errors
-/// [`Failure::Garbage`] for a 1xx that nobody asked for and for a transfer coding other than
-/// `chunked`: the bytes behind it are not the content.
+/// [`Failure::Garbage`] for a 1xx that nobody asked for, for a status that no class of RFC 9110 (15)
+/// has, and for a transfer coding other than `chunked`: the bytes behind it are not the content.
 pub(crate) fn read_head(status: StatusCode, headers: &mut HeaderMap) -> Result<(), Failure> {
     let is_framed = headers.contains_key(header::TRANSFER_ENCODING);
     let codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let mut codings = codings.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
     let is_coded =
         codings.any(|coding| !coding.eq_ignore_ascii_case(b"chunked") && !coding.eq_ignore_ascii_case(b"identity"));
-    if status.is_informational() || is_coded {
+    if status.is_informational() || status.as_u16() > 599 || is_coded {
         return Err(Failure::Garbage);
+    }
+    if headers.contains_key(CACHE_STATUS) {
+        rename_own_status(headers);
     }
     let Some(stated) = headers.get(header::CONTENT_LENGTH) else { return Ok(()) };
     let is_plain = !stated.is_empty()
@@ -43,6 +49,51 @@ pub(crate) fn read_head(status: StatusCode, headers: &mut HeaderMap) -> Result<(
     headers.remove(header::CONTENT_LENGTH);
     headers.extend(length.map(|length| (header::CONTENT_LENGTH, HeaderValue::from(length))));
     Ok(())
+}
+
+/// Gives another name to what a region says in `Cache-Status` under this sidecar's own: a caller who
+/// reads the first line would take it for ours.
+fn rename_own_status(headers: &mut HeaderMap) {
+    let lines: Vec<HeaderValue> = headers.get_all(CACHE_STATUS).iter().cloned().collect();
+    if !lines.iter().any(|line| members(line.as_bytes()).into_iter().any(names_us)) {
+        return;
+    }
+    headers.remove(CACHE_STATUS);
+    for line in lines {
+        let renamed: Vec<_> = members(line.as_bytes()).into_iter().map(renamed).collect();
+        headers.extend(HeaderValue::from_bytes(&renamed.join(&b", "[..])).ok().map(|line| (CACHE_STATUS, line)));
+    }
+}
+
+fn renamed(member: &[u8]) -> Vec<u8> {
+    let member = member.trim_ascii();
+    if !names_us(member) {
+        return member.to_vec();
+    }
+    let name = member.split(|byte| *byte == b';').next().unwrap_or_default().len();
+    [UPSTREAM_NAME.as_bytes(), &member[name..]].concat()
+}
+
+/// The members of a list, whose commas may stand in strings too (RFC 9651, 3.1).
+fn members(line: &[u8]) -> Vec<&[u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    let split = line.split(move |byte| {
+        let was_escaped = std::mem::take(&mut escaped);
+        match byte {
+            b'\\' if quoted && !was_escaped => escaped = true,
+            b'"' if !was_escaped => quoted = !quoted,
+            _ => {}
+        }
+        *byte == b',' && !quoted
+    });
+    split.collect()
+}
+
+/// Whether a member of `Cache-Status` is by a cache of our name, which may be a token or a string.
+fn names_us(member: &[u8]) -> bool {
+    let name = member.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let name = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name);
+    name.eq_ignore_ascii_case(b"nearside")
 }
 
 /// The length that every member of every `Content-Length` line states (RFC 9110, 8.6).
@@ -131,11 +182,6 @@ pub(crate) fn chunks(
 }
 
 /// What a client's error says about the region.
-pub(crate) fn failure_of(error: &legacy::Error) -> Failure {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<hyper::Error>());
-    source.map_or(Failure::Truncated, failure_in)
-}
-
 pub(crate) fn failure_in(error: &hyper::Error) -> Failure {
     if error.is_parse_too_large() {
         Failure::Oversized { limit: REPLY_HEAD_BYTES as u64, announced: false }
@@ -206,6 +252,24 @@ mod tests {
             headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static(coding));
             let read = read_head(StatusCode::from_u16(status).unwrap(), &mut headers);
             assert!(matches!(read, Err(Failure::Garbage)), "{status} {coding}");
+        }
+    }
+
+    #[test]
+    fn own_name_in_cache_status_is_renamed() {
+        for (stated, renamed) in [
+            (&["nearside; hit; ttl=9"][..], &["upstream-nearside; hit; ttl=9"][..]),
+            (&["Origin; hit, nearside;hit"], &["Origin; hit, upstream-nearside;hit"]),
+            (&["\"nearside\"; hit", "NearSide"], &["upstream-nearside; hit", "upstream-nearside"]),
+            (&["cdn; detail=\"a, nearside; hit\""], &["cdn; detail=\"a, nearside; hit\""]),
+            (&["cdn; detail=\"\\\", nearside\", nearside"], &["cdn; detail=\"\\\", nearside\", upstream-nearside"]),
+            (&["nearside-eu; hit", "cdn,  x"], &["nearside-eu; hit", "cdn,  x"]),
+        ] {
+            let lines = stated.iter().map(|line| (CACHE_STATUS, HeaderValue::from_static(line)));
+            let mut headers: HeaderMap = lines.collect();
+            read_head(StatusCode::OK, &mut headers).unwrap();
+            let got: Vec<_> = headers.get_all(CACHE_STATUS).iter().map(|line| line.to_str().unwrap()).collect();
+            assert_eq!(got, renamed);
         }
     }
 

@@ -3,7 +3,7 @@
 pub(crate) mod attempt;
 mod connect;
 mod http1_pool;
-mod http2_client;
+mod http2_pool;
 pub(crate) mod incoming;
 pub(crate) mod names;
 pub(crate) mod outgoing;

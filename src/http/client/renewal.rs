@@ -17,7 +17,7 @@ use crate::config::certificates::{self, Certificates};
 use crate::config::{self, Config, RegionTls};
 use crate::http::bodies::ByteBudget;
 use crate::http::client::http1_pool::Http1Pool;
-use crate::http::client::http2_client::Http2Client;
+use crate::http::client::http2_pool::Http2Pool;
 use crate::model::ids::RegionId;
 use crate::model::time::Clock;
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -35,6 +35,7 @@ impl Site {
     fn let_go(&self) {
         self.replaced.cancel();
         self.lines.let_go();
+        self.streams.let_go();
         self.connector.let_go();
     }
 }
@@ -178,7 +179,7 @@ impl HttpOrigin {
             host: host(&region.url),
             prefix: region.url.path().trim_end_matches('/').to_owned(),
             lines: Http1Pool::new(connector.clone(), self.clock.clone()),
-            two: Http2Client::new(connector.clone()),
+            streams: Http2Pool::new(connector.clone(), self.clock.clone()),
             connector,
             bodies: self.bodies.clone(),
             meeting: Mutex::default(),

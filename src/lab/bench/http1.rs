@@ -68,6 +68,11 @@ impl ReplyReader {
         self.open = None;
     }
 
+    /// Whether nothing of a reply has come.
+    pub(super) fn is_between_replies(&self) -> bool {
+        self.head.is_empty() && self.open.is_none()
+    }
+
     /// Takes the next bytes; returns a reply when they complete it.
     pub(super) fn read(&mut self, mut bytes: &[u8], proof: &Proof) -> Result<Option<RawReply>, Broken> {
         if self.open.is_none() {

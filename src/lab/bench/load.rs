@@ -2,6 +2,10 @@
 //! and timed. One thread and one epoll serve all connections, as lean as the bare responder,
 //! because the server is what is measured. Each sent request is counted once, as answered or as
 //! failed.
+//!
+//! A server may close an idle connection just as a request is sent over it (RFC 9112, 9.5). That is
+//! nobody's fault: a GET whose connection had carried replies, and ends before the first byte of
+//! this one, is sent once more over a new connection (9.3.1), and its time counts from the first.
 
 use std::io;
 use std::time::Duration;
@@ -45,6 +49,8 @@ pub struct Counted {
     pub proven: u64,
     /// Wrong answers, broken connections, and requests that were never sent or never answered.
     pub failures: u64,
+    /// Requests sent once more because the server closed their idle connection.
+    pub resent: u64,
     /// What was wrong with the first failure.
     pub first_failure: Option<String>,
     /// The latencies of right answers.
@@ -82,6 +88,8 @@ struct Connection {
     request: Vec<u8>,
     sent: usize,
     since: Option<Moment>,
+    /// Replies have come over it.
+    is_used: bool,
 }
 
 impl Load {
@@ -99,7 +107,7 @@ impl Load {
         for index in 0..connections {
             let wire = load.connect(index)?;
             let (reader, request) = (ReplyReader::default(), Vec::new());
-            load.connections.push(Connection { wire, reader, request, sent: 0, since: None });
+            load.connections.push(Connection { wire, reader, request, sent: 0, since: None, is_used: false });
         }
         Ok(load)
     }
@@ -189,14 +197,48 @@ impl Load {
             // A request fits into an empty socket buffer.
             Ok(sent) if sent == connection.request.len() => Ok(()),
             Ok(sent) => self.fail(index, format!("only {sent} bytes of a request could be sent"), counted),
+            Err(error) if is_close(&error) && self.may_resend(index) => self.resend(index, since, counted),
+            Err(error) => self.fail(index, format!("a request could not be sent: {error}"), counted),
+        }
+    }
+
+    /// Whether the connection can have been closed as idle before the server saw the request, which
+    /// may be sent again.
+    fn may_resend(&self, index: usize) -> bool {
+        let connection = &self.connections[index];
+        connection.is_used && connection.reader.is_between_replies() && self.ask.body.is_empty()
+    }
+
+    /// Sends the same request again over a new connection, which has carried nothing: so it is not
+    /// sent a third time.
+    fn resend(&mut self, index: usize, since: Moment, counted: &mut Counted) -> Result<(), LoadError> {
+        self.renew(index)?;
+        counted.resent += 1;
+        let connection = &mut self.connections[index];
+        connection.since = Some(since);
+        match connection.wire.write(&connection.request) {
+            Ok(sent) if sent == connection.request.len() => Ok(()),
+            Ok(sent) => self.fail(index, format!("only {sent} bytes of a request could be sent"), counted),
             Err(error) => self.fail(index, format!("a request could not be sent: {error}"), counted),
         }
     }
 
     /// Whether the connection completed a reply and is free for another request.
     fn take_reply(&mut self, index: usize, counted: &mut Counted) -> Result<bool, LoadError> {
+        let read = self.connections[index].wire.read(&mut self.buffer);
+        let is_closed = match &read {
+            Ok(read) => *read == Some(0),
+            Err(error) => is_close(error),
+        };
+        if is_closed
+            && let Some(since) = self.connections[index].since
+            && self.may_resend(index)
+        {
+            self.resend(index, since, counted)?;
+            return Ok(false);
+        }
         let connection = &mut self.connections[index];
-        let read = match connection.wire.read(&mut self.buffer) {
+        let read = match read {
             Ok(None) => return Ok(false),
             Ok(Some(0)) => Err("the server closed the connection".to_owned()),
             Ok(Some(count)) => {
@@ -219,6 +261,7 @@ impl Load {
             }
         };
         connection.since = None;
+        connection.is_used = true;
         counted.take(&reply, &self.ask, Clock::System.now().since(since));
         if reply.closes {
             self.renew(index)?;
@@ -239,6 +282,7 @@ impl Load {
         connection.wire = wire;
         connection.reader.reset();
         connection.since = None;
+        connection.is_used = false;
         Ok(())
     }
 
@@ -250,6 +294,11 @@ impl Load {
         }
         Ok(())
     }
+}
+
+/// The other side has closed the connection, or it did so before it read what was sent.
+fn is_close(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 impl BenchRequest {
@@ -291,5 +340,70 @@ impl Counted {
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.failures += 1;
         self.first_failure.get_or_insert_with(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::thread::JoinHandle;
+
+    use super::*;
+
+    const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+
+    fn read_request(stream: &mut TcpStream) {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+            head.push(byte[0]);
+        }
+    }
+
+    /// What a server says on each of its connections, one text for each request, before it closes.
+    fn server(connections: &'static [&'static [&'static [u8]]]) -> (Address, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        let serve = move || {
+            for replies in connections {
+                let (mut stream, _) = listener.accept().unwrap();
+                for reply in *replies {
+                    read_request(&mut stream);
+                    stream.write_all(reply).unwrap();
+                }
+                stream.shutdown(Shutdown::Write).unwrap();
+            }
+        };
+        (address, std::thread::Builder::new().spawn(serve).unwrap())
+    }
+
+    fn ask(address: &Address, requests: u64, body: &str) -> Counted {
+        let mut ask = BenchRequest::new(Paths::Fixed("/a".to_owned()), 2);
+        ask.body = body.to_owned();
+        let mut load = Load::open(address, 1, ask).unwrap();
+        load.run(LoadPace::Closed, End::Requests(requests)).unwrap()
+    }
+
+    #[test]
+    fn requests_survive_a_connection_closed_as_idle() {
+        // The second request meets the end of its connection: an empty text is no reply.
+        let (address, serving) = server(&[&[REPLY, b""], &[REPLY, REPLY]]);
+        let counted = ask(&address, 3, "");
+        assert_eq!((counted.answered, counted.failures, counted.resent), (3, 0, 1), "{:?}", counted.first_failure);
+        serving.join().unwrap();
+    }
+
+    #[test]
+    fn requests_that_may_have_counted_fail_once() {
+        let fails = |connections, body| {
+            let (address, _serving) = server(connections);
+            let counted = ask(&address, 1 + u64::from(connections.len() == 2), body);
+            assert_eq!((counted.failures, counted.resent), (1, 0), "{:?}", counted.first_failure);
+        };
+        // A connection that had carried nothing; half a reply; a method that is not safe.
+        fails(&[&[b""], &[REPLY]], "");
+        fails(&[&[REPLY, b"HTTP/1.1 200"], &[]], "");
+        fails(&[&[REPLY, b""], &[]], "{}");
     }
 }

@@ -193,6 +193,7 @@ impl Applier {
             self.compare_key(region, record, announcement);
         }
         let path = matches!(read.says, Says::Heartbeat { path: true, .. });
+        let now = self.clock.now();
         self.observed.region(region, |notes| {
             notes.undecodable.push(false);
             match announcement.kind {
@@ -203,6 +204,7 @@ impl Applier {
                 AnnouncementKind::Deleted { .. } => notes.numbered.push(announcement.numbered.is_some()),
                 AnnouncementKind::Heartbeat { ingested_through, signing_off } => {
                     notes.heartbeats += 1;
+                    notes.heartbeat_at = Some(now);
                     if !path && !signing_off {
                         notes.through.push(ingested_through.is_some());
                     }

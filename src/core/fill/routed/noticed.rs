@@ -14,6 +14,7 @@ use crate::core::fill::ask::differs_in_one_key;
 use crate::core::race::Tally;
 use crate::core::race::region::{Leg, Purpose};
 use crate::core::race::verdict::{self, is_worthless};
+use crate::http::client::incoming::UPSTREAM_NAME;
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::{RegionSet, Version};
 use crate::model::time::Wall;
@@ -240,7 +241,8 @@ fn shows_something(status: StatusCode) -> bool {
 /// old its copy is, and is no cache that somebody forgot.
 fn is_a_nodes(reply: &Reply) -> bool {
     let said = reply.headers.get(CACHE_STATUS).and_then(|said| said.to_str().ok());
-    said.is_some_and(|said| said.starts_with("nearside;") && !said.contains(','))
+    let by_a_node = |said: &str| said.strip_prefix(UPSTREAM_NAME).is_some_and(|rest| rest.starts_with(';'));
+    said.is_some_and(|said| by_a_node(said) && !said.contains(','))
 }
 
 /// By how much the region's clock is at least ahead of this host's: `Date` is in whole seconds and

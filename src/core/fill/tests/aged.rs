@@ -233,7 +233,9 @@ async fn a_lone_refusal_loses_to_a_good_reply_that_is_too_large_to_hold() {
 /// A node of ours says how old its copy is, and that is no cache that somebody forgot.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_states_its_age_is_no_finding_and_a_cache_in_between_is_one() {
-    for (line, found) in [("nearside; hit; bound=1", 0), ("nearside; hit, cdn; hit", 1), ("cdn; hit", 1)] {
+    for (line, found) in
+        [("upstream-nearside; hit; bound=1", 0), ("upstream-nearside; hit, cdn; hit", 1), ("cdn; hit", 1)]
+    {
         let said = || Act::from(aged(300).with("cache-status", line));
         let world = World::new([(1, said()), (2, said()), (3, said())]);
         world.get(X).await;

@@ -16,6 +16,8 @@ use crate::model::ids::Version;
 use crate::model::time::Wall;
 use crate::tasks::Tasks;
 
+mod heads;
+
 const WITHIN: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(150);
 
