@@ -59,6 +59,8 @@ pub const BEGIN_PAUSE: Duration = Duration::from_secs(5);
 pub const REDB_CACHE_BYTES: usize = 64 << 20;
 /// Transactions that wait for redb's one writer, together; they become one commit.
 pub const REDB_QUEUE_BYTES: usize = 32 << 20;
+/// How long a transaction waits for its part of that before it is refused, with nothing written.
+pub const REDB_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Reads of a redb file at once.
 pub const REDB_READS: usize = 8;
 /// Changes that a feed in redb keeps for readers that are behind, or away.
@@ -91,5 +93,6 @@ pub const POLL_RECORDS: i32 = 1_000;
 pub const CREATE_WAIT: Duration = Duration::from_secs(180);
 pub const CREATE_LOOK: Duration = Duration::from_millis(250);
 
+const _: () = assert!(TRANSACTION_BYTES <= REDB_QUEUE_BYTES, "else such a one would wait for ever");
 const _: () = assert!(FEED_IDLE.as_millis() >= QUIET.as_millis());
 const _: () = assert!(FEED_IDLE.as_millis() < EVENT_GAP.as_millis());

@@ -113,6 +113,13 @@ impl Disk {
         EngineError::Unavailable { what: format!("the data directory {}", self.directory.display()), why }
     }
 
+    /// Nothing of it was begun.
+    pub(super) fn busy(&self) -> EngineError {
+        let what =
+            format!("the data directory {}: too many bytes of writes wait for the disk", self.directory.display());
+        EngineError::Throttled { what }
+    }
+
     pub(super) fn refused(&self, why: &str) -> EngineError {
         EngineError::Refused {
             what: format!("the data directory {}", self.directory.display()),

@@ -349,3 +349,34 @@ async fn housekeeping_removes_what_expired_and_what_every_reader_has_and_is_not_
     let begins = clock.wall().as_millis() - limits::BEGIN_MARGIN.as_millis() as u64;
     assert_eq!(versions(&home, Position::At(Wall::from_millis(begins))).await, [0, 1, 2]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn abandoned_writes_give_back_their_room() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    let large = |sort: String| -> Vec<ItemWrite> {
+        (0..15).map(|part| put(item(&format!("{sort}{part}"), 1).with_body(vec![7; limits::BODY_BYTES]))).collect()
+    };
+    let turn = store.writer.turn.clone().lock_owned().await;
+    let mut waiting: Vec<_> = (0..10).map(|number| store.write(large(format!("{number}-")))).collect();
+    for write in &mut waiting {
+        assert!(futures_util::poll!(write).is_pending());
+    }
+    let last = waiting.pop().unwrap();
+    // Eight are in the queue, and what waits for room behind them leaves too.
+    drop(waiting);
+    drop(turn);
+    assert_eq!(last.await, Ok(()), "nobody else comes to write what is in the queue");
+    assert_eq!(store.writer.room.available_permits(), limits::REDB_QUEUE_BYTES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_room_is_refused_in_time() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    let all = store.writer.room.clone().acquire_many_owned(limits::REDB_QUEUE_BYTES as u32).await.unwrap();
+    let refused = store.write(vec![put(item("one", 1))]).await;
+    assert!(matches!(refused, Err(WriteError::Engine(EngineError::Throttled { .. }))), "{refused:?}");
+    drop(all);
+    assert_eq!(store.write(vec![put(item("one", 1))]).await, Ok(()));
+}

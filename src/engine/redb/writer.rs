@@ -19,9 +19,9 @@ use crate::tasks;
 pub(super) struct Writer {
     pub(super) disk: Disk,
     pub(super) calendar: Calendar,
-    queue: Mutex<Vec<Queued>>,
+    queue: Mutex<Queue>,
     /// In bytes.
-    room: Arc<Semaphore>,
+    pub(super) room: Arc<Semaphore>,
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// The end of each feed that somebody reads.
     ends: Mutex<BTreeMap<(Place, Stream), watch::Sender<u64>>>,
@@ -29,11 +29,34 @@ pub(super) struct Writer {
     pub(super) passed_over: PassedOver,
 }
 
+/// Transactions that nobody writes yet, in the order of their tickets.
+#[derive(Default)]
+struct Queue {
+    waiting: BTreeMap<u64, Queued>,
+    next: u64,
+}
+
 struct Queued {
     place: Place,
     writes: Vec<ItemWrite>,
     answer: oneshot::Sender<Result<(), WriteError>>,
     _room: OwnedSemaphorePermit,
+}
+
+/// A transaction's place in the queue. Dropped before its turn, it takes the transaction with it:
+/// else that would keep its part of the room until somebody else writes, and whoever would has to
+/// wait for that room first.
+struct Ticket<'w> {
+    writer: &'w Writer,
+    number: u64,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        // Outside of the lock: giving back room wakes others.
+        let abandoned = self.writer.queue().waiting.remove(&self.number);
+        drop(abandoned);
+    }
 }
 
 impl Writer {
@@ -47,9 +70,10 @@ impl Writer {
     pub(super) async fn write(self: &Arc<Self>, place: &Place, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
         check_size(&writes)?;
         let bytes = u32::try_from(weight(&writes)).unwrap_or(u32::MAX);
-        let room = self.room.clone().acquire_many_owned(bytes).await.expect("nobody closes it");
+        let room = tokio::time::timeout(limits::REDB_ROOM_WAIT, self.room.clone().acquire_many_owned(bytes)).await;
+        let room = room.map_err(|_| self.disk.busy())?.expect("nobody closes it");
         let (answer, mut answered) = oneshot::channel();
-        self.queue().push(Queued { place: place.clone(), writes, answer, _room: room });
+        let _ticket = self.enqueue(Queued { place: place.clone(), writes, answer, _room: room });
         let turn = tokio::select! {
             biased;
             outcome = &mut answered => return outcome.unwrap_or_else(|_| Err(self.disk.panicked().into())),
@@ -68,10 +92,18 @@ impl Writer {
         answered.await.unwrap_or_else(|_| Err(self.disk.panicked().into()))
     }
 
+    fn enqueue(&self, queued: Queued) -> Ticket<'_> {
+        let mut queue = self.queue();
+        let number = queue.next;
+        queue.next += 1;
+        queue.waiting.insert(number, queued);
+        Ticket { writer: self, number }
+    }
+
     fn write_queue(&self) {
-        let mut queue = std::mem::take(&mut *self.queue());
+        let waiting = std::mem::take(&mut self.queue().waiting);
         // Whoever has given up has no use for it any more, and would be surprised by it.
-        queue.retain(|queued| !queued.answer.is_closed());
+        let queue: Vec<Queued> = waiting.into_values().filter(|queued| !queued.answer.is_closed()).collect();
         let outcomes = self.commit(|draft| {
             let outcomes: Result<Vec<_>, _> =
                 queue.iter().map(|queued| draft.write(&queued.place, &queued.writes)).collect();
@@ -153,7 +185,7 @@ impl Writer {
         self.ends().entry((place.clone(), stream)).or_default().subscribe()
     }
 
-    fn queue(&self) -> MutexGuard<'_, Vec<Queued>> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
