@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::catalogue::tests::{Stage, stage};
-use crate::engine::Table;
 use crate::engine::faulty::FaultRates;
+use crate::engine::Table;
 use crate::http::listener::bind_tcp;
 use crate::http::service::{self, Listener};
 use crate::tasks::Tasks;
@@ -452,14 +452,39 @@ fn entity_tags_are_read_as_rfc_9110_writes_them() {
         (&["\"5\""], Some(these(&[5]))),
         (&["\"5\", \"6\"", "\"7\""], Some(these(&[5, 6, 7]))),
         (&["W/\"5\""], Some(these(&[]))),
+        (&["W/\"5\", \"6\""], Some(these(&[6]))),
+        // A comma inside of a tag, or an empty member of the list, ends neither.
+        (&["\"a,b\", \"5\""], Some(these(&[5]))),
+        (&["\"6,\" ,\t\"7\",, \"8\","], Some(these(&[7, 8]))),
+        (&["\"5\",", ", \"6\""], Some(these(&[5, 6]))),
+        (&["\"W/\", \"*\""], Some(these(&[]))),
+        (&[" * ,"], Some(Tags::Any)),
         (&["\"abc\", \"05\", \"+5\", \"\""], Some(these(&[]))),
         (&[], None),
     ] {
         assert_eq!(read(lines), Ok(Preconditions { matches: expected, none_match: None }), "{lines:?}");
     }
-    for lines in [&["5"][..], &[""], &["\"5"], &["*, \"5\""], &["*", "\"5\""], &["\"5\","]] {
+    for lines in [
+        &["5"][..],
+        &[""],
+        &[" , "],
+        &["\"5"],
+        &["*, \"5\""],
+        &["*", "\"5\""],
+        &["*, *"],
+        &["**"],
+        &["\"5\" \"6\""],
+        &["\"5\"\"6\""],
+        &["w/\"5\""],
+        &["W/ \"5\""],
+        &["\"a b\""],
+    ] {
         assert_eq!(read(lines), Err(RequestRefused::Header("If-Match")), "{lines:?}");
     }
+    let not_utf8 = HeaderValue::from_bytes(b"\"\xfc,\", W/\"5\", \"6\"").unwrap();
+    let none_match = request::preconditions(&[(header::IF_NONE_MATCH, not_utf8)].into_iter().collect());
+    let expected = Preconditions { matches: None, none_match: Some(these(&[5, 6])) };
+    assert_eq!(none_match, Ok(expected), "weak tags are as good as others there");
 }
 
 /// A page of another site may send what has no `Content-Type` without asking first.
