@@ -180,15 +180,12 @@ mod tests {
                 json!({"b": {"a": 1}}),
                 json!({"b": {}}),
             ),
-            (
-                json!({"properties": {"a": true}, "unevaluatedProperties": false}),
-                json!({"a": 1}),
-                json!({"b": 1}),
-            ),
+            (json!({"properties": {"a": true}, "unevaluatedProperties": false}), json!({"a": 1}), json!({"b": 1})),
         ] {
             let validator = validator(&schema).unwrap();
-            assert!(validator.is_valid(&fits), "{schema}: {fits}");
-            assert!(!validator.is_valid(&does_not), "{schema}: {does_not}");
+            let verdict = |body: &Value| within(&mut 1_000, || validator.is_valid(body));
+            assert_eq!(verdict(&fits), Ok(true), "{schema}: {fits}");
+            assert_eq!(verdict(&does_not), Ok(false), "{schema}: {does_not}");
         }
     }
 

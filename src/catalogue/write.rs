@@ -5,9 +5,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 
 use super::error::CatalogueError;
-use super::limits::{
-    BATCH_BYTES, BATCH_RECORDS, CHECK_STEPS, CHECK_WAIT, HISTORY_STEP, QUICK_STEPS, WRITE_ATTEMPTS,
-};
+use super::limits::{BATCH_BYTES, BATCH_RECORDS, CHECK_STEPS, CHECK_WAIT, HISTORY_STEP, QUICK_STEPS, WRITE_ATTEMPTS};
 use super::record::{RecordWrite, RecordWritten, WriteAnswer};
 use super::remembered::{IdempotencyKey, hash_of};
 use super::{Catalogue, digits, history, json, place};
@@ -139,7 +137,8 @@ impl Catalogue {
                 let checked = checker.check(&body, &mut left);
                 (checked, left)
             });
-            let done = tokio::time::timeout(CHECK_WAIT, check).await.map_err(|_| of_part(CatalogueError::ChecksBusy))?;
+            let done =
+                tokio::time::timeout(CHECK_WAIT, check).await.map_err(|_| of_part(CatalogueError::ChecksBusy))?;
             let (checked, rest) = done.ok_or_else(|| of_part(CatalogueError::SchemaCost))?;
             checked.map_err(of_part)?;
             left = rest;

@@ -10,6 +10,7 @@ use super::program::{Program, get};
 mod log;
 mod machine;
 mod start;
+mod store;
 
 /// Asserts that a miss, the hit after it, and `/livez` are answered. `key` is one that nobody asked
 /// for before and that the regions have.

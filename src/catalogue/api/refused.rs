@@ -7,6 +7,7 @@ use serde_json::{Map, json};
 
 use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::RETRY_AFTER_SECONDS;
+use crate::engine::EngineError;
 use crate::http::bodies::NotRead;
 use crate::http::problem;
 
@@ -84,6 +85,7 @@ problems! {
     Contended = SERVICE_UNAVAILABLE "contended",
     StoreUnavailable = SERVICE_UNAVAILABLE "store-unavailable",
     OutcomeUnknown = SERVICE_UNAVAILABLE "outcome-unknown",
+    StoreFull = INSUFFICIENT_STORAGE "store-full",
 }
 
 impl RequestRefused {
@@ -129,6 +131,7 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::KeyReused => ProblemKind::KeyReused,
         CatalogueError::Contended => ProblemKind::Contended,
         CatalogueError::OutcomeUnknown => ProblemKind::OutcomeUnknown,
+        CatalogueError::Store(EngineError::Full { .. }) => ProblemKind::StoreFull,
         CatalogueError::Store(error) if error.is_transient() => ProblemKind::StoreUnavailable,
         CatalogueError::Store(_) => ProblemKind::StoreFailed,
         CatalogueError::Damaged { .. } => ProblemKind::Damaged,

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::catalogue::tests::{Stage, stage};
 use crate::engine::faulty::FaultRates;
-use crate::engine::Table;
+use crate::engine::{EngineError, Table};
 use crate::http::listener::bind_tcp;
 use crate::http::service::{self, Listener};
 use crate::tasks::Tasks;
@@ -502,4 +502,14 @@ async fn a_body_without_its_type_and_a_batch_with_a_condition_in_its_head_are_re
         let said = port.say(&format!("POST /v1/batch HTTP/1.1\r\n{head}{lines}\r\n{batch}")).await;
         assert_eq!(said.status, status, "{lines:?}: {}", said.body);
     }
+}
+
+#[test]
+fn what_a_full_store_refuses_is_a_507_that_is_certain() {
+    let full = EngineError::Full { what: "the data directory".to_owned(), why: "the disk is full".to_owned() };
+    let refused = RequestRefused::from(CatalogueError::Store(full));
+    assert_eq!((refused.kind().status().as_u16(), refused.kind().word()), (507, "store-full"));
+    assert!(refused.to_string().ends_with("nothing was written"), "{refused}");
+    let failed = EngineError::NotWritten { what: "the data directory".to_owned(), why: "gone".to_owned() };
+    assert_eq!(RequestRefused::from(CatalogueError::Store(failed)).kind(), ProblemKind::StoreUnavailable);
 }

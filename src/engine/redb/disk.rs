@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, Durability, Error, WriteTransaction};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 use super::super::{EngineError, limits};
 use super::layout::Unreadable;
 
 const FILE: &str = "nearside.redb";
+/// Has no name for longer than a moment.
+const PROBE: &str = "nearside.probe";
 const EMPTIED: &str = "the file is empty";
 
 pub(super) struct Disk {
@@ -107,6 +111,23 @@ impl Disk {
         Ok(())
     }
 
+    /// Takes hold of room for the largest write, and gives it back: blocks. What is full refuses that
+    /// before a caller's write does.
+    pub(super) fn probe_room(&self) -> Result<(), EngineError> {
+        let path = self.directory.join(PROBE);
+        let probe = || {
+            let file = std::fs::File::create(&path)?;
+            // Gone with the process, however that ends.
+            std::fs::remove_file(&path)?;
+            match fallocate(&file, FallocateFlags::empty(), 0, limits::TRANSACTION_BYTES as u64) {
+                // This file system reserves nothing, so nothing is known.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(()),
+                Err(error) => Err(io::Error::from(error)),
+            }
+        };
+        probe().map_err(|error: io::Error| self.error(error.into()))
+    }
+
     pub(super) fn panicked(&self) -> EngineError {
         let why =
             format!("a call did not end; if the log says that redb panicked, {FILE} may be damaged: restore it");
@@ -144,9 +165,11 @@ impl Disk {
                     refused("its file is empty, and was not when it was made: restore it, or remove it to begin anew")
                 }
                 ErrorKind::InvalidData => refused("its file is not one of these, or damaged"),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                    unavailable(format!("the disk is full ({io}); free some space, and it goes on"))
-                }
+                // The last is a limit on the size of files.
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => EngineError::Full {
+                    what: what.clone(),
+                    why: format!("the disk is full ({io}); free some space, and it goes on"),
+                },
                 _ => unavailable(io.to_string()),
             }),
             Error::Corrupted(why) => refused(&format!("its file is damaged, or of another version: {why}")),

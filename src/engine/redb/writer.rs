@@ -2,8 +2,11 @@
 //! together. Whoever gets the turn writes for all who wait; there is no thread to be stopped.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redb::{ReadableDatabase, TableDefinition, TableError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::super::passed_over::PassedOver;
@@ -11,7 +14,7 @@ use super::super::sizes::check_size;
 use super::super::{EngineError, ItemKey, ItemWrite, Stream, Table, WriteError, limits};
 use super::disk::{Disk, Keep};
 use super::draft::{Draft, NotWritten};
-use super::layout::{Place, Unreadable};
+use super::layout::{self, Key, Place, Unreadable, Value};
 use crate::model::time::{Clock, Wall};
 use crate::tasks;
 
@@ -27,6 +30,8 @@ pub(super) struct Writer {
     ends: Mutex<BTreeMap<(Place, Stream), watch::Sender<u64>>>,
     feed_changes: u64,
     pub(super) passed_over: PassedOver,
+    /// Transactions of redb that were begun for writers.
+    commits: AtomicU64,
 }
 
 /// Transactions that nobody writes yet, in the order of their tickets.
@@ -63,7 +68,17 @@ impl Writer {
     pub(super) fn new(disk: Disk, calendar: Calendar, feed_changes: u64) -> Self {
         let room = Arc::new(Semaphore::new(limits::REDB_QUEUE_BYTES));
         let (queue, turn, ends) = (Mutex::default(), Arc::default(), Mutex::default());
-        Self { disk, calendar, queue, room, turn, ends, feed_changes, passed_over: PassedOver::default() }
+        Self {
+            disk,
+            calendar,
+            queue,
+            room,
+            turn,
+            ends,
+            feed_changes,
+            passed_over: PassedOver::default(),
+            commits: AtomicU64::new(0),
+        }
     }
 
     /// All or nothing, and on the disk when this returns.
@@ -84,11 +99,30 @@ impl Writer {
         }
         let writer = self.clone();
         let whole = move || {
-            writer.write_queue();
+            // What came meanwhile is written at once: to pass the turn on through all those who have
+            // their answers would take longer than a commit, and the disk would wait.
+            let is_more = |writer: &Self| !writer.queue().waiting.is_empty();
+            for _ in 0..limits::REDB_COMMITS_AT_ONCE {
+                writer.write_queue();
+                if !is_more(&writer) {
+                    break;
+                }
+            }
             drop(turn);
         };
         // Even if nobody waits for it any more, it goes on to its end.
-        tasks::on_disk(whole).await;
+        let mut whole = pin!(tasks::on_disk(whole));
+        tokio::select! {
+            biased;
+            outcome = &mut answered => {
+                // Who leads waits for nobody else's commits, but leaves no file open behind it either.
+                if self.queue().waiting.is_empty() {
+                    whole.await;
+                }
+                return outcome.unwrap_or_else(|_| Err(self.disk.panicked().into()));
+            }
+            _ = &mut whole => {}
+        }
         answered.await.unwrap_or_else(|_| Err(self.disk.panicked().into()))
     }
 
@@ -124,10 +158,31 @@ impl Writer {
             }
             Err(error) => {
                 for queued in queue {
-                    let _ = queued.answer.send(Err(error.clone().into()));
+                    let said = after_failure(error.clone(), self.is_absent(&queued));
+                    let _ = queued.answer.send(Err(said.into()));
                 }
             }
         }
+    }
+
+    /// Nothing of a transaction is there after a failure: the file, opened again, does not have what
+    /// it puts. Nobody else has written since. Where the file cannot be opened, nobody knows.
+    fn is_absent(&self, queued: &Queued) -> bool {
+        let put = queued.writes.iter().find_map(|write| match write {
+            ItemWrite::Put(table, item, _) => Some((*table, item)),
+            ItemWrite::Delete(..) | ItemWrite::Check(..) => None,
+        });
+        let Some((table, item)) = put else { return false };
+        let name = layout::table_name(&queued.place, table);
+        let key = (item.key.partition.as_str(), item.key.sort.as_str());
+        let is_there = self.disk.with(|database| {
+            match database.begin_read()?.open_table(TableDefinition::<Key, Value>::new(&name)) {
+                Ok(table) => Ok(table.get(key)?.is_some_and(|kept| kept.value() == layout::encode(item))),
+                Err(TableError::TableDoesNotExist(_)) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        });
+        is_there == Ok(false)
     }
 
     /// Blocks; whoever calls this has the turn.
@@ -135,6 +190,7 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Draft<'_>) -> Result<(T, Keep), redb::Error>,
     ) -> Result<T, EngineError> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
         let (outcome, ends) = self.disk.change(|transaction| {
             let mut draft = Draft::new(transaction, self.calendar.begin(), self.feed_changes);
             let (outcome, keep) = work(&mut draft)?;
@@ -149,6 +205,10 @@ impl Writer {
             }
         }
         Ok(outcome)
+    }
+
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Does something else with the file that only one may do at a time.
@@ -191,6 +251,15 @@ impl Writer {
 
     fn ends(&self) -> MutexGuard<'_, BTreeMap<(Place, Stream), watch::Sender<u64>>> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a failed commit means to a transaction of it: nobody knows, unless nothing of it is there.
+pub(super) fn after_failure(error: EngineError, is_absent: bool) -> EngineError {
+    match error {
+        EngineError::Unavailable { what, why } if is_absent => EngineError::NotWritten { what, why },
+        EngineError::Full { what, why } if !is_absent => EngineError::Unavailable { what, why },
+        other => other,
     }
 }
 

@@ -5,7 +5,7 @@
 //! it fails.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -28,9 +28,13 @@ pub(crate) struct Service {
 impl Service {
     /// The command with this file, once it serves.
     pub(crate) async fn start(command: &[&str], file: &Path) -> Self {
+        Self::start_by(command, file, program::command).await
+    }
+
+    /// The same with a process that `made` makes of its arguments.
+    pub(crate) async fn start_by(command: &[&str], file: &Path, made: impl FnOnce(&[&str]) -> Command) -> Self {
         let args: Vec<&str> = command.iter().copied().chain(["--config", path(file)]).collect();
-        let mut child =
-            program::command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child = made(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let said = follow(child.stderr.take().expect("it is piped"));
         let mut service = Self { child, said, serving: Value::Null };
         service.serving = service.line("serving").await;

@@ -9,7 +9,7 @@ use super::super::program::{self, Program, get, settings, text};
 use super::super::service::Service;
 
 /// The program's command, run by another one that `shell` ends with.
-fn within(shell: &str, args: &[&str]) -> Command {
+pub(super) fn within(shell: &str, args: &[&str]) -> Command {
     let plain = program::command(args);
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(format!("{shell} \"$0\" \"$@\"")).arg(plain.get_program()).args(args);
