@@ -3,6 +3,8 @@
 //! if it says anything else or nothing. A sidecar that serves stale data is healthy; a draining one
 //! is not.
 //!
+//! What `/readyz` says is not as it should be is handed on all the same.
+//!
 //! The probe ends within the time given to it, and needs no runtime, TLS or configuration beyond
 //! the address.
 
@@ -10,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::admin::limits::PROBE_BYTES;
+use crate::admin::limits::{LINE_CHARS, PROBE_BYTES};
 use crate::model::time::{Clock, Moment};
 
 /// Why the sidecar is not healthy. A retry helps with one that is starting, not with one that is
@@ -32,37 +34,61 @@ pub(crate) enum Unhealthy {
     },
 }
 
-/// Asks `/readyz` at `address`; `Ok` if it answers 200 `within` the time given.
+/// Asks `/readyz` at `address`; `Ok` if it answers 200 `within` the time given, with the reasons that
+/// it names.
 ///
 /// A sidecar may listen on an unspecified address (`0.0.0.0`, `[::]`), which is asked on loopback.
-pub(crate) fn probe(address: SocketAddr, within: Duration) -> Result<(), Unhealthy> {
+pub(crate) fn probe(address: SocketAddr, within: Duration) -> Result<Vec<String>, Unhealthy> {
     let address = reachable(address);
     let deadline = Clock::System.now() + within;
-    let answer = ask(address, deadline).map_err(|cause| match cause.kind() {
+    let (answer, body) = ask(address, deadline).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => Unhealthy::Silent { address, within },
         _ => Unhealthy::Unreachable { address, cause },
     })?;
     let mut words = answer.split(' ');
     let speaks_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
-    if speaks_http && words.next() == Some("200") { Ok(()) } else { Err(Unhealthy::NotReady { address, answer }) }
+    let is_ready = speaks_http && words.next() == Some("200");
+    if is_ready { Ok(reasons(&body)) } else { Err(Unhealthy::NotReady { address, answer }) }
 }
 
-/// Returns the status line of the answer.
-fn ask(address: SocketAddr, deadline: Moment) -> std::io::Result<String> {
+/// The reasons of a readiness document; none where it is something else.
+fn reasons(body: &[u8]) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Readiness {
+        reasons: Vec<String>,
+    }
+    let reasons = serde_json::from_slice::<Readiness>(body).map(|readiness| readiness.reasons).unwrap_or_default();
+    reasons.iter().map(|reason| printable(reason.chars())).collect()
+}
+
+fn printable(text: impl Iterator<Item = char>) -> String {
+    text.filter(|letter| !letter.is_control()).take(LINE_CHARS).collect()
+}
+
+/// Returns the status line of the answer, and its body or the beginning of that.
+fn ask(address: SocketAddr, deadline: Moment) -> std::io::Result<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
     stream.set_write_timeout(Some(left(deadline)?))?;
     stream.write_all(format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     let mut chunk = [0; 512];
-    while !answer.contains(&b'\n') && answer.len() < PROBE_BYTES {
-        stream.set_read_timeout(Some(left(deadline)?))?;
-        match stream.read(&mut chunk)? {
-            0 => break,
-            read => answer.extend_from_slice(&chunk[..read]),
+    while answer.len() < PROBE_BYTES {
+        match read(&mut stream, &mut chunk, deadline) {
+            Ok(0) => break,
+            Ok(read) => answer.extend_from_slice(&chunk[..read]),
+            // Its status line is what counts.
+            Err(_) if answer.contains(&b'\n') => break,
+            Err(error) => return Err(error),
         }
     }
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(line).chars().filter(|letter| !letter.is_control()).take(200).collect())
+    let body = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(&[][..], |end| &answer[end + 4..]);
+    Ok((printable(String::from_utf8_lossy(line).chars()), body.to_vec()))
+}
+
+fn read(stream: &mut TcpStream, chunk: &mut [u8], deadline: Moment) -> std::io::Result<usize> {
+    stream.set_read_timeout(Some(left(deadline)?))?;
+    stream.read(chunk)
 }
 
 /// The time left. Never zero, which to the operating system would mean no timeout.
@@ -109,6 +135,16 @@ mod tests {
     #[test]
     fn a_200_is_healthy_however_it_is_cut_into_pieces() {
         assert!(probe(answering(&["HTTP/1.1 2", "00 OK\r\n", "\r\n"]), SOON).is_ok());
+    }
+
+    #[test]
+    fn a_200_with_reasons_hands_them_on() {
+        const ANSWER: &[&str] = &[
+            "HTTP/1.1 200 OK\r\nx: y\r\n\r\n",
+            r#"{"state":"degraded","reasons":["home: the disk is full","a \u001b[2J"]}"#,
+        ];
+        let reasons = probe(answering(ANSWER), SOON).unwrap();
+        assert_eq!(reasons, ["home: the disk is full", "a [2J"]);
     }
 
     #[test]

@@ -10,7 +10,9 @@ pub(super) const ADMIN_CONNECTIONS: usize = 64;
 /// Weak proof begins 60 s after Subscribe.
 pub(super) const WARMING: Duration = Duration::from_secs(120);
 /// How much of the answer a health probe reads, bytes.
-pub(super) const PROBE_BYTES: usize = 4 * KIB;
+pub(super) const PROBE_BYTES: usize = 32 * KIB;
+/// How much of a line of that it shows.
+pub(super) const LINE_CHARS: usize = 400;
 /// The size of an operator's arguments, bytes.
 pub(super) const ACT_BODY_BYTES: usize = 16 * KIB;
 /// How long an operator's arguments may take to arrive.

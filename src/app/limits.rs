@@ -23,6 +23,15 @@ pub(super) const VERIFY_LINE_EVERY: Duration = Duration::from_secs(10);
 pub(super) const LACKING_HOLD: Duration = Duration::from_secs(60);
 /// How many such lines are kept.
 pub(super) const LACKING_LINES: usize = 32;
+/// A store that only fails, or does not answer, for so long is a reason on the pages.
+pub(super) const STORE_FAILS: Duration = Duration::from_secs(5);
+/// After which a store that nobody has asked anything is probed, and how often that is looked at.
+pub(super) const STORE_IDLE: Duration = Duration::from_secs(2);
+pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// How often a disk is asked for room.
+pub(super) const PROBE_ROOM_EVERY: Duration = Duration::from_secs(5);
+/// For how long a failure is a reason while nobody tries again.
+pub(super) const TROUBLE_HOLD: Duration = Duration::from_secs(30);
 /// The fewest files that a process must be allowed to open.
 pub(super) const LEAST_DESCRIPTORS: u64 = 64;
 /// What a process has open for itself: its runtime, its log, listeners, files that it reads.
@@ -37,3 +46,7 @@ pub(super) const OUTGOING_DESCRIPTORS: u64 = 8192;
 pub(super) const LEAST_REGION_PERMITS: usize = 2;
 
 const _: () = assert!(OWN_DESCRIPTORS < LEAST_DESCRIPTORS / 2);
+const _: () = assert!(
+    STORE_IDLE.as_millis() + PROBE_EVERY.as_millis() + STORE_FAILS.as_millis() < 10_000,
+    "within ten seconds it shows"
+);

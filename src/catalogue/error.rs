@@ -18,8 +18,22 @@ pub enum CatalogueError {
     /// It is no JSON, not an object, or an object that readers would not agree on.
     #[error("{0}")]
     BadJson(String),
-    #[error("the body does not fit the schema of its type; `violations` lists where")]
+    /// Without violations, there are too many branches to list them.
+    #[error("the body does not fit the schema of its type; {}", match .0.is_empty() {
+        true => "its branches are too many to list where",
+        false => "`violations` lists where",
+    })]
     Schema(Vec<SchemaViolation>),
+    /// Whether it fits is not known: sending it again does not help.
+    #[error(
+        "checking the body against the schema of its type takes too many steps (more than {}); nothing was written. \
+         Nest the body less deep, or have the schema's owner tell its branches apart by a `const`",
+        super::limits::CHECK_STEPS
+    )]
+    SchemaCost,
+    /// Others' bodies are being checked.
+    #[error("too many bodies are being checked against costly schemas; nothing was written, send it again")]
+    ChecksBusy,
     #[error("{0}")]
     BadBatch(String),
     #[error("`after` is not what an earlier page of this gave as `next`")]

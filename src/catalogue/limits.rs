@@ -18,6 +18,15 @@ pub const NESTING: usize = 32;
 pub const BATCH_RECORDS: usize = 49;
 /// A batch: its request's body, and so the bodies in it together.
 pub const BATCH_BYTES: usize = 1_800_000;
+/// Subschemas that one request's bodies are evaluated against, all in all; each may take a
+/// microsecond. A large record of an ordinary type takes some thousands.
+pub const CHECK_STEPS: u64 = 1_000_000;
+/// Those that a thread which serves other requests evaluates itself.
+pub const QUICK_STEPS: u64 = 5_000;
+/// Those that go into a list of what is wrong.
+pub const LISTED_STEPS: u64 = 50_000;
+/// How long a check waits for its turn on a thread of its own.
+pub const CHECK_WAIT: Duration = Duration::from_secs(5);
 /// What of a body that does not fit its type's schema is listed.
 pub const VIOLATIONS: usize = 10;
 /// A JSON Pointer in that list; the rest of a longer one is cut off.
@@ -59,6 +68,7 @@ pub const PAGE_MOST_BYTES: usize = PAGE_BYTES + RECORD_BYTES + PAGE_MOST_RECORDS
 /// Then its JSON alone counts.
 pub const PAGE_HELD_BYTES: u64 = (PAGE_STEP * RECORD_BYTES + 2 * PAGE_MOST_BYTES) as u64;
 
+const _: () = assert!(QUICK_STEPS < LISTED_STEPS && LISTED_STEPS < CHECK_STEPS);
 const _: () = assert!(PAGES_HELD_BYTES / PAGE_HELD_BYTES >= 8);
 const _: () = assert!(PAGE_STEP >= PAGE_BUCKETS as usize && BUCKETS.is_multiple_of(PAGE_BUCKETS));
 const _: () = assert!(RECORD_BYTES <= BODY_BYTES);

@@ -16,6 +16,7 @@ use crate::model::time::Clock;
 use crate::telemetry::rate_limiter::RateLimiter;
 
 pub mod api;
+mod budget;
 mod counts;
 mod error;
 mod json;
@@ -23,6 +24,7 @@ pub mod limits;
 mod page;
 mod preconditions;
 mod record;
+mod recursion;
 mod remembered;
 mod types;
 mod write;

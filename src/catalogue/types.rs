@@ -2,12 +2,15 @@
 //! its own parts only: nothing is fetched, from no network and no file.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::Validator;
 use serde_json::Value;
 
+use super::budget::{Spent, validator, within};
 use super::error::{CatalogueError, SchemaViolation};
-use super::limits::{POINTER_BYTES, TYPES, VIOLATIONS};
+use super::limits::{LISTED_STEPS, POINTER_BYTES, TYPES, VIOLATIONS};
+use super::recursion::doubling;
 use crate::config::error::nearest;
 use crate::model::names::is_name;
 
@@ -20,7 +23,7 @@ pub struct RecordTypes {
 #[derive(Clone, Debug)]
 struct TypeOfRecord {
     schema: Value,
-    validator: Validator,
+    validator: Arc<Validator>,
 }
 
 /// What is wrong with the configured types; an operator has to mend it.
@@ -51,7 +54,7 @@ impl RecordTypes {
             match validator(&schema) {
                 Ok(_) if compiled.contains_key(&name) => errors.push(TypeError::Twice { name }),
                 Ok(validator) => {
-                    compiled.insert(name, TypeOfRecord { schema, validator });
+                    compiled.insert(name, TypeOfRecord { schema, validator: Arc::new(validator) });
                 }
                 Err((pointer, why)) => errors.push(TypeError::Schema { name, pointer, why }),
             }
@@ -73,17 +76,17 @@ impl RecordTypes {
         self.find(name).map(|_| ())
     }
 
+    /// What checks a body of this type.
+    ///
     /// # Errors
-    /// [`CatalogueError::UnknownType`], or [`CatalogueError::Schema`] where the body does not fit.
-    pub fn check_body(&self, name: &str, body: &Value) -> Result<(), CatalogueError> {
-        let errors = self.find(name)?.validator.iter_errors(body).take(VIOLATIONS);
-        let violations: Vec<_> = errors
-            .map(|error| SchemaViolation {
-                pointer: cut(error.instance_path().as_str()),
-                rule: cut(error.schema_path().as_str()),
-            })
-            .collect();
-        if violations.is_empty() { Ok(()) } else { Err(CatalogueError::Schema(violations)) }
+    /// [`CatalogueError::UnknownType`].
+    pub(super) fn checker(&self, name: &str) -> Result<BodyChecker, CatalogueError> {
+        Ok(BodyChecker { validator: self.find(name)?.validator.clone() })
+    }
+
+    /// Types of which a small body can cost more than a check may, and where in the schema that is.
+    pub fn costly(&self) -> impl Iterator<Item = (&str, String)> {
+        self.types.iter().filter_map(|(name, known)| Some((name.as_str(), doubling(&known.schema)?)))
     }
 
     fn find(&self, name: &str) -> Result<&TypeOfRecord, CatalogueError> {
@@ -94,11 +97,44 @@ impl RecordTypes {
     }
 }
 
-/// Patterns run in linear time, whatever a body holds; look-around and back-references do not
-/// compile.
-fn validator(schema: &Value) -> Result<Validator, (String, String)> {
-    let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
-    options.build(schema).map_err(|error| (error.instance_path().to_string(), error.to_string()))
+/// Checks bodies of one type.
+#[derive(Clone, Debug)]
+pub(super) struct BodyChecker {
+    validator: Arc<Validator>,
+}
+
+impl BodyChecker {
+    /// Whether the body fits, in at most `left` steps, of which it takes what it needs.
+    ///
+    /// # Errors
+    /// [`Spent`].
+    pub(super) fn fits(&self, body: &Value, left: &mut u64) -> Result<bool, Spent> {
+        within(left, || self.validator.is_valid(body))
+    }
+
+    /// The same, with what is wrong.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Schema`] where the body does not fit, [`CatalogueError::SchemaCost`] where
+    /// the budget does not suffice to say so.
+    pub(super) fn check(&self, body: &Value, left: &mut u64) -> Result<(), CatalogueError> {
+        match self.fits(body, left) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CatalogueError::Schema(self.violations(body).unwrap_or_default())),
+            Err(Spent) => Err(CatalogueError::SchemaCost),
+        }
+    }
+
+    /// Listing them costs far more than the verdict: every branch of an `oneOf` has its own.
+    fn violations(&self, body: &Value) -> Result<Vec<SchemaViolation>, Spent> {
+        let violation = |error: jsonschema::ValidationError<'_>| SchemaViolation {
+            pointer: cut(error.instance_path().as_str()),
+            rule: cut(error.schema_path().as_str()),
+        };
+        within(&mut LISTED_STEPS.clone(), || {
+            self.validator.iter_errors(body).take(VIOLATIONS).map(violation).collect()
+        })
+    }
 }
 
 fn cut(pointer: &str) -> String {
@@ -109,7 +145,29 @@ fn cut(pointer: &str) -> String {
 mod tests {
     use serde_json::json;
 
+    use super::super::limits::CHECK_STEPS;
     use super::*;
+
+    impl RecordTypes {
+        fn check_body(&self, name: &str, body: &Value) -> Result<(), CatalogueError> {
+            self.checker(name)?.check(body, &mut CHECK_STEPS.clone())
+        }
+    }
+
+    /// A tree of two kinds of node, told apart by their `kind`, in each of the ways of `keyword`.
+    fn tree(keyword: &str) -> Value {
+        let kind = |name: &str| {
+            json!({"type": "object", "required": ["kind"],
+                "properties": {"kind": {"const": name}, "child": {"$ref": "#/$defs/node"}}})
+        };
+        json!({"properties": {"root": {"$ref": "#/$defs/node"}},
+            "$defs": {"node": {keyword: [kind("group"), kind("rule")]}}})
+    }
+
+    fn nested(depth: usize, leaf: &str) -> Value {
+        let node = |child, level| json!({"kind": if level % 2 == 0 { "rule" } else { "group" }, "child": child});
+        json!({"root": (0..depth).fold(json!({"kind": leaf}), node)})
+    }
 
     fn types(schema: Value) -> RecordTypes {
         RecordTypes::compile([("tenant".to_owned(), schema), ("shard".to_owned(), json!(true))]).unwrap()
@@ -173,5 +231,73 @@ mod tests {
         for (said, name) in named.iter().zip(["`Tenant`", "`a`", "`b`", "`c`", "`d`", "`e`"]) {
             assert!(said.contains(name), "{said}");
         }
+    }
+
+    #[test]
+    fn recursive_schemas_are_checked_within_bounds() {
+        for keyword in ["oneOf", "anyOf"] {
+            let types = types(tree(keyword));
+            assert_eq!(types.check_body("tenant", &nested(24, "rule")), Ok(()), "{keyword}");
+            let refused = types.check_body("tenant", &nested(24, "oops"));
+            assert_eq!(refused, Err(CatalogueError::Schema(Vec::new())), "{keyword}: too many to list");
+            let Err(CatalogueError::Schema(violations)) = types.check_body("tenant", &nested(2, "oops")) else {
+                unreachable!("{keyword}")
+            };
+            assert!(!violations.is_empty(), "{keyword}");
+        }
+        let types = types(tree("oneOf"));
+        let mut left = 10;
+        let spent = types.checker("tenant").unwrap().check(&nested(24, "rule"), &mut left);
+        assert_eq!((spent, left), (Err(CatalogueError::SchemaCost), 0));
+    }
+
+    #[test]
+    fn verdicts_take_linear_time_however_schemas_recur() {
+        let child = |node: &Value| json!({"properties": {"child": node}});
+        let late = |node: &Value, name: &str| json!({"allOf": [child(node), {"required": [name]}]});
+        let of = |node: &Value, more: &Value| {
+            let either = json!([late(node, "x"), late(node, "y")]);
+            let mut schemas = vec![
+                json!({"oneOf": either}),
+                json!({"anyOf": either}),
+                json!({"allOf": [child(node), child(node)]}),
+                json!({"if": child(node), "then": child(node), "else": child(node)}),
+                json!({"not": {"not": child(node)}, "allOf": [child(node)]}),
+                json!({"dependentSchemas": {"child": child(node), "n": child(node)}, "allOf": [child(node)]}),
+                json!({"properties": {"child": node}, "patternProperties": {"^c": node}}),
+                json!({"allOf": [{"additionalProperties": node}, {"additionalProperties": node}]}),
+                json!({"anyOf": [child(node), {"properties": {"n": node}}], "unevaluatedProperties": node}),
+            ];
+            for schema in &mut schemas {
+                schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            }
+            schemas
+        };
+        let schemas = [
+            of(&json!({"$ref": "#"}), &json!({})),
+            of(&json!({"$ref": "#node"}), &json!({"$anchor": "node"})),
+            of(&json!({"$dynamicRef": "#node"}), &json!({"$dynamicAnchor": "node"})),
+            of(&json!({"$ref": "#"}), &json!({"$schema": "http://json-schema.org/draft-07/schema#"})),
+            of(
+                &json!({"$recursiveRef": "#"}),
+                &json!({"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveAnchor": true}),
+            ),
+        ];
+        for schema in schemas.concat() {
+            let types = types(schema.clone());
+            for leaf in [json!({"n": 1}), json!({"x": 1}), json!({"n": 1, "more": {}})] {
+                let body = (0..30).fold(leaf, |child, _| json!({"child": child, "n": 1}));
+                let mut left = CHECK_STEPS;
+                // Without its memory this would take days, of which not all are counted.
+                assert!(types.checker("tenant").unwrap().fits(&body, &mut left).is_ok(), "{schema}");
+                assert!(CHECK_STEPS - left < 2_000, "{schema}: {}", CHECK_STEPS - left);
+            }
+        }
+    }
+
+    #[test]
+    fn a_costly_type_is_named_with_its_place() {
+        let types = types(tree("oneOf"));
+        assert_eq!(types.costly().collect::<Vec<_>>(), [("tenant", "/$defs/node".to_owned())]);
     }
 }

@@ -5,13 +5,14 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 
 use super::error::CatalogueError;
-use super::limits::{BATCH_BYTES, BATCH_RECORDS, HISTORY_STEP, WRITE_ATTEMPTS};
+use super::limits::{BATCH_BYTES, BATCH_RECORDS, CHECK_STEPS, CHECK_WAIT, HISTORY_STEP, QUICK_STEPS, WRITE_ATTEMPTS};
 use super::record::{RecordWrite, RecordWritten, WriteAnswer};
 use super::remembered::{IdempotencyKey, hash_of};
 use super::{Catalogue, digits, history, json, place};
 use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, WriteError, retry_delay};
 use crate::model::time::Wall;
+use crate::tasks;
 
 /// What is known of a record before a write.
 struct Head {
@@ -78,10 +79,7 @@ impl Catalogue {
             };
             return answered.ok_or(refused);
         }
-        let fits = each(writes, |write| match &write.body {
-            Some(body) => self.types.check_body(&write.record_type, &json::object(body)?),
-            None => Ok(()),
-        });
+        let fits = self.check_bodies(writes).await;
         for attempt in 1..=WRITE_ATTEMPTS {
             let now = self.clock.wall();
             let heads = try_join_all(writes.iter().map(|write| self.head(write, now))).await?;
@@ -121,6 +119,31 @@ impl Catalogue {
             }
         }
         Err(CatalogueError::Contended)
+    }
+
+    /// Checks all bodies in one budget of steps. What takes longer than a moment goes on on a thread
+    /// that serves nobody.
+    async fn check_bodies(&self, writes: &[RecordWrite]) -> Result<(), CatalogueError> {
+        let (mut left, mut quick) = (CHECK_STEPS, QUICK_STEPS);
+        for (at, write) in writes.iter().enumerate() {
+            let Some(body) = &write.body else { continue };
+            let of_part = |why| CatalogueError::Part { at, why: Box::new(why) };
+            let body = json::object(body).map_err(of_part)?;
+            let checker = self.types.checker(&write.record_type).map_err(of_part)?;
+            if checker.fits(&body, &mut quick) == Ok(true) {
+                continue;
+            }
+            let check = tasks::on_blocking_pool(move || {
+                let checked = checker.check(&body, &mut left);
+                (checked, left)
+            });
+            let done =
+                tokio::time::timeout(CHECK_WAIT, check).await.map_err(|_| of_part(CatalogueError::ChecksBusy))?;
+            let (checked, rest) = done.ok_or_else(|| of_part(CatalogueError::SchemaCost))?;
+            checked.map_err(of_part)?;
+            left = rest;
+        }
+        Ok(())
     }
 
     /// What this request was answered when it took place.

@@ -190,7 +190,9 @@ pub(super) fn order_world(command: DevCommand) -> Result<(), CommandError> {
 
 /// `nearside health`
 pub(super) fn probe(admin: SocketAddr, within: Duration) -> Result<(), CommandError> {
-    health::probe(admin, within).map_err(failed)
+    let reasons = health::probe(admin, within).map_err(failed)?;
+    let mut out = std::io::stdout().lock();
+    reasons.iter().try_for_each(|reason| writeln!(out, "{reason}")).map_err(failed)
 }
 
 /// `nearside heartbeat`

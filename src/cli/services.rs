@@ -138,8 +138,11 @@ fn serve(
     pick: impl Fn(&ServicesConfig) -> Result<ServiceProcess, ConfigError>,
 ) -> Result<(), CommandError> {
     let mispicked = |config: &ServicesConfig| if config.regions.is_empty() { None } else { pick(config).err() };
-    let (config, origins) = load(role, args.config.as_deref(), mispicked)?;
+    let (config, mut origins) = load(role, args.config.as_deref(), mispicked)?;
     let contents = told(Contents::read(&config))?;
+    if role == ServiceRole::Catalogue {
+        origins.warnings.extend(contents.warnings(&config));
+    }
     let process = told(pick(&config).map_err(|mistake| vec![mistake]))?;
     if args.check {
         show(&config, &origins)

@@ -98,6 +98,10 @@ impl<T> Faulty<T> {
 }
 
 impl<S: Tables> Tables for Faulty<S> {
+    fn writes_at_once(&self) -> usize {
+        self.inner.writes_at_once()
+    }
+
     fn passed_over(&self) -> u64 {
         self.inner.passed_over()
     }

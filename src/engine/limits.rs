@@ -59,6 +59,16 @@ pub const BEGIN_PAUSE: Duration = Duration::from_secs(5);
 pub const REDB_CACHE_BYTES: usize = 64 << 20;
 /// Transactions that wait for redb's one writer, together; they become one commit.
 pub const REDB_QUEUE_BYTES: usize = 32 << 20;
+/// How long a transaction waits for its part of that before it is refused, with nothing written.
+pub const REDB_ROOM_WAIT: Duration = Duration::from_secs(10);
+/// Writes that a follower has under way, each a call of its own.
+pub const WRITES_AT_ONCE: usize = 32;
+/// The same with redb, where what is under way together is one commit, and a commit takes as long
+/// with one write as with all of these.
+pub const REDB_WRITES_AT_ONCE: usize = 128;
+/// Commits that follow one another before the turn to write is passed on, to what needs the file for
+/// itself.
+pub const REDB_COMMITS_AT_ONCE: usize = 16;
 /// Reads of a redb file at once.
 pub const REDB_READS: usize = 8;
 /// Changes that a feed in redb keeps for readers that are behind, or away.
@@ -91,5 +101,6 @@ pub const POLL_RECORDS: i32 = 1_000;
 pub const CREATE_WAIT: Duration = Duration::from_secs(180);
 pub const CREATE_LOOK: Duration = Duration::from_millis(250);
 
+const _: () = assert!(TRANSACTION_BYTES <= REDB_QUEUE_BYTES, "else such a one would wait for ever");
 const _: () = assert!(FEED_IDLE.as_millis() >= QUIET.as_millis());
 const _: () = assert!(FEED_IDLE.as_millis() < EVENT_GAP.as_millis());

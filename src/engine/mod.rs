@@ -214,6 +214,13 @@ pub enum EngineError {
     /// It did not answer, or said that it cannot now. A write may have taken place. A retry helps.
     #[error("{what}: {why}")]
     Unavailable { what: String, why: String },
+    /// It failed, and nothing of the write has taken place. A retry helps.
+    #[error("{what}: {why}")]
+    NotWritten { what: String, why: String },
+    /// There is no room for the write, and nothing of it has taken place. A retry helps once somebody
+    /// has made room.
+    #[error("{what}: {why}")]
+    Full { what: String, why: String },
     /// A table or stream that does not exist: somebody has to create it.
     #[error("{what} does not exist: {advice}")]
     Missing { what: String, advice: String },
@@ -231,7 +238,10 @@ pub enum EngineError {
 impl EngineError {
     /// Whether it may succeed later without anybody doing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Throttled { .. } | Self::Unavailable { .. })
+        matches!(
+            self,
+            Self::Throttled { .. } | Self::Unavailable { .. } | Self::NotWritten { .. } | Self::Full { .. }
+        )
     }
 
     /// A stable word for metrics.
@@ -239,6 +249,8 @@ impl EngineError {
         match self {
             Self::Throttled { .. } => "throttled",
             Self::Unavailable { .. } => "unavailable",
+            Self::NotWritten { .. } => "not-written",
+            Self::Full { .. } => "full",
             Self::Missing { .. } => "missing",
             Self::Denied { .. } => "denied",
             Self::Trimmed { .. } => "trimmed",
@@ -292,6 +304,12 @@ pub trait Tables: Send + Sync + 'static {
     ///
     /// After [`EngineError::Unavailable`] nobody knows whether it took place.
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>>;
+
+    /// How many writes one follower of a feed shall have under way, so that it keeps up with whoever
+    /// writes what it follows.
+    fn writes_at_once(&self) -> usize {
+        limits::WRITES_AT_ONCE
+    }
 
     /// Up to `limit` items of a partition whose sort key is greater than `after`, in order. Like a
     /// scan, it passes over what cannot be read.
@@ -392,5 +410,7 @@ pub fn retry_delay(failures: u32) -> Duration {
     ceiling.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
+#[cfg(test)]
+pub(crate) mod committing;
 #[cfg(test)]
 pub(crate) mod contract;

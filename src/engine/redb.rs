@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use redb::{Database, Error, ReadableDatabase, ReadableTable, TableDefinition, TableError, TableHandle};
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::memory::is_in;
 use super::{
@@ -34,6 +34,7 @@ use writer::{Calendar, Writer};
 pub struct Embedded {
     writer: Arc<Writer>,
     reads: Arc<Semaphore>,
+    room_probe: Arc<Mutex<()>>,
 }
 
 impl Embedded {
@@ -50,12 +51,32 @@ impl Embedded {
         let disk = Disk::open(directory)?;
         let calendar = Calendar::new(clock, disk.with(last_written)?);
         let writer = Arc::new(Writer::new(disk, calendar, feed_changes));
-        Ok(Self { writer, reads: Arc::new(Semaphore::new(limits::REDB_READS)) })
+        Ok(Self { writer, reads: Arc::new(Semaphore::new(limits::REDB_READS)), room_probe: Arc::default() })
     }
 
     /// The tables of home, or of a region.
     pub fn place(&self, name: &str) -> RedbStore {
         RedbStore { writer: self.writer.clone(), reads: self.reads.clone(), place: name.into() }
+    }
+
+    /// How often the file was written so far, with however many writes at a time.
+    pub fn commits(&self) -> u64 {
+        self.writer.commits()
+    }
+
+    /// Takes room for the largest write on the disk for a moment.
+    ///
+    /// # Errors
+    /// What the disk says, above all [`EngineError::Full`].
+    pub async fn probe_room(&self) -> Result<(), EngineError> {
+        // A disk that hangs keeps one thread, however often it is asked.
+        let turn = self.room_probe.clone().lock_owned().await;
+        let writer = self.writer.clone();
+        let probe = move || {
+            let _turn = turn;
+            writer.disk.probe_room()
+        };
+        tasks::on_disk(probe).await.unwrap_or_else(|| Err(self.writer.disk.panicked()))
     }
 
     /// Removes some of what was due at `now`, in all places. Returns whether there may be more.
@@ -137,6 +158,10 @@ impl RedbStore {
 impl Tables for RedbStore {
     fn passed_over(&self) -> u64 {
         self.writer.passed_over.count()
+    }
+
+    fn writes_at_once(&self) -> usize {
+        limits::REDB_WRITES_AT_ONCE
     }
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {

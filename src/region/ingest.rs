@@ -302,7 +302,7 @@ impl Ingester {
     /// Returns what is to be said of them.
     async fn put_all(&self, items: Vec<Item>) -> Vec<Said> {
         let puts = stream::iter(items.into_iter().map(|item| self.put(item)));
-        let said: Vec<_> = puts.buffer_unordered(limits::PUTS_AT_ONCE).collect().await;
+        let said: Vec<_> = puts.buffer_unordered(self.parts.own.writes_at_once()).collect().await;
         said.into_iter().flatten().collect()
     }
 

@@ -8,8 +8,6 @@ pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 pub(crate) const PUBLISH_ATTEMPTS: u32 = 20;
 /// How long a publisher that stops may take to say so.
 pub(crate) const SIGN_OFF_WAIT: Duration = Duration::from_secs(2);
-/// Items that are written to the region's table at once.
-pub(crate) const PUTS_AT_ONCE: usize = 32;
 /// Items of one page of a scan.
 pub(crate) const SCAN_PAGE: usize = 500;
 /// A table that has not answered by then is down.

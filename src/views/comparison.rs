@@ -73,8 +73,8 @@ pub(super) async fn compare_views(
     };
     let mut found = ComparedViews { suspects: Vec::new(), compared: 0, next: None };
     while found.compared < most {
-        let mut pairs = Vec::with_capacity(limits::MAPPED_AT_ONCE);
-        while pairs.len() < limits::MAPPED_AT_ONCE
+        let mut pairs = Vec::with_capacity(limits::COMPARED_AT_ONCE);
+        while pairs.len() < limits::COMPARED_AT_ONCE
             && let Some(pair) = walk.next().await?
         {
             pairs.push(pair);

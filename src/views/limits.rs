@@ -22,8 +22,8 @@ pub const FAILURE_PARTS: u16 = 16;
 pub const MAPPING_ROUNDS: u32 = 16;
 /// How often it begins again because its main record changes meanwhile.
 pub const MOVED_ROUNDS: u32 = 3;
-/// Views that are mapped at once.
-pub const MAPPED_AT_ONCE: usize = 32;
+/// Pairs of a view and its copy that are compared at once.
+pub const COMPARED_AT_ONCE: usize = 32;
 /// How often something is tried again before it fails.
 pub const RETRIES: u32 = 5;
 /// A change that touches more views than this becomes a job.

@@ -30,7 +30,13 @@ type Touched = (Arc<ViewDefinition>, String);
 
 impl Triggers {
     pub(super) fn new(mapper: Mapper, views: Vec<Arc<ViewDefinition>>) -> Self {
-        Self { mapper, views, permits: Semaphore::new(limits::MAPPED_AT_ONCE) }
+        let permits = Semaphore::new(mapper.store.writes_at_once());
+        Self { mapper, views, permits }
+    }
+
+    /// How many views are mapped at once.
+    pub(super) fn at_once(&self) -> usize {
+        self.mapper.store.writes_at_once()
     }
 
     /// Maps a view, and again for a while if the engine fails transiently.
@@ -70,7 +76,7 @@ impl Triggers {
             return jobs::begin(&*self.mapper.store, &task, self.mapper.clock.wall()).await;
         };
         let trigger = Trigger::Input(&record, version);
-        all(touched.iter().map(|(view, key)| self.map(view, key, trigger).boxed()).collect()).await
+        all(self.at_once(), touched.iter().map(|(view, key)| self.map(view, key, trigger).boxed()).collect()).await
     }
 
     /// The views that need a record; `None` if there are too many to be mapped at once.
@@ -96,8 +102,11 @@ impl Triggers {
 }
 
 /// Runs some of them at a time, and stops at the first that fails.
-pub(super) async fn all<'f, T>(work: Vec<BoxFuture<'f, Result<T, EngineError>>>) -> Result<(), EngineError> {
-    let mut running = stream::iter(work).buffer_unordered(limits::MAPPED_AT_ONCE);
+pub(super) async fn all<'f, T>(
+    at_once: usize,
+    work: Vec<BoxFuture<'f, Result<T, EngineError>>>,
+) -> Result<(), EngineError> {
+    let mut running = stream::iter(work).buffer_unordered(at_once);
     while let Some(result) = running.next().await {
         result?;
     }
@@ -122,7 +131,8 @@ impl Apply for Triggers {
             let version = newest.entry(record).or_default();
             *version = item.version.max(*version);
         }
-        all(newest.into_iter().map(|(record, version)| self.touch(record, version).boxed()).collect()).boxed()
+        let touches = newest.into_iter().map(|(record, version)| self.touch(record, version).boxed());
+        all(self.at_once(), touches.collect()).boxed()
     }
 }
 

@@ -117,7 +117,8 @@ impl JobWorker {
             job.part += 1;
             job.after = None;
         };
-        all(page.items.iter().map(|item| self.view(&job.task, &item.key).boxed()).collect()).await?;
+        all(self.triggers.at_once(), page.items.iter().map(|item| self.view(&job.task, &item.key).boxed()).collect())
+            .await?;
         job.views += page.items.len() as u64;
         mapper.counters.job_views.inc_by(page.items.len() as u64);
         job.after = page.next.map(|next| next.sort);

@@ -14,6 +14,7 @@ mod machine;
 mod names;
 mod proxies;
 mod start;
+mod store;
 
 /// The program's command, run by another one that `shell` ends with.
 fn within(shell: &str, args: &[&str]) -> Command {

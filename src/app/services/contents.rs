@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::catalogue::{RecordTypes, TypeError};
-use crate::config::error::{ConfigError, ConfigProblem, Place, nearest, quoted};
+use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
 use crate::config::services::ServicesConfig;
 use crate::views;
 use crate::views::definition::ViewDefinition;
@@ -37,6 +37,19 @@ impl Contents {
         };
         let is_new = |mistake: &ConfigError| !is_unreadable(mistake) || mistakes.is_empty();
         found.err().unwrap_or_default().into_iter().filter(is_new).collect()
+    }
+
+    /// What is allowed in them but probably not meant.
+    pub fn warnings(&self, config: &ServicesConfig) -> Vec<Warning> {
+        let warning = |(name, pointer): (&str, String)| Warning {
+            place: schema_of(config, name),
+            text: format!(
+                "the schema of `{name}` refers to itself by more than one branch at `{pointer}`: the work to check a \
+                 record may double with each level, and a record for which it is too much is refused with 422 \
+                 `schema-cost`; tell the branches apart by a `const` in each, or nest less"
+            ),
+        };
+        self.types.costly().map(warning).collect()
     }
 
     fn read_with(config: &ServicesConfig, known: Option<&[String]>) -> Result<Self, Vec<ConfigError>> {
@@ -84,8 +97,11 @@ fn types(config: &ServicesConfig) -> Result<RecordTypes, Vec<ConfigError>> {
 /// The file with the schema that is wrong.
 fn place_of(config: &ServicesConfig, error: &TypeError) -> Place {
     let TypeError::Schema { name, .. } = error else { return Place::Default };
-    let file =
-        config.catalogue.types.iter().find(|known| known.name == *name).and_then(|known| known.schema.as_ref());
+    schema_of(config, name)
+}
+
+fn schema_of(config: &ServicesConfig, name: &str) -> Place {
+    let file = config.catalogue.types.iter().find(|known| known.name == name).and_then(|known| known.schema.as_ref());
     file.map_or(Place::Default, |file| Place::File(file.display().to_string().into()))
 }
 

@@ -87,6 +87,20 @@ impl Engine {
         }
     }
 
+    /// Whether a write that changes nothing may be asked for to see that writes are done: it costs a
+    /// commit of the embedded engine, and each time money of AWS's, where a read shows as much.
+    pub(super) const fn takes_idle_writes(&self) -> bool {
+        matches!(self.kind, EngineKind::Embedded(_))
+    }
+
+    /// Asks for room on the disk that the engine has, if it has one.
+    pub(super) async fn probe_room(&self) -> Result<(), EngineError> {
+        match &self.kind {
+            EngineKind::Embedded(embedded) => embedded.probe_room().await,
+            EngineKind::Memory(_) | EngineKind::Aws(_) => Ok(()),
+        }
+    }
+
     /// The home region's tables.
     pub fn home(&self) -> Arc<dyn Tables> {
         match &self.kind {

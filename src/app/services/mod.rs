@@ -35,8 +35,10 @@ use crate::tasks::permits::Permits;
 mod catalogue;
 mod contents;
 mod engines;
+mod health;
 pub mod needed;
 mod overview;
+mod probe;
 pub mod region;
 pub mod setup;
 pub mod verify;
@@ -235,6 +237,7 @@ pub async fn start(
     let node = parts.node.take();
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
     needed::look_for_needs(&shell, &process).await;
+    probe::start(&shell, &process).await;
     let pages = overview::pages(&shell, &process, parts, origins);
     serve_pages(Listener::Tcp(operators), bounds.admin(), pages, &shell.tasks);
     tracing::info!(

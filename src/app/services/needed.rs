@@ -16,12 +16,12 @@ use crate::engine::{EngineError, Feed, ItemKey, Stream, Table, Tables, Topic};
 use crate::model::time::Clock;
 
 /// What of a place a process needs, and what the place is called.
-struct Needed {
-    place: String,
-    tables: Arc<dyn Tables>,
-    names: &'static [Table],
-    feed: Option<Arc<dyn Feed>>,
-    topic: Option<Arc<dyn Topic>>,
+pub(super) struct Needed {
+    pub(super) place: Arc<str>,
+    pub(super) tables: Arc<dyn Tables>,
+    pub(super) names: &'static [Table],
+    pub(super) feed: Option<Arc<dyn Feed>>,
+    pub(super) topic: Option<Arc<dyn Topic>>,
 }
 
 /// Looks once, and goes on looking for as long as the process runs.
@@ -104,8 +104,8 @@ async fn within<T>(wait: Duration, looked: impl Future<Output = Result<T, String
     looked.unwrap_or_else(|_| Err(format!("no answer within {}", humantime::format_duration(wait))))
 }
 
-async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> Vec<Needed> {
-    let home = |names, feed| Needed { place: "home".to_owned(), tables: engine.home(), names, feed, topic: None };
+pub(super) async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> Vec<Needed> {
+    let home = |names, feed| Needed { place: "home".into(), tables: engine.home(), names, feed, topic: None };
     let feed = |stream, reader: &str| Some(engine.feed(stream, reader));
     match process {
         ServiceProcess::Catalogue => vec![home(&[Table::Records, Table::History, Table::Requests], None)],
@@ -113,7 +113,7 @@ async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> Vec<Needed>
             vec![home(&[Table::Records, Table::Views, Table::Mapping], feed(Stream::Changes, "views"))]
         }
         ServiceProcess::Region(region, duties) => {
-            let (place, tables) = (region.name.clone(), engine.regional(region).await);
+            let (place, tables) = (region.name.as_str().into(), engine.regional(region).await);
             let own = Needed { place, tables, names: &[Table::Contexts, Table::Region], feed: None, topic: None };
             if duties.ingest {
                 let own = Needed { topic: Some(engine.topic(region).await), ..own };
@@ -131,14 +131,15 @@ async fn look(places: &[Needed]) -> Vec<(String, EngineError)> {
     let tables = places.iter().flat_map(|place| place.names.iter().map(move |table| (place, *table)));
     let gets = tables.map(|(place, table)| {
         let get = place.tables.get(table, &nothing);
-        async { get.await.err().map(|error| (place.place.clone(), error)) }.boxed()
+        async { get.await.err().map(|error| (place.place.to_string(), error)) }.boxed()
     });
     let streams = places.iter().filter_map(|place| Some((place, place.feed.as_ref()?)));
-    let lists = streams
-        .map(|(place, feed)| async { feed.shards().await.err().map(|error| (place.place.clone(), error)) }.boxed());
+    let lists = streams.map(|(place, feed)| {
+        async { feed.shards().await.err().map(|error| (place.place.to_string(), error)) }.boxed()
+    });
     let topics = places.iter().filter_map(|place| Some((place, place.topic.as_ref()?)));
     let topics = topics.map(|(place, topic)| {
-        async { topic.look().await.err().filter(is_missing).map(|error| (place.place.clone(), error)) }.boxed()
+        async { topic.look().await.err().filter(is_missing).map(|error| (place.place.to_string(), error)) }.boxed()
     });
     join_all(gets.chain(lists).chain(topics)).await.into_iter().flatten().collect()
 }

@@ -51,6 +51,7 @@ impl Sources {
     fn readiness(&self) -> ServiceReadiness {
         let ((own, reasons), lacking) = ((self.parts.state)(), self.shell.engine.lacking());
         let mut lines = lacking.lines();
+        lines.extend(self.shell.engine.health().lines());
         let state = match self.shell.shutdown.lingering.is_cancelled() {
             true => ServiceState::Draining,
             false if lines.is_empty() => own,

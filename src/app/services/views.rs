@@ -40,14 +40,15 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
         }
     });
     let names: Vec<String> = shell.contents.views.iter().map(|view| view.name.clone()).collect();
-    let (seen, since) = (progress.clone(), clock.clone());
+    let (seen, since, engine) = (progress.clone(), clock.clone(), shell.engine.clone());
     let state = move || {
         let wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let failing = failing_parts(&seen, &since);
         match (wrong, failing) {
             (Some(wrong), _) => (ServiceState::Starting, vec![wrong]),
             (None, failing) if !failing.is_empty() => (ServiceState::Serving, failing),
-            (None, _) if seen.through().is_none() => (
+            // Who cannot reach the store does not know who else makes them.
+            (None, _) if seen.through().is_none() && engine.health().lines().is_empty() => (
                 ServiceState::Serving,
                 vec!["standing by: another process makes the views, or none has begun".into()],
             ),

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use super::health::{Access, StoreHealth};
 use crate::app::limits::{LACKING_HOLD, LACKING_LINES};
 use crate::config::services::ServedRegion;
 use crate::engine::{
@@ -25,6 +26,7 @@ use crate::telemetry::rate_limiter::RateLimiter;
 pub struct WatchedEngine {
     engine: Engine,
     lacking: Lacking,
+    health: StoreHealth,
 }
 
 /// What the home region is called where a place is named.
@@ -32,11 +34,23 @@ const HOME: &str = "home";
 
 impl WatchedEngine {
     pub fn new(engine: Engine, clock: Clock) -> Self {
-        Self { engine, lacking: Lacking::new(clock) }
+        Self { engine, lacking: Lacking::new(clock.clone()), health: StoreHealth::new(clock) }
     }
 
     pub(super) const fn lacking(&self) -> &Lacking {
         &self.lacking
+    }
+
+    pub(super) const fn health(&self) -> &StoreHealth {
+        &self.health
+    }
+
+    pub(super) const fn takes_idle_writes(&self) -> bool {
+        self.engine.takes_idle_writes()
+    }
+
+    pub(super) async fn probe_room(&self) -> Result<(), EngineError> {
+        self.engine.probe_room().await
     }
 
     pub fn home(&self) -> Arc<dyn Tables> {
@@ -59,8 +73,8 @@ impl WatchedEngine {
         self.engine.keep_house(stopping).await;
     }
 
-    fn watched<T>(&self, place: &str, inner: T) -> Watched<T> {
-        Watched { inner, place: place.into(), lacking: self.lacking.clone() }
+    pub(super) fn watched<T>(&self, place: &str, inner: T) -> Watched<T> {
+        Watched { inner, place: place.into(), lacking: self.lacking.clone(), health: self.health.clone() }
     }
 }
 
@@ -151,30 +165,72 @@ impl Lacking {
 }
 
 /// Something of the engine, at a place.
-struct Watched<T> {
+pub(super) struct Watched<T> {
     inner: T,
     place: Arc<str>,
     lacking: Lacking,
+    health: StoreHealth,
 }
 
 impl<T> Watched<T> {
+    /// Notes what comes of a call of the tables or the topic.
+    async fn observe<R, E: AsEngineError>(
+        &self,
+        access: Access,
+        call: impl Future<Output = Result<R, E>> + Send,
+    ) -> Result<R, E> {
+        let began = self.health.now();
+        let outcome = call.await;
+        match outcome.as_ref().err().and_then(E::as_engine_error) {
+            None => self.health.succeeded(&self.place, access),
+            Some(error) => {
+                self.health.failed(&self.place, access, began, error);
+                self.note(error);
+            }
+        }
+        outcome
+    }
+
     fn note(&self, error: &EngineError) {
         self.lacking.note(&self.place, error);
     }
 }
 
+/// A failure of the engine, if it is one: a condition that does not hold is an answer.
+trait AsEngineError {
+    fn as_engine_error(&self) -> Option<&EngineError>;
+}
+
+impl AsEngineError for EngineError {
+    fn as_engine_error(&self) -> Option<&EngineError> {
+        Some(self)
+    }
+}
+
+impl AsEngineError for WriteError {
+    fn as_engine_error(&self) -> Option<&EngineError> {
+        match self {
+            Self::Conflict(_) => None,
+            Self::Engine(error) => Some(error),
+        }
+    }
+}
+
 impl Tables for Watched<Arc<dyn Tables>> {
+    fn passed_over(&self) -> u64 {
+        self.inner.passed_over()
+    }
+
+    fn writes_at_once(&self) -> usize {
+        self.inner.writes_at_once()
+    }
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        self.inner.get(table, key).inspect_err(|error| self.note(error)).boxed()
+        self.observe(Access::Reads, self.inner.get(table, key)).boxed()
     }
 
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
-        let note = |error: &WriteError| {
-            if let WriteError::Engine(error) = error {
-                self.note(error);
-            }
-        };
-        self.inner.write(writes).inspect_err(note).boxed()
+        self.observe(Access::Writes, self.inner.write(writes)).boxed()
     }
 
     fn query<'a>(
@@ -184,7 +240,7 @@ impl Tables for Watched<Arc<dyn Tables>> {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, EngineError>> {
-        self.inner.query(table, partition, after, limit).inspect_err(|error| self.note(error)).boxed()
+        self.observe(Access::Reads, self.inner.query(table, partition, after, limit)).boxed()
     }
 
     fn scan(
@@ -194,7 +250,7 @@ impl Tables for Watched<Arc<dyn Tables>> {
         after: Option<ItemKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.inner.scan(table, segment, after, limit).inspect_err(|error| self.note(error)).boxed()
+        self.observe(Access::Reads, self.inner.scan(table, segment, after, limit)).boxed()
     }
 }
 
@@ -216,7 +272,7 @@ impl Feed for Watched<Arc<dyn Feed>> {
 
 impl Topic for Watched<Arc<dyn Topic>> {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
-        self.inner.publish(messages).inspect_err(|error| self.note(error)).boxed()
+        self.observe(Access::Announcements, self.inner.publish(messages)).boxed()
     }
 
     fn look(&self) -> BoxFuture<'_, Result<(), EngineError>> {

@@ -7,6 +7,7 @@ use serde_json::{Map, json};
 
 use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::RETRY_AFTER_SECONDS;
+use crate::engine::EngineError;
 use crate::http::bodies::NotRead;
 use crate::http::problem;
 use crate::model::time::Clock;
@@ -80,6 +81,7 @@ problems! {
     LargeBody = PAYLOAD_TOO_LARGE "large-body",
     NotJson = UNSUPPORTED_MEDIA_TYPE "not-json",
     Schema = UNPROCESSABLE_ENTITY "schema",
+    SchemaCost = UNPROCESSABLE_ENTITY "schema-cost",
     KeyReused = UNPROCESSABLE_ENTITY "idempotency-key-reused",
     StoreFailed = INTERNAL_SERVER_ERROR "store-failed",
     Damaged = INTERNAL_SERVER_ERROR "damaged",
@@ -87,6 +89,7 @@ problems! {
     Contended = SERVICE_UNAVAILABLE "contended",
     StoreUnavailable = SERVICE_UNAVAILABLE "store-unavailable",
     OutcomeUnknown = SERVICE_UNAVAILABLE "outcome-unknown",
+    StoreFull = INSUFFICIENT_STORAGE "store-full",
 }
 
 impl RequestRefused {
@@ -122,6 +125,8 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::LargeBody => ProblemKind::LargeBody,
         CatalogueError::BadJson(_) => ProblemKind::BadJson,
         CatalogueError::Schema(_) => ProblemKind::Schema,
+        CatalogueError::SchemaCost => ProblemKind::SchemaCost,
+        CatalogueError::ChecksBusy => ProblemKind::Busy,
         CatalogueError::BadBatch(_) => ProblemKind::BadBatch,
         CatalogueError::BadCursor => ProblemKind::BadCursor,
         CatalogueError::NotFound { .. } => ProblemKind::NotFound,
@@ -130,6 +135,7 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::KeyReused => ProblemKind::KeyReused,
         CatalogueError::Contended => ProblemKind::Contended,
         CatalogueError::OutcomeUnknown => ProblemKind::OutcomeUnknown,
+        CatalogueError::Store(EngineError::Full { .. }) => ProblemKind::StoreFull,
         CatalogueError::Store(error) | CatalogueError::Unread(error) => match error.is_transient() {
             true => ProblemKind::StoreUnavailable,
             false => ProblemKind::StoreFailed,

@@ -39,28 +39,64 @@ fn tags(
 ) -> Result<Option<Tags>, RequestRefused> {
     let malformed = || RequestRefused::Header(called);
     let (mut any, mut versions) = (false, Vec::new());
+    let mut tags = 0_usize;
     for value in headers.get_all(&name) {
-        let text = value.to_str().map_err(|_| malformed())?;
-        for tag in text.split(',').map(str::trim) {
-            match tag {
-                "*" => any = true,
-                _ => versions.extend(tag_version(tag, weak).ok_or_else(malformed)?),
+        let mut rest = value.as_bytes();
+        loop {
+            // Members may be empty (RFC 9110, 5.6.1).
+            rest = rest.trim_ascii_start();
+            match rest {
+                [] => break,
+                [b',', after @ ..] => {
+                    rest = after;
+                    continue;
+                }
+                [b'*', after @ ..] => (any, rest) = (true, after),
+                _ => {
+                    let (tag, after) = EntityTag::read(rest).ok_or_else(malformed)?;
+                    versions.extend(tag.version().filter(|_| weak || !tag.is_weak));
+                    rest = after;
+                }
+            }
+            tags += 1;
+            rest = rest.trim_ascii_start();
+            if !rest.is_empty() && !rest.starts_with(b",") {
+                return Err(malformed());
             }
         }
     }
-    match (any, headers.contains_key(name)) {
-        (true, _) if !versions.is_empty() => Err(malformed()),
-        (true, _) => Ok(Some(Tags::Any)),
-        (false, there) => Ok(there.then_some(Tags::These(versions))),
+    match (any, tags) {
+        // An empty list would be one that holds for nothing, or for everything: more likely a mistake.
+        (_, 0) if headers.contains_key(name) => Err(malformed()),
+        (_, 0) => Ok(None),
+        (true, 1) => Ok(Some(Tags::Any)),
+        (true, _) => Err(malformed()),
+        (false, _) => Ok(Some(Tags::These(versions))),
     }
 }
 
-/// The version that an entity tag states, if it is one of ours; `None` where it is no tag.
-fn tag_version(tag: &str, weak: bool) -> Option<Option<u64>> {
-    let (strong, opaque) = tag.strip_prefix("W/").map_or((true, tag), |opaque| (false, opaque));
-    let opaque = opaque.strip_prefix('"')?.strip_suffix('"')?;
-    let version = opaque.parse::<u64>().ok().filter(|version| version.to_string() == opaque);
-    Some(version.filter(|_| strong || weak))
+/// An entity tag (RFC 9110, 8.8.3): what is between its quotes may be anything, commas too.
+struct EntityTag<'a> {
+    is_weak: bool,
+    opaque: &'a [u8],
+}
+
+impl<'a> EntityTag<'a> {
+    /// The tag that `text` begins with, and what follows it.
+    fn read(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (is_weak, quoted) = text.strip_prefix(b"W/").map_or((false, text), |quoted| (true, quoted));
+        let quoted = quoted.strip_prefix(b"\"")?;
+        let end = quoted.iter().position(|byte| *byte == b'"')?;
+        let (opaque, after) = (&quoted[..end], &quoted[end + 1..]);
+        let is_opaque = |byte: &u8| !matches!(byte, 0..=0x20 | 0x7f);
+        opaque.iter().all(is_opaque).then_some((Self { is_weak, opaque }, after))
+    }
+
+    /// The version that it states, if it is one of ours.
+    fn version(&self) -> Option<u64> {
+        let text = std::str::from_utf8(self.opaque).ok()?;
+        text.parse::<u64>().ok().filter(|version| version.to_string() == text)
+    }
 }
 
 /// `Idempotency-Key`, of this writer.

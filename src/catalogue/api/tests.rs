@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::catalogue::tests::{Stage, stage};
-use crate::engine::Table;
 use crate::engine::faulty::FaultRates;
+use crate::engine::{EngineError, Table};
 use crate::http::listener::bind_tcp;
 use crate::http::service::{self, Listener, ServingTasks};
 use crate::tasks::Tasks;
@@ -481,14 +481,39 @@ fn entity_tags_are_read_as_rfc_9110_writes_them() {
         (&["\"5\""], Some(these(&[5]))),
         (&["\"5\", \"6\"", "\"7\""], Some(these(&[5, 6, 7]))),
         (&["W/\"5\""], Some(these(&[]))),
+        (&["W/\"5\", \"6\""], Some(these(&[6]))),
+        // A comma inside of a tag, or an empty member of the list, ends neither.
+        (&["\"a,b\", \"5\""], Some(these(&[5]))),
+        (&["\"6,\" ,\t\"7\",, \"8\","], Some(these(&[7, 8]))),
+        (&["\"5\",", ", \"6\""], Some(these(&[5, 6]))),
+        (&["\"W/\", \"*\""], Some(these(&[]))),
+        (&[" * ,"], Some(Tags::Any)),
         (&["\"abc\", \"05\", \"+5\", \"\""], Some(these(&[]))),
         (&[], None),
     ] {
         assert_eq!(read(lines), Ok(Preconditions { matches: expected, none_match: None }), "{lines:?}");
     }
-    for lines in [&["5"][..], &[""], &["\"5"], &["*, \"5\""], &["*", "\"5\""], &["\"5\","]] {
+    for lines in [
+        &["5"][..],
+        &[""],
+        &[" , "],
+        &["\"5"],
+        &["*, \"5\""],
+        &["*", "\"5\""],
+        &["*, *"],
+        &["**"],
+        &["\"5\" \"6\""],
+        &["\"5\"\"6\""],
+        &["w/\"5\""],
+        &["W/ \"5\""],
+        &["\"a b\""],
+    ] {
         assert_eq!(read(lines), Err(RequestRefused::Header("If-Match")), "{lines:?}");
     }
+    let not_utf8 = HeaderValue::from_bytes(b"\"\xfc,\", W/\"5\", \"6\"").unwrap();
+    let none_match = request::preconditions(&[(header::IF_NONE_MATCH, not_utf8)].into_iter().collect());
+    let expected = Preconditions { matches: None, none_match: Some(these(&[5, 6])) };
+    assert_eq!(none_match, Ok(expected), "weak tags are as good as others there");
 }
 
 /// A page of another site may send what has no `Content-Type` without asking first.
@@ -506,4 +531,14 @@ async fn a_body_without_its_type_and_a_batch_with_a_condition_in_its_head_are_re
         let said = port.say(&format!("POST /v1/batch HTTP/1.1\r\n{head}{lines}\r\n{batch}")).await;
         assert_eq!(said.status, status, "{lines:?}: {}", said.body);
     }
+}
+
+#[test]
+fn what_a_full_store_refuses_is_a_507_that_is_certain() {
+    let full = EngineError::Full { what: "the data directory".to_owned(), why: "the disk is full".to_owned() };
+    let refused = RequestRefused::from(CatalogueError::Store(full));
+    assert_eq!((refused.kind().status().as_u16(), refused.kind().word()), (507, "store-full"));
+    assert!(refused.to_string().ends_with("nothing was written"), "{refused}");
+    let failed = EngineError::NotWritten { what: "the data directory".to_owned(), why: "gone".to_owned() };
+    assert_eq!(RequestRefused::from(CatalogueError::Store(failed)).kind(), ProblemKind::StoreUnavailable);
 }

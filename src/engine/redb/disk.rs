@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, Durability, Error, WriteTransaction};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 use super::super::{EngineError, limits};
 use super::layout::Unreadable;
 
 const FILE: &str = "nearside.redb";
+/// Has no name for longer than a moment.
+const PROBE: &str = "nearside.probe";
 const EMPTIED: &str = "the file is empty";
 
 pub(super) struct Disk {
@@ -107,10 +111,34 @@ impl Disk {
         Ok(())
     }
 
+    /// Takes hold of room for the largest write, and gives it back: blocks. What is full refuses that
+    /// before a caller's write does.
+    pub(super) fn probe_room(&self) -> Result<(), EngineError> {
+        let path = self.directory.join(PROBE);
+        let probe = || {
+            let file = std::fs::File::create(&path)?;
+            // Gone with the process, however that ends.
+            std::fs::remove_file(&path)?;
+            match fallocate(&file, FallocateFlags::empty(), 0, limits::TRANSACTION_BYTES as u64) {
+                // This file system reserves nothing, so nothing is known.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(()),
+                Err(error) => Err(io::Error::from(error)),
+            }
+        };
+        probe().map_err(|error: io::Error| self.error(error.into()))
+    }
+
     pub(super) fn panicked(&self) -> EngineError {
         let why =
             format!("a call did not end; if the log says that redb panicked, {FILE} may be damaged: restore it");
         EngineError::Unavailable { what: format!("the data directory {}", self.directory.display()), why }
+    }
+
+    /// Nothing of it was begun.
+    pub(super) fn busy(&self) -> EngineError {
+        let what =
+            format!("the data directory {}: too many bytes of writes wait for the disk", self.directory.display());
+        EngineError::Throttled { what }
     }
 
     pub(super) fn refused(&self, why: &str) -> EngineError {
@@ -138,9 +166,11 @@ impl Disk {
                 }
                 ErrorKind::InvalidData => refused("its file is not one of these, or damaged"),
                 ErrorKind::UnexpectedEof => refused("its file ends early: some of it is lost"),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                    unavailable(format!("the disk is full ({io}); free some space, and it goes on"))
-                }
+                // The last is a limit on the size of files.
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => EngineError::Full {
+                    what: what.clone(),
+                    why: format!("the disk is full ({io}); free some space, and it goes on"),
+                },
                 _ => unavailable(io.to_string()),
             }),
             Error::Corrupted(why) => refused(&format!("its file is damaged, or of another version: {why}")),

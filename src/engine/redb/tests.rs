@@ -1,5 +1,6 @@
 //! The contract, commits that several share, and what a disk gets wrong.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -225,7 +226,7 @@ async fn a_full_disk_says_so_and_it_goes_on_when_there_is_room_again() {
     is_full.store(true, Ordering::Relaxed);
     let Err(WriteError::Engine(error)) = store.write(vec![put(item("three", 3))]).await else { panic!("it fails") };
     let text = error.to_string();
-    assert!(error.is_transient() && text.contains("the disk is full"), "{text}");
+    assert!(matches!(error, EngineError::Full { .. }) && text.contains("the disk is full"), "{text}");
     assert!(text.contains(directory.path().to_str().unwrap()), "{text}");
     clock.step_wall(1_000);
     let through = read(&store, Position::Oldest).await.unwrap().through;
@@ -376,4 +377,89 @@ async fn housekeeping_removes_what_expired_and_what_every_reader_has_and_is_not_
     assert_eq!(versions(&home, Position::Oldest).await.len(), 4, "who begins now needs what is young");
     let begins = clock.wall().as_millis() - limits::BEGIN_MARGIN.as_millis() as u64;
     assert_eq!(versions(&home, Position::At(Wall::from_millis(begins))).await, [0, 1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn abandoned_writes_give_back_their_room() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    let large = |sort: String| -> Vec<ItemWrite> {
+        (0..15).map(|part| put(item(&format!("{sort}{part}"), 1).with_body(vec![7; limits::BODY_BYTES]))).collect()
+    };
+    let turn = store.writer.turn.clone().lock_owned().await;
+    let mut waiting: Vec<_> = (0..10).map(|number| store.write(large(format!("{number}-")))).collect();
+    for write in &mut waiting {
+        assert!(futures_util::poll!(write).is_pending());
+    }
+    let last = waiting.pop().unwrap();
+    // Eight are in the queue, and what waits for room behind them leaves too.
+    drop(waiting);
+    drop(turn);
+    assert_eq!(last.await, Ok(()), "nobody else comes to write what is in the queue");
+    assert_eq!(store.writer.room.available_permits(), limits::REDB_QUEUE_BYTES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_room_is_refused_in_time() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    let all = store.writer.room.clone().acquire_many_owned(limits::REDB_QUEUE_BYTES as u32).await.unwrap();
+    let refused = store.write(vec![put(item("one", 1))]).await;
+    assert!(matches!(refused, Err(WriteError::Engine(EngineError::Throttled { .. }))), "{refused:?}");
+    drop(all);
+    assert_eq!(store.write(vec![put(item("one", 1))]).await, Ok(()));
+}
+
+#[test]
+fn a_failed_commit_says_what_is_certain() {
+    let of = |error: io::Error, is_absent| writer::after_failure(disk_error(error), is_absent).word();
+    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge] {
+        assert_eq!((of(kind.into(), true), of(kind.into(), false)), ("full", "unavailable"), "{kind}");
+    }
+    let other = || io::Error::other("the device is gone");
+    assert_eq!((of(other(), true), of(other(), false)), ("not-written", "unavailable"));
+    assert_eq!(of(io::ErrorKind::ReadOnlyFilesystem.into(), true), "denied");
+}
+
+fn disk_error(error: io::Error) -> EngineError {
+    let directory = TempDir::new().unwrap();
+    opened(&directory).writer.disk.error(error.into())
+}
+
+/// Which of what a commit wrote is there decides, whichever step failed.
+#[tokio::test(start_paused = true)]
+async fn after_a_failed_commit_the_file_is_asked() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    store.write(vec![put(item("kept", 1))]).await.unwrap();
+    let is_full = Arc::new(AtomicBool::new(true));
+    let fail = || {
+        let full = Small(InMemoryBackend::new(), is_full.clone());
+        is_full.store(false, Ordering::Relaxed);
+        let full = redb::Builder::new().create_with_backend(full).unwrap();
+        is_full.store(true, Ordering::Relaxed);
+        *store.writer.disk.database.write().unwrap() = Some(full);
+    };
+    fail();
+    // As if it had been written before the failure: the file has it when it is opened again.
+    let there = store.write(vec![put(item("kept", 1))]).await;
+    assert!(matches!(there, Err(WriteError::Engine(EngineError::Unavailable { .. }))), "{there:?}");
+    fail();
+    let absent = store.write(vec![put(item("kept", 2))]).await;
+    assert!(matches!(absent, Err(WriteError::Engine(EngineError::Full { .. }))), "{absent:?}");
+    fail();
+    let nothing_put = ItemWrite::Delete(Table::Records, item("kept", 1).key, Condition::Any);
+    let unknown = store.write(vec![nothing_put]).await;
+    assert!(matches!(unknown, Err(WriteError::Engine(EngineError::Unavailable { .. }))), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn asking_a_disk_for_room_leaves_nothing() {
+    let directory = TempDir::new().unwrap();
+    let embedded = opened(&directory);
+    assert_eq!(embedded.probe_room().await, Ok(()));
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["nearside.redb"]);
+    std::fs::remove_dir_all(directory.path()).unwrap();
+    assert!(embedded.probe_room().await.is_err());
 }

@@ -2,8 +2,11 @@
 //! together. Whoever gets the turn writes for all who wait; there is no thread to be stopped.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redb::{ReadableDatabase, TableDefinition, TableError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::super::passed_over::PassedOver;
@@ -11,7 +14,7 @@ use super::super::sizes::check_size;
 use super::super::{EngineError, ItemKey, ItemWrite, Stream, Table, WriteError, limits};
 use super::disk::{Disk, Keep};
 use super::draft::{Draft, NotWritten};
-use super::layout::{Place, Unreadable};
+use super::layout::{self, Key, Place, Unreadable, Value};
 use crate::model::time::{Clock, Wall};
 use crate::tasks;
 
@@ -19,14 +22,23 @@ use crate::tasks;
 pub(super) struct Writer {
     pub(super) disk: Disk,
     pub(super) calendar: Calendar,
-    queue: Mutex<Vec<Queued>>,
+    queue: Mutex<Queue>,
     /// In bytes.
-    room: Arc<Semaphore>,
+    pub(super) room: Arc<Semaphore>,
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// The end of each feed that somebody reads.
     ends: Mutex<BTreeMap<(Place, Stream), watch::Sender<u64>>>,
     feed_changes: u64,
     pub(super) passed_over: PassedOver,
+    /// Transactions of redb that were begun for writers.
+    commits: AtomicU64,
+}
+
+/// Transactions that nobody writes yet, in the order of their tickets.
+#[derive(Default)]
+struct Queue {
+    waiting: BTreeMap<u64, Queued>,
+    next: u64,
 }
 
 struct Queued {
@@ -36,20 +48,47 @@ struct Queued {
     _room: OwnedSemaphorePermit,
 }
 
+/// A transaction's place in the queue. Dropped before its turn, it takes the transaction with it:
+/// else that would keep its part of the room until somebody else writes, and whoever would has to
+/// wait for that room first.
+struct Ticket<'w> {
+    writer: &'w Writer,
+    number: u64,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        // Outside of the lock: giving back room wakes others.
+        let abandoned = self.writer.queue().waiting.remove(&self.number);
+        drop(abandoned);
+    }
+}
+
 impl Writer {
     pub(super) fn new(disk: Disk, calendar: Calendar, feed_changes: u64) -> Self {
         let room = Arc::new(Semaphore::new(limits::REDB_QUEUE_BYTES));
         let (queue, turn, ends) = (Mutex::default(), Arc::default(), Mutex::default());
-        Self { disk, calendar, queue, room, turn, ends, feed_changes, passed_over: PassedOver::default() }
+        Self {
+            disk,
+            calendar,
+            queue,
+            room,
+            turn,
+            ends,
+            feed_changes,
+            passed_over: PassedOver::default(),
+            commits: AtomicU64::new(0),
+        }
     }
 
     /// All or nothing, and on the disk when this returns.
     pub(super) async fn write(self: &Arc<Self>, place: &Place, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
         check_size(&writes)?;
         let bytes = u32::try_from(weight(&writes)).unwrap_or(u32::MAX);
-        let room = self.room.clone().acquire_many_owned(bytes).await.expect("nobody closes it");
+        let room = tokio::time::timeout(limits::REDB_ROOM_WAIT, self.room.clone().acquire_many_owned(bytes)).await;
+        let room = room.map_err(|_| self.disk.busy())?.expect("nobody closes it");
         let (answer, mut answered) = oneshot::channel();
-        self.queue().push(Queued { place: place.clone(), writes, answer, _room: room });
+        let _ticket = self.enqueue(Queued { place: place.clone(), writes, answer, _room: room });
         let turn = tokio::select! {
             biased;
             outcome = &mut answered => return outcome.unwrap_or_else(|_| Err(self.disk.panicked().into())),
@@ -60,18 +99,45 @@ impl Writer {
         }
         let writer = self.clone();
         let whole = move || {
-            writer.write_queue();
+            // What came meanwhile is written at once: to pass the turn on through all those who have
+            // their answers would take longer than a commit, and the disk would wait.
+            let is_more = |writer: &Self| !writer.queue().waiting.is_empty();
+            for _ in 0..limits::REDB_COMMITS_AT_ONCE {
+                writer.write_queue();
+                if !is_more(&writer) {
+                    break;
+                }
+            }
             drop(turn);
         };
         // Even if nobody waits for it any more, it goes on to its end.
-        tasks::on_disk(whole).await;
+        let mut whole = pin!(tasks::on_disk(whole));
+        tokio::select! {
+            biased;
+            outcome = &mut answered => {
+                // Who leads waits for nobody else's commits, but leaves no file open behind it either.
+                if self.queue().waiting.is_empty() {
+                    whole.await;
+                }
+                return outcome.unwrap_or_else(|_| Err(self.disk.panicked().into()));
+            }
+            _ = &mut whole => {}
+        }
         answered.await.unwrap_or_else(|_| Err(self.disk.panicked().into()))
     }
 
+    fn enqueue(&self, queued: Queued) -> Ticket<'_> {
+        let mut queue = self.queue();
+        let number = queue.next;
+        queue.next += 1;
+        queue.waiting.insert(number, queued);
+        Ticket { writer: self, number }
+    }
+
     fn write_queue(&self) {
-        let mut queue = std::mem::take(&mut *self.queue());
+        let waiting = std::mem::take(&mut self.queue().waiting);
         // Whoever has given up has no use for it any more, and would be surprised by it.
-        queue.retain(|queued| !queued.answer.is_closed());
+        let queue: Vec<Queued> = waiting.into_values().filter(|queued| !queued.answer.is_closed()).collect();
         let outcomes = self.commit(|draft| {
             let outcomes: Result<Vec<_>, _> =
                 queue.iter().map(|queued| draft.write(&queued.place, &queued.writes)).collect();
@@ -92,10 +158,31 @@ impl Writer {
             }
             Err(error) => {
                 for queued in queue {
-                    let _ = queued.answer.send(Err(error.clone().into()));
+                    let said = after_failure(error.clone(), self.is_absent(&queued));
+                    let _ = queued.answer.send(Err(said.into()));
                 }
             }
         }
+    }
+
+    /// Nothing of a transaction is there after a failure: the file, opened again, does not have what
+    /// it puts. Nobody else has written since. Where the file cannot be opened, nobody knows.
+    fn is_absent(&self, queued: &Queued) -> bool {
+        let put = queued.writes.iter().find_map(|write| match write {
+            ItemWrite::Put(table, item, _) => Some((*table, item)),
+            ItemWrite::Delete(..) | ItemWrite::Check(..) => None,
+        });
+        let Some((table, item)) = put else { return false };
+        let name = layout::table_name(&queued.place, table);
+        let key = (item.key.partition.as_str(), item.key.sort.as_str());
+        let is_there = self.disk.with(|database| {
+            match database.begin_read()?.open_table(TableDefinition::<Key, Value>::new(&name)) {
+                Ok(table) => Ok(table.get(key)?.is_some_and(|kept| kept.value() == layout::encode(item))),
+                Err(TableError::TableDoesNotExist(_)) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        });
+        is_there == Ok(false)
     }
 
     /// Blocks; whoever calls this has the turn.
@@ -103,6 +190,7 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Draft<'_>) -> Result<(T, Keep), redb::Error>,
     ) -> Result<T, EngineError> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
         let (outcome, ends) = self.disk.change(|transaction| {
             let mut draft = Draft::new(transaction, self.calendar.begin(), self.feed_changes);
             let (outcome, keep) = work(&mut draft)?;
@@ -117,6 +205,10 @@ impl Writer {
             }
         }
         Ok(outcome)
+    }
+
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Does something else with the file that only one may do at a time.
@@ -153,12 +245,21 @@ impl Writer {
         self.ends().entry((place.clone(), stream)).or_default().subscribe()
     }
 
-    fn queue(&self) -> MutexGuard<'_, Vec<Queued>> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ends(&self) -> MutexGuard<'_, BTreeMap<(Place, Stream), watch::Sender<u64>>> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a failed commit means to a transaction of it: nobody knows, unless nothing of it is there.
+pub(super) fn after_failure(error: EngineError, is_absent: bool) -> EngineError {
+    match error {
+        EngineError::Unavailable { what, why } if is_absent => EngineError::NotWritten { what, why },
+        EngineError::Full { what, why } if !is_absent => EngineError::Unavailable { what, why },
+        other => other,
     }
 }
 

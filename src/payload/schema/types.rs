@@ -218,23 +218,22 @@ impl Places {
     }
 
     fn field(&self, it: &FieldDescriptor, printed: &str, oneof: Option<u16>) -> Field {
-        let kind = |kind| match kind {
+        let kind = |kind, is_delimited| match kind {
             SingularKind::Scalar(scalar) => Kind::Scalar(scalar),
             SingularKind::Enum(index) => {
                 Kind::Enum { index: self.enums[&index], is_closed: it.enum_type() == Some(EnumType::Closed) }
             }
-            SingularKind::Message(index) => {
-                Kind::Message { index: self.messages[&index], is_delimited: it.is_delimited() }
-            }
+            SingularKind::Message(index) => Kind::Message { index: self.messages[&index], is_delimited },
         };
         let (kind, shape) = match it.kind() {
             FieldKind::Singular(of) => {
                 let is_message = matches!(of, SingularKind::Message(_));
                 let is_present = is_message || oneof.is_some() || it.presence() != FieldPresence::Implicit;
-                (kind(of), if is_present { Shape::Present } else { Shape::Implicit })
+                (kind(of, it.is_delimited()), if is_present { Shape::Present } else { Shape::Implicit })
             }
-            FieldKind::List(of) => (kind(of), Shape::List { packed: it.is_packed() }),
-            FieldKind::Map { key, value } => (kind(value), Shape::Map { key }),
+            FieldKind::List(of) => (kind(of, it.is_delimited()), Shape::List { packed: it.is_packed() }),
+            // Entries and what is in them lie behind a length, whatever the file says of its messages.
+            FieldKind::Map { key, value } => (kind(value, false), Shape::Map { key }),
         };
         let is_required = it.presence() == FieldPresence::LegacyRequired;
         let quoted = format!("{}:", serde_json::Value::from(printed));

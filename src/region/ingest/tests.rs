@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::*;
+use crate::engine::committing::Committing;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
+use crate::engine::limits::FEED_BATCH;
 use crate::engine::memory::MemoryStore;
 use crate::engine::{Condition, ItemKey, ItemWrite, Stream, bucket};
 use crate::protocol::announcement::decode;
@@ -283,4 +285,18 @@ async fn an_item_that_no_table_takes_holds_up_neither_the_scan_nor_the_feed() {
     let applied = ingester.apply(vec![change(large), change(other)]);
     tokio::time::timeout(Duration::from_secs(5), applied).await.unwrap().unwrap();
     assert_eq!((world.versions(&world.own, Table::Contexts).len(), ingester.passed_over()), (2, 2));
+}
+
+/// The changes of one batch of an embedded feed: four writers made a hundred commits of them.
+#[tokio::test(start_paused = true)]
+async fn five_hundred_changes_are_put_in_few_commits() {
+    let mut world = world();
+    for number in 0..FEED_BATCH {
+        world.put(&format!("k{number}"), 5).await;
+    }
+    let own = Arc::new(Committing::new(world.own.clone()));
+    let ingester = Ingester::new(IngestParts { own: own.clone(), ..world.parts() });
+    let items = world.home.dump(Table::Views);
+    assert_eq!(ingester.put_all(items).await.len(), FEED_BATCH);
+    assert!(own.commits() <= FEED_BATCH / 100, "{}", own.commits());
 }

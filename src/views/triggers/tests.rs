@@ -8,8 +8,10 @@ use super::super::scripted::{Home, LIMITS, PartlyBad, Plan, PlannedStore, views}
 use super::super::stored::StoredNote;
 use super::super::worker::{JobWorker, Pace};
 use super::*;
+use crate::engine::committing::Committing;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::lease::Lease;
+use crate::engine::limits::FEED_BATCH;
 use crate::engine::{Item, Tables};
 
 fn worker(home: &Home, store: Arc<dyn Tables>, lease: &Arc<Lease>, per_second: u32) -> JobWorker {
@@ -336,4 +338,19 @@ async fn two_processes_that_map_the_same_changes_at_once_agree_in_the_end() {
         home.assert_right_but_for_references(LIMITS, &format!("seed {seed}")).await;
         assert!(home.partitions("failure#").is_empty());
     }
+}
+
+/// The same for views, each of which writes its reference before itself.
+#[tokio::test(start_paused = true)]
+async fn five_hundred_views_are_made_in_few_commits() {
+    let home = Home::new();
+    home.put("shard", "a", 1, Some(r#"{"host":"h1"}"#)).await;
+    let mut changes = Vec::new();
+    for at in 0..FEED_BATCH {
+        changes.extend(home.put("tenant", &format!("t{at}"), 2, Some(r#"{"users":1,"shard":"a"}"#)).await);
+    }
+    let store = Arc::new(Committing::new(home.store.clone()));
+    Triggers::new(home.mapper_on(store.clone()), views(LIMITS)).apply(changes).await.unwrap();
+    home.assert_right(LIMITS).await;
+    assert!(store.commits() <= FEED_BATCH / 50, "{}", store.commits());
 }

@@ -112,6 +112,10 @@ impl CountedTables {
 }
 
 impl Tables for CountedTables {
+    fn writes_at_once(&self) -> usize {
+        self.tables.writes_at_once()
+    }
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.read(1);
         self.tables.get(table, key)

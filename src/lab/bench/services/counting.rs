@@ -107,6 +107,10 @@ pub(crate) struct Counting<T> {
 }
 
 impl<S: Tables> Tables for Counting<S> {
+    fn writes_at_once(&self) -> usize {
+        self.inner.writes_at_once()
+    }
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.counts.read();
         self.inner.get(table, key)

@@ -367,3 +367,43 @@ fn an_edition_means_what_its_features_say() {
     let made = schema.to_json(&[varint(7, 9), bytes(5, varint(1, 3)), varint(1, 0)].concat()).unwrap();
     assert_eq!((made.unknown_fields, &*made.body), (2, &b"{}"[..]));
 }
+
+/// A file may have its messages between tags: entries of maps and what is in them never are.
+#[test]
+fn maps_of_a_delimited_file_lie_behind_lengths() {
+    let text = |number, text: &str| bytes(number, text.as_bytes());
+    let field = |name: &str, number, label, kind, of: Option<&str>| {
+        let of = of.map(|of| text(6, of)).unwrap_or_default();
+        [text(1, name), varint(3, number), varint(4, label), varint(5, kind), of].concat()
+    };
+    let inner = [text(1, "Inner"), bytes(2, field("a", 1, 1, 5, None))].concat();
+    let entry = |name: &str, kind, of| {
+        let fields = [bytes(2, field("key", 1, 1, 9, None)), bytes(2, field("value", 2, 1, kind, of))].concat();
+        [text(1, name), fields, bytes(7, varint(7, 1))].concat()
+    };
+    let outer = [
+        text(1, "M"),
+        bytes(2, field("m", 1, 3, 11, Some(".t.M.MEntry"))),
+        bytes(2, field("n", 2, 3, 11, Some(".t.M.NEntry"))),
+        bytes(2, field("one", 3, 1, 11, Some(".t.Inner"))),
+        bytes(2, field("list", 4, 3, 11, Some(".t.Inner"))),
+        bytes(3, entry("MEntry", 11, Some(".t.Inner"))),
+        bytes(3, entry("NEntry", 9, None)),
+    ];
+    let options = bytes(8, bytes(50, varint(5, 2)));
+    let file = [text(1, "t.proto"), text(2, "t"), bytes(4, outer.concat()), bytes(4, inner), options];
+    let file = [file.concat(), text(12, "editions"), varint(14, 1000)].concat();
+    let schema = Schema::read(&bytes(1, file), "t.M", Printing::default()).unwrap();
+    let seven = varint(1, 7);
+    let body = [
+        bytes(1, [text(1, "k"), bytes(2, &seven)].concat()),
+        bytes(2, [text(1, "k"), text(2, "v")].concat()),
+        group(3, &seven),
+        group(4, &seven),
+    ];
+    both(
+        &schema,
+        &body.concat(),
+        &json!({"m": {"k": {"a": 7}}, "n": {"k": "v"}, "one": {"a": 7}, "list": [{"a": 7}]}),
+    );
+}

@@ -1,0 +1,73 @@
+//! For tests: tables whose writes wait for the next commit, as those of redb wait for the disk, so
+//! that commits can be counted.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use tokio::time::Instant;
+
+use super::memory::MemoryStore;
+use super::{EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError, limits};
+
+/// From one commit to the next.
+const COMMIT: Duration = Duration::from_millis(7);
+
+pub(crate) struct Committing {
+    inner: MemoryStore,
+    began: Instant,
+    /// Those that had writes in them.
+    commits: Mutex<BTreeSet<u128>>,
+}
+
+impl Committing {
+    pub(crate) fn new(inner: MemoryStore) -> Self {
+        Self { inner, began: Instant::now(), commits: Mutex::default() }
+    }
+
+    pub(crate) fn commits(&self) -> usize {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+impl Tables for Committing {
+    fn writes_at_once(&self) -> usize {
+        limits::REDB_WRITES_AT_ONCE
+    }
+
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.inner.get(table, key)
+    }
+
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        async move {
+            let number = self.began.elapsed().as_millis() / COMMIT.as_millis() + 1;
+            let at = COMMIT * u32::try_from(number).expect("no test takes so long");
+            tokio::time::sleep_until(self.began + at).await;
+            self.commits.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+            self.inner.write(writes).await
+        }
+        .boxed()
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        self.inner.query(table, partition, after, limit)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.inner.scan(table, segment, after, limit)
+    }
+}
