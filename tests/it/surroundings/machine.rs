@@ -112,9 +112,12 @@ async fn few_descriptors_leave_services_pages_too() {
     }
 }
 
+/// Files below `/sys/fs/cgroup`, and what they hold.
+type CgroupFiles<'f> = &'f [(&'f str, &'f str)];
+
 /// Runs what comes after it where `/proc/self/cgroup` says `groups`, and `files` of the cgroups are
-/// as given. A fork changes `/proc/self`, so it is the last command that gets the mount.
-fn in_cgroup(folder: &Path, groups: &str, files: &[(&str, &str)]) -> String {
+/// as given. The file is that of the shell, which the program then takes the place of.
+fn in_cgroup(folder: &Path, groups: &str, files: CgroupFiles<'_>) -> String {
     let (sys, said) = (folder.join("cgroup"), folder.join("groups"));
     std::fs::write(&said, groups).unwrap();
     for (file, text) in files {
@@ -133,7 +136,7 @@ fn in_cgroup(folder: &Path, groups: &str, files: &[(&str, &str)]) -> String {
 async fn limits_of_either_cgroup_version_hold() {
     let service = Service::start(2);
     const MIB_128: &str = "134217728\n";
-    let groups: [(&str, &str, &[(&str, &str)]); 4] = [
+    let groups: [(&str, &str, CgroupFiles<'_>); 4] = [
         ("v2", "0::/own\n", &[("own/memory.max", MIB_128), ("memory.max", "max\n")]),
         ("v2, a namespace of its own", "0::/\n", &[("memory.max", MIB_128)]),
         ("v1", "4:memory:/docker/1\n1:name=systemd:/\n", &[("memory/docker/1/memory.limit_in_bytes", MIB_128)]),
