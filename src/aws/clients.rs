@@ -1,4 +1,4 @@
-//! Calls AWS: one configuration per region, bounded calls, and a meaning for every failed call.
+//! Calls AWS: one configuration per region, bounded calls.
 //!
 //! A call goes to its topic's region, never to the environment's. Credentials come from the SDK's
 //! default chain: environment, shared files, web identity (EKS service accounts), container
@@ -14,11 +14,10 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_sns::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use tokio::sync::OnceCell;
 use url::Url;
 
+use crate::aws::failure::{CallFailure, CallFault};
 use crate::aws::limits;
 use crate::config::TopicArn;
 
@@ -116,151 +115,6 @@ impl fmt::Debug for Sdk {
     }
 }
 
-/// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{call}: {fault}")]
-pub struct CallFailure {
-    /// The API call, by its AWS name.
-    pub call: &'static str,
-    pub fault: CallFault,
-}
-
-/// The cause of a failed call. A retry helps with all but `Denied` and `Gone`, and with those once
-/// somebody has acted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallFault {
-    #[error("it does not exist")]
-    Gone,
-    /// Too many calls per second in this account and region.
-    #[error("throttled")]
-    Throttled,
-    /// The credentials are known but do not allow this call. Holds AWS's own words.
-    #[error("denied: {0}")]
-    Denied(String),
-    /// No credentials were found, or AWS does not know them. Holds a stable word.
-    #[error("no usable credentials ({0})")]
-    Credentials(String),
-    /// AWS could not be reached, or did not answer in time. Holds the reason.
-    #[error("AWS cannot be reached ({0})")]
-    Unreachable(&'static str),
-    /// AWS answered with another error. Holds its code only: the message may quote what was sent.
-    #[error("refused with {0}")]
-    Refused(String),
-    /// SNS did not post a confirmation in time.
-    #[error("no confirmation arrived")]
-    Unconfirmed,
-}
-
-impl CallFault {
-    /// What an operator can do about the fault.
-    pub const fn advice(&self) -> &'static str {
-        match self {
-            Self::Gone => "check that the topic exists in that region and account",
-            Self::Throttled => "nothing to do: it is tried again later",
-            Self::Denied(_) => {
-                "allow this process's role sns:Subscribe, sns:Unsubscribe, sns:GetSubscriptionAttributes and \
-                 sns:ConfirmSubscription on the topic, and with sqs also sqs:CreateQueue, sqs:DeleteQueue, \
-                 sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:DeleteMessage and sqs:TagQueue on nearside-*; with announcements.queue_kms_key also \
-                 kms:Decrypt on the key"
-            }
-            Self::Credentials(_) => {
-                "give the process credentials: a task role (ECS), a service account or pod identity (EKS), or \
-                 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            }
-            Self::Unreachable(_) => {
-                "check the way to the region's SNS and SQS endpoints (VPC endpoint, proxy, firewall) or \
-                 announcements.endpoint_url"
-            }
-            Self::Refused(_) => "look the code up under the call's name in AWS's documentation",
-            Self::Unconfirmed => "check that SNS can reach announcements.http_public_url from the internet",
-        }
-    }
-}
-
-impl CallFailure {
-    /// Whether AWS could not be asked, or is refusing to answer for now.
-    pub(crate) fn is_passing(&self) -> bool {
-        matches!(self.fault, CallFault::Throttled | CallFault::Unreachable(_))
-    }
-
-    /// Interprets the error of a failed `call`.
-    pub fn of<E: ProvideErrorMetadata + std::error::Error + 'static, R>(
-        call: &'static str,
-        error: &SdkError<E, R>,
-    ) -> Self {
-        let fault = match error {
-            SdkError::TimeoutError(_) => CallFault::Unreachable("no answer in time"),
-            SdkError::ConstructionFailure(_) => CallFault::Credentials("none found".to_owned()),
-            SdkError::DispatchFailure(failure) if failure.is_timeout() => CallFault::Unreachable("no answer in time"),
-            SdkError::DispatchFailure(failure) if failure.is_io() => CallFault::Unreachable("connection failed"),
-            SdkError::DispatchFailure(failure) if failure.as_connector_error().is_some_and(of_credentials) => {
-                CallFault::Credentials("none found".to_owned())
-            }
-            SdkError::DispatchFailure(_) => CallFault::Unreachable("the request could not be sent"),
-            SdkError::ResponseError(_) => CallFault::Unreachable("what answered does not speak AWS's protocol"),
-            SdkError::ServiceError(answer) => of_code(answer.err().code().unwrap_or("unknown"), || {
-                answer.err().message().unwrap_or("no reason given").to_owned()
-            }),
-            _ => CallFault::Unreachable("unknown"),
-        };
-        Self { call, fault }
-    }
-
-    pub fn is_gone(&self) -> bool {
-        self.fault == CallFault::Gone
-    }
-}
-
-/// The SDK reports a failed credentials chain as a dispatch failure; only the error's source tells
-/// the difference.
-fn of_credentials(failure: &ConnectorError) -> bool {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(failure);
-    while let Some(error) = source {
-        if error.is::<CredentialsError>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
-/// SNS speaks the query protocol and SQS speaks JSON, so the same fault has several codes.
-fn of_code(code: &str, message: impl FnOnce() -> String) -> CallFault {
-    match code.rsplit(['#', '.']).next().unwrap_or(code) {
-        "NotFound" | "NotFoundException" | "ResourceNotFoundException" | "QueueDoesNotExist" | "NonExistentQueue" => {
-            CallFault::Gone
-        }
-        "Throttling"
-        | "ThrottlingException"
-        | "Throttled"
-        | "ThrottledException"
-        | "ProvisionedThroughputExceededException"
-        | "KMSThrottlingException"
-        | "LimitExceededException"
-        | "RequestThrottled"
-        | "TooManyRequestsException"
-        | "RequestLimitExceeded"
-        | "OverLimit" => CallFault::Throttled,
-        "AuthorizationError"
-        | "AuthorizationErrorException"
-        | "AccessDenied"
-        | "AccessDeniedException"
-        | "KMSAccessDenied"
-        | "KMSAccessDeniedException" => CallFault::Denied(message()),
-        "InvalidClientTokenId"
-        | "UnrecognizedClientException"
-        | "SignatureDoesNotMatch"
-        | "ExpiredToken"
-        | "ExpiredTokenException"
-        | "InvalidSecurity"
-        | "InvalidSecurityException"
-        | "MissingAuthenticationToken"
-        | "IncompleteSignature"
-        | "OptInRequired" => CallFault::Credentials(code.to_owned()),
-        _ => CallFault::Refused(code.to_owned()),
-    }
-}
-
 /// Subscribes `endpoint` to `topic` with raw delivery off. Returns the subscription's ARN,
 /// confirmed or not.
 ///
@@ -323,32 +177,12 @@ pub async fn unsubscribe(sns: &aws_sdk_sns::Client, subscription: &str) -> Resul
 pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn the_codes_of_both_protocols_mean_the_same_fault() {
-        let fault = |code| of_code(code, || "why".to_owned());
-        assert_eq!(fault("AWS.SimpleQueueService.NonExistentQueue"), CallFault::Gone);
-        assert_eq!(fault("com.amazonaws.sqs#QueueDoesNotExist"), CallFault::Gone);
-        assert_eq!(fault("NotFound"), CallFault::Gone);
-        assert_eq!(fault("Throttling"), CallFault::Throttled);
-        assert_eq!(fault("AuthorizationError"), CallFault::Denied("why".to_owned()));
-        assert_eq!(fault("ExpiredToken"), CallFault::Credentials("ExpiredToken".to_owned()));
-        assert_eq!(fault("InvalidParameter"), CallFault::Refused("InvalidParameter".to_owned()));
-    }
-
-    #[test]
-    fn only_a_denial_repeats_what_aws_said() {
-        let said = |code: &str| of_code(code, || "token=secret".to_owned()).to_string();
-        assert!(!said("InvalidParameter").contains("secret"));
-        assert!(!said("ExpiredToken").contains("secret"));
-        assert!(said("AccessDenied").contains("secret"));
-    }
-
     #[tokio::test]
     async fn an_endpoint_where_nothing_listens_is_unreachable_and_says_what_to_check() {
         let clients = nowhere().clients("eu-west-1").await;
         let failure = unsubscribe(&clients.sns, "arn:aws:sns:eu-west-1:000000000000:t:1").await.unwrap_err();
         assert_eq!(failure.fault, CallFault::Unreachable("connection failed"));
-        assert!(failure.fault.advice().contains("endpoint_url"));
+        assert!(failure.advice().contains("endpoint_url"));
     }
 
     /// AWS on a local port that has just been closed, with fixed credentials so that no test looks
