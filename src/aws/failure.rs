@@ -118,13 +118,14 @@ impl CallFailure {
             SdkError::ConstructionFailure(_) => CallFault::Credentials("none found".to_owned()),
             SdkError::DispatchFailure(failure) if failure.is_timeout() => CallFault::Unreachable("no answer in time"),
             SdkError::DispatchFailure(failure) if failure.is_io() => CallFault::Unreachable("connection failed"),
-            SdkError::DispatchFailure(failure) => failure.as_connector_error().and_then(of_credentials).map_or(
-                CallFault::Unreachable("the request could not be sent"),
-                |why| CallFault::Credentials(why),
-            ),
+            SdkError::DispatchFailure(failure) => failure
+                .as_connector_error()
+                .and_then(of_credentials)
+                .map_or(CallFault::Unreachable("the request could not be sent"), |why| CallFault::Credentials(why)),
             SdkError::ResponseError(_) => CallFault::Unreachable("what answered does not speak AWS's protocol"),
             SdkError::ServiceError(answer) => {
-                let status = (answer.raw() as &dyn Any).downcast_ref::<HttpResponse>().map(|raw| raw.status().as_u16());
+                let status =
+                    (answer.raw() as &dyn Any).downcast_ref::<HttpResponse>().map(|raw| raw.status().as_u16());
                 of_answer(answer.err().code(), status, answer.err().message())
             }
             _ => CallFault::Unreachable("unknown"),
@@ -184,7 +185,7 @@ fn of_credentials(failure: &ConnectorError) -> Option<String> {
 }
 
 /// Interprets what AWS answered.
-fn of_answer(code: Option<&str>, status: Option<u16>, message: Option<&str>) -> CallFault {
+pub(crate) fn of_answer(code: Option<&str>, status: Option<u16>, message: Option<&str>) -> CallFault {
     let row = code.and_then(faults::find);
     let meaning = row.map_or(faults::by_status(status), |row| row.meaning);
     let shown = || match (code, status) {

@@ -70,15 +70,16 @@ pub const DENIED: &str = "allow this process's role sns:Subscribe, sns:Unsubscri
 pub const CREDENTIALS: &str = "give the process credentials: a task role (ECS), a service account or pod identity (EKS), or \
      AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
 pub const PASSING: &str = "nothing to do: it is tried again; if it lasts, see AWS's health page for the region";
-const UNKNOWN_KEY: &str =
-    "correct the access key id: AWS knows no such key in this partition, or it was deleted or made inactive";
+const UNKNOWN_KEY: &str = "correct the access key id (AWS knows no such key in this partition, or it was deleted or made inactive), or enable \
+     the region: one that the account has not opted in to answers the same";
 const EXPIRED: &str = "renew the session's credentials: a token of the environment or of a file is never renewed by \
      Nearside, one of a role is";
 const CLOCK: &str = "set this machine's clock (NTP): AWS takes signatures of at most 5 minutes ago";
 const SIGNATURE: &str = "correct AWS_SECRET_ACCESS_KEY (a space or a line end at its end, the secret of another key); if \
      it is right, set this machine's clock";
 const MALFORMED: &str = "something on the way changes requests: look for a proxy or gateway before AWS's endpoint";
-const OPT_IN: &str = "enable the region for the account (Account, AWS Regions), or subscribe the account to the service";
+const OPT_IN: &str =
+    "enable the region for the account (Account, AWS Regions), or subscribe the account to the service";
 const WEB_IDENTITY: &str = "compare the role's trust policy with the service account's issuer, audience and subject, and \
      AWS_ROLE_ARN with the role";
 const KEY_GONE: &str = "correct announcements.queue_kms_key (or the topic's, table's or stream's key): there is no such \
@@ -90,7 +91,8 @@ const KEY_OPT_IN: &str = "subscribe the account to KMS";
 const RECENT: &str = "nothing to do: a queue of that name was deleted less than 60 s ago";
 const QUOTA: &str = "remove what is unused, or raise the account's quota";
 const IN_FLIGHT: &str = "nothing to do: the queue has too many messages in flight; they come again";
-const OURS: &str = "look the code up under the call's name in AWS's documentation; report it if no setting explains it";
+const OURS: &str =
+    "look the code up under the call's name in AWS's documentation; report it if no setting explains it";
 const ENDPOINT: &str = "check that announcements.endpoint_url (or engine.endpoint_url) is that service's endpoint";
 const CONDITION: &str = "nothing to do: another write came first, and the caller is told";
 const TAGS: &str = "correct announcements.queue_tags, or the account's tag policy";
@@ -102,13 +104,7 @@ pub const TABLE: &[Row] = &[
     row(
         Meaning::Gone,
         0,
-        &[
-            "NotFound",
-            "NotFoundException",
-            "ResourceNotFound",
-            "ResourceNotFoundException",
-            "TableNotFoundException",
-        ],
+        &["NotFound", "NotFoundException", "ResourceNotFound", "ResourceNotFoundException", "TableNotFoundException"],
         GONE,
     ),
     row(Meaning::Gone, 0, &["QueueDoesNotExist", "NonExistentQueue"], GONE_QUEUE),
@@ -177,11 +173,7 @@ pub const TABLE: &[Row] = &[
     row(
         Meaning::Credentials,
         0,
-        &[
-            "IDPRejectedClaim",
-            "InvalidIdentityToken",
-            "InvalidIdentityTokenException",
-        ],
+        &["IDPRejectedClaim", "InvalidIdentityToken", "InvalidIdentityTokenException"],
         WEB_IDENTITY,
     ),
     row(
@@ -224,12 +216,7 @@ pub const TABLE: &[Row] = &[
         &["OptInRequired", "SubscriptionRequiredException", "RegionDisabledException", "RegionDisabled"],
         OPT_IN,
     ),
-    row(
-        Meaning::Key,
-        0,
-        &["KMS.NotFoundException", "KMSNotFound", "KMSNotFoundException", "KmsNotFound"],
-        KEY_GONE,
-    ),
+    row(Meaning::Key, 0, &["KMS.NotFoundException", "KMSNotFound", "KMSNotFoundException", "KmsNotFound"], KEY_GONE),
     row(
         Meaning::Key,
         0,

@@ -4,6 +4,8 @@ pub mod certificate;
 pub mod clients;
 pub mod engine_clients;
 pub mod envelope;
+pub mod failure;
+pub mod faults;
 pub(crate) mod limits;
 pub(crate) mod policy;
 pub mod remembered;

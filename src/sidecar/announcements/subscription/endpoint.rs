@@ -217,7 +217,7 @@ impl Endpoint {
         match clients::confirm(&clients.sns, &door.topic, token).await {
             Ok(_) => tell(door, Notice::Confirmed),
             Err(failure) => {
-                let advice = failure.fault.advice();
+                let advice = failure.advice();
                 tracing::warn!(region = door.topic.region, %failure, advice, "a subscription could not be confirmed");
                 Answer::Again
             }

@@ -13,12 +13,14 @@ use tokio_util::sync::CancellationToken;
 use super::attest::{self, Attestation};
 use super::backoff::{Backoff, jittered, shortened};
 use super::endpoint::Notice;
+use super::new_queue::NewQueue;
 use super::poll;
-use crate::aws::clients::{self, CallFailure, CallFault, Clients};
+use crate::aws::clients::{self, Clients};
+use crate::aws::failure::{CallFailure, CallFault};
 use crate::aws::sqs::{self, Queue};
 use crate::config::{QueuesConfig, TopicArn};
 use crate::model::ids::RegionId;
-use crate::model::time::Wall;
+use crate::model::time::{Moment, Wall};
 use crate::protocol::event::Event;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, Left, Pace, Stage, SubscriptionStatus};
 use crate::sidecar::limits;
@@ -68,6 +70,8 @@ impl Lifecycle {
     pub(crate) async fn live(self, mut way: Transported, mut asked: watch::Receiver<Duration>) -> Vec<Left> {
         let clients = self.edges.sdk.clients(&self.topic.region).await;
         let mut backoff = Backoff::new(self.pace.again);
+        // Of its own: what was made without a failure may all the same be lost each time.
+        let mut losses = Backoff::new((self.pace.again.0, self.pace.again.1 * limits::LOSS_STRETCH));
         let mut discarded: Vec<Made> = Vec::new();
         let mut made = Made::default();
         while !self.stopping.is_cancelled() {
@@ -82,18 +86,23 @@ impl Lifecycle {
                 self.remove(&clients, old).await;
             }
             discarded.retain(Made::exists);
+            let held = self.edges.clock.now();
             match Box::pin(self.hold(&clients, &mut way, &made, &mut asked)).await {
                 End::Stopping => break,
                 End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
                 End::Lost(why) => {
                     let now = self.edges.clock.now();
+                    if self.proved(held, now) {
+                        losses.worked();
+                    }
+                    let wait = losses.wait();
                     self.status.send_modify(|status| {
                         status.losses += 1;
                         status.lost = Some((now, why));
                     });
-                    tracing::warn!(why, "the subscription was lost; making it anew");
+                    tracing::warn!(why, ?wait, "the subscription was lost; making it anew");
                     self.emit(Event::Lost(self.region));
-                    self.pause(jittered(self.pace.again.0)).await;
+                    self.pause(wait).await;
                 }
             }
             self.discard(&mut way, &mut made, &mut discarded);
@@ -126,7 +135,7 @@ impl Lifecycle {
                 tracing::info!(topic = self.topic.arn, queue = made.queue_name, "subscribed");
                 return true;
             };
-            let (wait, advice) = (backoff.wait(), failure.fault.advice());
+            let (wait, advice) = (backoff.wait().max(failure.least_wait()), failure.advice());
             tracing::warn!(%failure, topic = self.topic.arn, ?wait, "not subscribed; {advice}");
             self.status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
             self.pause(wait).await;
@@ -222,17 +231,23 @@ impl Lifecycle {
         match (way, &made.queue) {
             (Transported::Posted { endpoint, notices }, _) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
-                () = wanted(asked) => End::Asked,
+                () = self.wanted(asked) => End::Asked,
                 why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
                 () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
             },
-            (Transported::Queue, Some(queue)) => tokio::select! {
-                () = self.stopping.cancelled() => End::Stopping,
-                () = wanted(asked) => End::Asked,
-                () = poll::poll(clients, queue, self.region, &self.edges, &self.status) => End::Lost("queue"),
-                why = Box::pin(self.attest(clients, subscription, &queue.arn, Some(queue))) => End::Lost(why),
-                () = self.tag(clients, queue) => End::Lost("queue"),
-            },
+            (Transported::Queue, Some(queue)) => {
+                let new = NewQueue::made(self.edges.clock.now());
+                let ours = Some((queue, &new));
+                tokio::select! {
+                    () = self.stopping.cancelled() => End::Stopping,
+                    () = self.wanted(asked) => End::Asked,
+                    () = poll::poll(clients, queue, &new, self.region, &self.edges, &self.status) => {
+                        End::Lost("queue")
+                    }
+                    why = Box::pin(self.attest(clients, subscription, &queue.arn, ours)) => End::Lost(why),
+                    () = self.tag(clients, queue, &new) => End::Lost("queue"),
+                }
+            }
             (Transported::Queue, None) => End::Lost("queue"),
         }
     }
@@ -245,17 +260,15 @@ impl Lifecycle {
         clients: &Clients,
         subscription: &str,
         endpoint: &str,
-        queue: Option<&Queue>,
+        queue: Option<(&Queue, &NewQueue)>,
     ) -> &'static str {
         let began = self.edges.clock.now();
         let first = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
         // Only once: if somebody keeps taking policies away, queues must not be made at that rate.
-        if let Some(queue) = queue.filter(|_| self.status.borrow().losses == 0) {
+        if let Some((queue, new)) = queue.filter(|_| self.status.borrow().losses == 0) {
             tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
             let is_silent = !(self.edges.speaks)(self.region);
-            if is_silent
-                && let Ok(Attestation::Unfit(why)) = attest::look_at_policy(&clients.sqs, queue, &self.topic).await
-            {
+            if is_silent && let Ok(Attestation::Unfit(why)) = self.look_at_policy(clients, queue, new).await {
                 return why;
             }
         }
@@ -271,8 +284,8 @@ impl Lifecycle {
             }
             skipped = 0;
             let mut look = attest::look(&clients.looks, subscription, endpoint).await;
-            if let (Ok(Attestation::Sound), Some(queue)) = (&look, queue) {
-                look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await;
+            if let (Ok(Attestation::Sound), Some((queue, new))) = (&look, queue) {
+                look = self.look_at_policy(clients, queue, new).await;
             }
             match look {
                 Ok(Attestation::Sound) => {
@@ -292,14 +305,56 @@ impl Lifecycle {
                     if failure.is_passing() {
                         self.emit(Event::Unattested(self.region));
                     }
-                    wait = again.wait();
+                    wait = again.wait().max(failure.least_wait());
                 }
             }
         }
     }
 
+    /// A look at the queue's policy, where a new queue that does not show yet is no loss.
+    async fn look_at_policy(
+        &self,
+        clients: &Clients,
+        queue: &Queue,
+        new: &NewQueue,
+    ) -> Result<Attestation, CallFailure> {
+        let look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await?;
+        let is_gone = look == Attestation::Unfit("queue");
+        Ok(if is_gone && !new.is_lost(self.edges.clock.now()) { Attestation::Pending } else { look })
+    }
+
+    /// Whether the subscription that was held from `held` on has worked: it was found sound, its
+    /// topic was heard, or it lasted. That it could be made proves nothing.
+    fn proved(&self, held: Moment, now: Moment) -> bool {
+        self.status.borrow().attested.is_some_and(|at| at >= held)
+            || (self.edges.speaks)(self.region)
+            || now.since(held) > self.pace.again.1 * limits::LOSS_STRETCH
+    }
+
+    /// Resolves when a new subscription is wanted and its wait is over. While AWS itself fails,
+    /// another would be no better: then it resolves once AWS answers, unless the old one proves
+    /// itself first.
+    async fn wanted(&self, asked: &mut watch::Receiver<Duration>) {
+        let mut status = self.status.subscribe();
+        let fails = |status: &SubscriptionStatus| status.failure.as_ref().is_some_and(|trouble| trouble.is_passing);
+        loop {
+            requested(asked).await;
+            if !fails(&self.status.borrow()) {
+                return;
+            }
+            tracing::info!("no new subscription is made while AWS fails");
+            let answers = status.wait_for(|status| !fails(status)).await.map(drop);
+            answers.expect("this task holds the sender");
+            let since = self.edges.clock.now();
+            tokio::time::sleep(self.pace.attest + jittered(self.pace.attest_again)).await;
+            if !self.proved(since, since) {
+                return;
+            }
+        }
+    }
+
     /// Re-tags the queue so that no janitor takes it; returns when it is gone.
-    async fn tag(&self, clients: &Clients, queue: &Queue) {
+    async fn tag(&self, clients: &Clients, queue: &Queue, new: &NewQueue) {
         let mut backoff = Backoff::new(limits::SUBSCRIBE_AGAIN);
         let mut wait = shortened(self.pace.tag);
         loop {
@@ -309,10 +364,10 @@ impl Lifecycle {
                     backoff.worked();
                     wait = shortened(self.pace.tag);
                 }
-                Err(failure) if failure.is_gone() => return,
+                Err(failure) if failure.is_gone() && new.is_lost(self.edges.clock.now()) => return,
                 Err(failure) => {
-                    tracing::warn!(%failure, advice = failure.fault.advice(), "the queue could not be tagged as alive");
-                    wait = backoff.wait();
+                    tracing::warn!(%failure, advice = failure.advice(), "the queue could not be tagged as alive");
+                    wait = backoff.wait().max(failure.least_wait());
                 }
             }
         }
@@ -392,8 +447,8 @@ fn unconfirmed() -> CallFailure {
     CallFailure { call: "Subscribe", fault: CallFault::Unconfirmed }
 }
 
-/// Resolves when a new subscription is wanted and its wait is over.
-async fn wanted(asked: &mut watch::Receiver<Duration>) {
+/// Resolves when a new subscription is asked for and its wait is over.
+async fn requested(asked: &mut watch::Receiver<Duration>) {
     if asked.changed().await.is_err() {
         // Nobody can ask any more.
         std::future::pending::<()>().await;
