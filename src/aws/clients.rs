@@ -14,11 +14,14 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::aws::failure::{CallFailure, CallFault};
 use crate::aws::limits;
+use crate::aws::sdk_settings::{self, SdkSettings};
+use crate::aws::usable::{CheckedCredentials, NoCredentials, profiles};
 use crate::config::TopicArn;
 
 /// The SDK, configured once when it is first needed; clones share it.
@@ -28,8 +31,56 @@ use crate::config::TopicArn;
 #[derive(Clone)]
 pub struct Sdk {
     endpoint: Option<Url>,
-    base: Arc<OnceCell<SdkConfig>>,
+    base: Arc<OnceCell<Base>>,
 }
+
+/// What calls in all regions share.
+struct Base {
+    config: SdkConfig,
+    endpoints: Endpoints,
+}
+
+/// Where the services are.
+#[derive(Clone)]
+enum Endpoints {
+    /// Where the configuration that was given says.
+    Given,
+    /// All at this one.
+    One(String),
+    /// Where variables and profile say, else where AWS has them.
+    Set(Arc<SdkSettings>),
+}
+
+/// The configuration of a region's calls.
+pub(super) struct Calls {
+    pub(super) config: SdkConfig,
+    endpoints: Endpoints,
+}
+
+impl Calls {
+    /// What replaces the endpoint of `service` that the SDK has read itself, if anything does: it
+    /// takes an empty variable for one.
+    pub(super) fn endpoint(&self, service: &str) -> Option<Option<String>> {
+        match &self.endpoints {
+            Endpoints::Given => None,
+            Endpoints::One(url) => Some(Some(url.clone())),
+            Endpoints::Set(settings) => Some(settings.endpoint(service).map(str::to_owned)),
+        }
+    }
+}
+
+/// A client of `$service`, called `$name` in settings, with what `$config` says of timeouts and
+/// retries.
+macro_rules! client {
+    ($service:ident, $name:literal, $calls:expr, $config:expr) => {{
+        let mut builder = $service::config::Builder::from($config);
+        if let Some(endpoint) = $calls.endpoint($name) {
+            builder.set_endpoint_url(endpoint);
+        }
+        $service::Client::from_conf(builder.build())
+    }};
+}
+pub(super) use client;
 
 #[derive(Clone, Debug)]
 pub struct Clients {
@@ -53,7 +104,10 @@ impl Sdk {
 
     /// Uses a configuration made elsewhere, with its region, timeouts and retries replaced.
     pub fn given(base: SdkConfig) -> Self {
-        Self { endpoint: None, base: Arc::new(OnceCell::new_with(Some(base))) }
+        Self {
+            endpoint: None,
+            base: Arc::new(OnceCell::new_with(Some(Base { config: base, endpoints: Endpoints::Given }))),
+        }
     }
 
     /// Clients for `region`. The first call reads files and the environment, but never the network.
@@ -61,45 +115,86 @@ impl Sdk {
         let calls = self.calls(region).await;
         // The SDK does not retry a poll: the loop around it knows better when to try again.
         let polls = calls
+            .config
             .to_builder()
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().operation_timeout(limits::POLL_ANSWER_WAIT).build())
             .build();
-        let looks = calls.to_builder().retry_config(RetryConfig::disabled()).build();
+        let looks = calls.config.to_builder().retry_config(RetryConfig::disabled()).build();
         Clients {
-            sns: aws_sdk_sns::Client::new(&calls),
-            looks: aws_sdk_sns::Client::new(&looks),
-            sqs: aws_sdk_sqs::Client::new(&calls),
-            polling: aws_sdk_sqs::Client::new(&polls),
+            sns: client!(aws_sdk_sns, "SNS", calls, &calls.config),
+            looks: client!(aws_sdk_sns, "SNS", calls, &looks),
+            sqs: client!(aws_sdk_sqs, "SQS", calls, &calls.config),
+            polling: client!(aws_sdk_sqs, "SQS", calls, &polls),
         }
     }
 
     /// The configuration of calls in `region` that may be repeated.
-    pub(super) async fn calls(&self, region: &str) -> SdkConfig {
+    pub(super) async fn calls(&self, region: &str) -> Calls {
         let base = self.base.get_or_init(|| load(self.endpoint.as_ref(), region)).await;
         let (call, attempt) = limits::AWS_CALL_WAIT;
-        base.to_builder()
+        let config = base
+            .config
+            .to_builder()
             .region(Region::new(region.to_owned()))
             .retry_config(RetryConfig::standard().with_max_attempts(limits::AWS_ATTEMPTS))
             .timeout_config(
                 TimeoutConfig::builder().operation_timeout(call).operation_attempt_timeout(attempt).build(),
             )
-            .build()
+            .build();
+        Calls { config, endpoints: base.endpoints.clone() }
     }
 }
 
-async fn load(endpoint: Option<&Url>, region: &str) -> SdkConfig {
+async fn load(endpoint: Option<&Url>, region: &str) -> Base {
+    let settings = sdk_settings::read(sdk_settings::variable);
+    let is_emulator = endpoint.is_some_and(crate::config::is_loopback);
+    for wrong in &settings.ignored {
+        tracing::warn!(%wrong, "a setting of the AWS SDK is passed over");
+    }
+    for wrong in settings.fatal.iter().filter(|_| !is_emulator) {
+        tracing::error!(%wrong, "a setting of the AWS SDK cannot be used, so AWS is not called");
+    }
     // This region only tells the credentials chain which STS to ask. Stating it also keeps the SDK
     // from asking the instance metadata service for one.
-    let loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).region(Region::new(region.to_owned()));
-    match endpoint {
-        Some(url) => {
-            let loader = loader.endpoint_url(url.as_str().trim_end_matches('/'));
-            let loader =
-                if crate::config::is_loopback(url) { loader.credentials_provider(stand_in()) } else { loader };
-            loader.load().await
+    let region = Region::new(region.to_owned());
+    let config = match settings.unusable().filter(|_| !is_emulator) {
+        Some(why) => SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(region)
+            .credentials_provider(SharedCredentialsProvider::new(NoCredentials(why)))
+            .build(),
+        None => read_by_sdk(&settings, endpoint, region).await,
+    };
+    let endpoints = match endpoint {
+        Some(url) => Endpoints::One(url.as_str().trim_end_matches('/').to_owned()),
+        None => Endpoints::Set(Arc::new(settings)),
+    };
+    Base { config, endpoints }
+}
+
+/// What the SDK makes of its settings, once those that it cannot use are replaced.
+async fn read_by_sdk(settings: &SdkSettings, endpoint: Option<&Url>, region: Region) -> SdkConfig {
+    let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .region(region)
+        // It panics on retries that it cannot use. These are replaced for each kind of call.
+        .retry_config(RetryConfig::standard())
+        .profile_files(profiles(settings))
+        .profile_name(settings.profile.clone());
+    let loader = match endpoint {
+        Some(url) => loader.endpoint_url(url.as_str().trim_end_matches('/')),
+        None => loader,
+    };
+    if endpoint.is_some_and(crate::config::is_loopback) {
+        return loader.credentials_provider(stand_in()).load().await;
+    }
+    let config = loader.load().await;
+    match config.credentials_provider() {
+        Some(chain) => {
+            let checked = SharedCredentialsProvider::new(CheckedCredentials(chain));
+            config.to_builder().credentials_provider(checked).build()
         }
-        None => loader.load().await,
+        None => config,
     }
 }
 

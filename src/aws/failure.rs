@@ -33,6 +33,9 @@ pub enum CallFault {
     /// No credentials were found, or AWS does not know them. Holds a code or a stable word.
     #[error("no usable credentials ({0})")]
     Credentials(String),
+    /// Settings of the SDK cannot be used, so nothing was called. Holds the first of them.
+    #[error("the AWS SDK's settings cannot be used: {0}")]
+    Settings(String),
     /// This machine's clock is off. Holds the code.
     #[error("AWS's clock and this machine's differ ({0})")]
     Clock(String),
@@ -71,6 +74,9 @@ impl CallFault {
             Self::Account(code) => of(code, Meaning::Account),
             Self::Passing(code) => of(code, Meaning::Passing),
             Self::Refused(code) => of(code, Meaning::Refused),
+            Self::Settings(_) => {
+                "correct it and restart: nearside check shows all that is wrong, each with its place"
+            }
             Self::Unreachable(_) => {
                 "check the way to the region's SNS and SQS endpoints (VPC endpoint, proxy, firewall) or \
                  announcements.endpoint_url"
@@ -109,10 +115,13 @@ impl CallFailure {
     }
 
     /// Interprets the error of a failed `call`.
-    pub fn of<E: ProvideErrorMetadata + std::error::Error + 'static, R: 'static>(
+    pub fn of<E: ProvideErrorMetadata + std::error::Error + 'static, R: std::fmt::Debug + 'static>(
         call: &'static str,
         error: &SdkError<E, R>,
     ) -> Self {
+        if let Some(why) = unusable(error) {
+            return Self { call, fault: CallFault::Settings(why) };
+        }
         let fault = match error {
             SdkError::TimeoutError(_) => CallFault::Unreachable("no answer in time"),
             SdkError::ConstructionFailure(_) => CallFault::Credentials("none found".to_owned()),
@@ -155,6 +164,18 @@ const OF_QUEUES: &[&str] = &[
 #[error("{0}")]
 pub(crate) struct UnusableCredentials(pub(crate) String);
 
+/// Our own reason anywhere below an error of the SDK's.
+fn unusable(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let mut source = Some(error);
+    while let Some(error) = source {
+        if let Some(ours) = error.downcast_ref::<UnusableCredentials>() {
+            return Some(ours.to_string());
+        }
+        source = error.source();
+    }
+    None
+}
+
 /// Why there are no credentials. The SDK reports a failed credentials chain as a dispatch failure;
 /// only the error's source tells the difference. Of the SDK's own texts nothing is shown: they may
 /// quote what an endpoint answered.
@@ -162,9 +183,6 @@ fn of_credentials(failure: &ConnectorError) -> Option<String> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(failure);
     let mut found = None;
     while let Some(error) = source {
-        if let Some(ours) = error.downcast_ref::<UnusableCredentials>() {
-            return Some(ours.to_string());
-        }
         if let Some(error) = error.downcast_ref::<CredentialsError>() {
             let word = match error {
                 CredentialsError::ProviderTimedOut(_) => "what gives them did not answer in time",

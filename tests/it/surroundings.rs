@@ -9,6 +9,7 @@ use super::program::{Program, get};
 
 mod log;
 mod machine;
+mod sdk;
 mod start;
 
 /// Asserts that a miss, the hit after it, and `/livez` are answered. `key` is one that nobody asked

@@ -85,7 +85,8 @@ fn missing_credentials_say_who_should_give_them() {
     assert_eq!(of(CredentialsError::not_loaded("x")), "none found");
     assert!(of(CredentialsError::provider_timed_out(Duration::ZERO)).contains("in time"));
     let unusable = UnusableCredentials("AWS_ACCESS_KEY_ID holds a line end".to_owned());
-    assert_eq!(of(CredentialsError::invalid_configuration(unusable)), "AWS_ACCESS_KEY_ID holds a line end");
+    let wrapped = ConnectorError::other(CredentialsError::invalid_configuration(unusable).into(), None);
+    assert_eq!(super::unusable(&wrapped).unwrap(), "AWS_ACCESS_KEY_ID holds a line end");
     let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
     assert_eq!(of(CredentialsError::provider_error(absent)), "what gives them failed: entity not found");
     assert_eq!(of_credentials(&ConnectorError::other("x".into(), None)), None);

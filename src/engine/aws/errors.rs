@@ -18,7 +18,7 @@ impl Asked<'_> {
     pub(super) fn failed<E, R>(self, error: &SdkError<E, R>) -> EngineError
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
-        R: 'static,
+        R: std::fmt::Debug + 'static,
     {
         self.meaning(CallFailure::of(self.action, error).fault)
     }
@@ -58,6 +58,7 @@ impl Asked<'_> {
             // waits.
             CallFault::Credentials(_)
             | CallFault::Clock(_)
+            | CallFault::Settings(_)
             | CallFault::Key(_)
             | CallFault::Account(_)
             | CallFault::Unreachable(_)

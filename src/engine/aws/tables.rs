@@ -211,7 +211,7 @@ fn part(name: String, write: ItemWrite) -> Result<TransactWriteItem, aws_sdk_dyn
 fn single_failure<E, R>(error: &SdkError<E, R>, asked: Asked<'_>) -> WriteError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: 'static,
+    R: std::fmt::Debug + 'static,
 {
     match error.as_service_error().and_then(ProvideErrorMetadata::code) {
         Some("ConditionalCheckFailedException") => WriteError::Conflict(vec![0]),
@@ -220,7 +220,10 @@ where
     }
 }
 
-fn transaction_failure<R: 'static>(error: &SdkError<TransactWriteItemsError, R>, asked: Asked<'_>) -> WriteError {
+fn transaction_failure<R: std::fmt::Debug + 'static>(
+    error: &SdkError<TransactWriteItemsError, R>,
+    asked: Asked<'_>,
+) -> WriteError {
     match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
             cancellation(canceled.cancellation_reasons(), asked)
