@@ -268,6 +268,51 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
     assert!(circles.is_empty(), "only a parent and its children may:\n{}", circles.join("\n"));
 }
 
+/// The names of tasks that end soon or with a peer, which nobody restarts. Every other task is one
+/// that a panic must not end for good: it is spawned with `spawn_service`.
+const SHORT_TASKS: [&str; 17] = [
+    // Of a caller, a peer or an operator.
+    "act",
+    "admin-connection",
+    "announcement connection",
+    "catalogue-connection",
+    "connection",
+    "stream",
+    // Of a request or an entry.
+    "audit-entry",
+    "batch",
+    "compare",
+    "derive",
+    "fill",
+    "recheck",
+    "refetch",
+    "refresh",
+    // After a reload.
+    "forget",
+    "permits",
+    "resize",
+];
+
+/// The names of the tasks that code spawns and nobody supervises.
+fn unsupervised(code: &str) -> Vec<String> {
+    let calls = code.split(".spawn(").skip(1);
+    calls.filter_map(|call| call.trim_start().strip_prefix('"')?.split_once('"')).map(|it| it.0.to_owned()).collect()
+}
+
+#[test]
+fn every_long_lived_task_is_supervised() {
+    let (house, mut seen) = (House::of_the_crate(), BTreeSet::new());
+    // The lab is no part of what runs in production.
+    for (module, code) in house.texts.iter().filter(|(module, _)| !module.starts_with("lab::")) {
+        for task in unsupervised(code) {
+            assert!(SHORT_TASKS.contains(&task.as_str()), "{module}: {task:?} is no short task: use spawn_service");
+            seen.insert(task);
+        }
+    }
+    assert!(seen.contains("fill") && seen.contains("connection"), "this looks at the crate");
+    assert_eq!(unsupervised("tasks.spawn(\"ticker\", async {});\n"), ["ticker"]);
+}
+
 #[test]
 fn no_two_public_types_share_a_name() {
     let shared = House::of_the_crate().shared_names();
@@ -276,6 +321,31 @@ fn no_two_public_types_share_a_name() {
     house.add(Path::new("core/plan.rs"), "pub struct Plan;\n");
     house.add(Path::new("lab/plan.rs"), "pub(crate) enum Plan {}\nstruct Other;\n");
     assert_eq!(house.shared_names(), ["Plan: core::plan, lab::plan"]);
+}
+
+/// Modules that make a client of their own outside the one policy: `reqwest` and the SDK read the
+/// environment's proxies unless they are told not to. The lab asks its own ports alone.
+fn clients_of_their_own(house: &House) -> Vec<&str> {
+    const MAKES: [&str; 5] =
+        ["Client::builder()", "Client::new()", "ClientBuilder::new(", "aws_config::defaults(", "aws_config::load"];
+    const MAY: [&str; 2] = ["http::client::outgoing", "aws::clients"];
+    let makes = |text: &str| MAKES.iter().any(|it| text.contains(it));
+    let own = house
+        .texts
+        .iter()
+        .filter(|(module, text)| !module.starts_with("lab::") && !MAY.contains(&module.as_str()) && makes(text));
+    own.map(|(module, _)| module.as_str()).collect()
+}
+
+#[test]
+fn outgoing_calls_have_one_policy() {
+    let house = House::of_the_crate();
+    assert!(house.texts["http::client::outgoing"].contains(".no_proxy()"));
+    assert!(house.texts["aws::clients"].contains(".http_client(direct::client())"));
+    assert_eq!(clients_of_their_own(&house), Vec::<&str>::new());
+    let mut house = House::default();
+    house.add(Path::new("views/ask.rs"), "let client = reqwest::Client::builder().build();\n");
+    assert_eq!(clients_of_their_own(&house), ["views::ask"]);
 }
 
 /// `file.rs`: `function`, as docs/life-of-a-request.md names the hops.

@@ -62,6 +62,8 @@ pub enum Check {
     Refused,
     /// No region ever had what the route's paths show.
     Absent,
+    /// Callers send headers that may change answers, and their requests are passed on.
+    HeaderPassed,
     /// Replies vary by a header that is not forwarded.
     Vary,
     NoStore,
@@ -91,6 +93,7 @@ impl Check {
         Self::RouteUnmatched,
         Self::Refused,
         Self::Absent,
+        Self::HeaderPassed,
         Self::Vary,
         Self::NoStore,
         Self::TooLarge,
@@ -119,6 +122,7 @@ impl Check {
             Self::RouteUnmatched => "route-unmatched",
             Self::Refused => "refused",
             Self::Absent => "absent",
+            Self::HeaderPassed => "header-passed",
             Self::Vary => "vary",
             Self::NoStore => "no-store",
             Self::TooLarge => "too-large",
@@ -148,6 +152,7 @@ impl Check {
             Self::RouteUnmatched => "paths match the route",
             Self::Refused => "regions let the callers in",
             Self::Absent => "regions have what the route's paths show",
+            Self::HeaderPassed => "callers' headers are sent, ignored or known to change nothing",
             Self::Vary => "what replies vary by is forwarded",
             Self::NoStore => "replies may be stored",
             Self::TooLarge => "replies can be held",
@@ -168,6 +173,7 @@ impl Check {
             Self::RouteUnmatched
                 | Self::Refused
                 | Self::Absent
+                | Self::HeaderPassed
                 | Self::Vary
                 | Self::NoStore
                 | Self::TooLarge
@@ -239,6 +245,12 @@ pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     found.extend(routes::findings(evidence));
     found.sort_by(|left, right| (left.check, &left.subject).cmp(&(right.check, &right.subject)));
     found
+}
+
+/// The record types whose announcements miss what is read here, each with the regions concerned.
+/// Entries of these types do not earn the full TTL from these regions (R21).
+pub fn astray(evidence: &Evidence<'_>) -> Vec<(String, RegionSet)> {
+    records::astray(evidence)
 }
 
 /// `a`, `a and b`, `a, b and c`.

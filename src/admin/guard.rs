@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State as Shared};
-use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
 use crate::admin::acts::problem::Problem;
 use crate::config::Listen;
-use crate::http::host::{self, host_of};
+use crate::http::host;
 use crate::http::service::ReachedBy;
 use crate::http::site::is_cross_site;
 
@@ -36,22 +36,20 @@ impl Admits {
 
     /// The answer to a request that goes no further; `None` lets it pass.
     pub(super) fn refusal(&self, reached: ReachedBy, request: &Request) -> Option<Response> {
-        let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
+        let host = match host::named(request.headers(), request.uri().authority(), request.version()) {
+            Ok(host) => host,
+            Err(bad) => return Some((StatusCode::BAD_REQUEST, format!("{bad}\n")).into_response()),
+        };
         // No browser connects to a Unix socket, so there is no name to point at it.
-        let foreign = |authority: &str| match reached {
-            ReachedBy::Tcp(local) => {
-                !host_of(authority).is_some_and(|host| host::is_ours(host, local, &self.allowed_hosts))
-            }
+        let foreign = |host: &str| match reached {
+            ReachedBy::Tcp(local) => !host::is_ours(host, local, &self.allowed_hosts),
             ReachedBy::Unix(_) => false,
         };
         let cross_site =
             matches!(reached, ReachedBy::Tcp(_)) && !self.allow_cross_site && is_cross_site(request.headers());
-        match authority {
-            Some(authority) if foreign(authority) => {
+        match host {
+            Some(host) if foreign(host) => {
                 Some((StatusCode::MISDIRECTED_REQUEST, "this Host is not served here\n").into_response())
-            }
-            None if request.version() > Version::HTTP_10 => {
-                Some((StatusCode::BAD_REQUEST, "the request names no Host\n").into_response())
             }
             _ if cross_site => Some(Problem::cross_site().into_response()),
             _ => None,

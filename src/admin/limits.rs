@@ -31,6 +31,8 @@ pub(super) const REFRESHES: usize = 16;
 pub(super) const REFRESH_PACE: Duration = Duration::from_millis(50);
 /// How many entries `inspect` shows; it counts all of them.
 pub(super) const INSPECTED: usize = 64;
+/// How many differing places `compare` names of each region.
+pub(super) const COMPARED_POINTERS: usize = 16;
 /// How far all messages must be stamped too early, or one too late, before an operator is told to
 /// check the clocks.
 pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(2);

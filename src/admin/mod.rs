@@ -16,7 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
 
-use crate::http::service::{self, Listener, ReachedBy};
+use crate::http::service::{self, Listener, ReachedBy, ServingTasks};
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 use crate::telemetry::metrics::{Metrics, exposition};
@@ -50,14 +50,17 @@ pub struct Pages {
 }
 
 /// Serves `listener` until the process's tasks are told to stop, to `most` connections at once.
-pub async fn serve(listener: Listener, most: usize, pages: Pages, tasks: Tasks) {
+pub fn start(listener: Listener, most: usize, pages: Pages, tasks: &Tasks) {
     let connections = match listener {
         Listener::Tcp(_) => limits::ADMIN_CONNECTIONS.min(most),
         Listener::Unix(_) => limits::OPERATORS,
     };
-    let router = |reached| router(pages.clone(), reached);
-    service::serve(listener, "admin-connection", Permits::new(connections), router, tasks).await;
+    let router = move |reached| router(pages.clone(), reached);
+    service::start(listener, TASKS, Permits::new(connections), router, tasks);
 }
+
+/// The tasks that serve operators.
+const TASKS: ServingTasks = ServingTasks { accept: "admin", connection: "admin-connection" };
 
 /// The body of `/livez`. `nearside ctl` recognises the admin side by it.
 pub const ALIVE: &str = "alive\n";

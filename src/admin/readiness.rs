@@ -63,6 +63,8 @@ pub(crate) enum Reason {
     Lost(RegionId, &'static str, Duration),
     /// Every region is either skipped for its failures or drained.
     AllRegionsFail,
+    /// So many per cent of a route's requests are passed on for their headers.
+    HeadersPassed(u64),
 }
 
 /// What has lately come from a region's topic, and what kept messages from coming.
@@ -99,6 +101,8 @@ pub(crate) struct Conditions<'a> {
     pub all_fail: bool,
     /// A finding says that stored entries may miss changes.
     pub doubted: bool,
+    /// Per cent of a route's requests that are passed on for their headers, if it is more than a few.
+    pub passed: Option<u64>,
     /// In the order of the configuration; may be shorter.
     pub heard: &'a [Heard],
 }
@@ -126,6 +130,7 @@ pub(crate) fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<
     if conditions.all_fail {
         reasons.push(Reason::AllRegionsFail);
     }
+    reasons.extend(conditions.passed.map(Reason::HeadersPassed));
     // A region whose epoch has moved was LIVE before, or was subscribed and lost: this is no longer
     // the start.
     let untried = |sight: &Sight| sight.proof == Moment::ZERO && sight.epoch == Epoch::default();
@@ -177,9 +182,9 @@ impl Readiness {
 }
 
 impl Reason {
-    /// Whether an operator caused it and has to undo it.
-    pub(crate) const fn is_an_operators(&self) -> bool {
-        matches!(self, Self::Paused(_) | Self::Drained(_))
+    /// Whether it is a reason beside a lease too: only an operator can end it.
+    pub(crate) const fn is_for_operators(&self) -> bool {
+        matches!(self, Self::Paused(_) | Self::Drained(_) | Self::HeadersPassed(_))
     }
 
     /// One line for an operator; `names` are the regions' names.
@@ -220,6 +225,10 @@ impl Reason {
                 let name = name(region);
                 format!("{name}: drained by an operator, nobody asks it (nearside ctl region restore {name})")
             }
+            Self::HeadersPassed(percent) => format!(
+                "{percent} % of a route's requests are passed on for their headers and not stored: the findings \
+                 (header-passed) say which, and what to write"
+            ),
             Self::AllRegionsFail => "every region fails: only stored replies are answered".to_owned(),
         }
     }
@@ -289,6 +298,7 @@ mod tests {
             drained: RegionSet::EMPTY,
             all_fail: false,
             doubted: false,
+            passed: None,
             heard: &[],
         }
     }

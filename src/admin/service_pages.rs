@@ -74,10 +74,9 @@ pub struct ServicePages {
 }
 
 /// Serves the pages until the process's tasks are told to stop, to `most` connections at once.
-pub async fn serve_pages(listener: Listener, most: usize, pages: ServicePages, tasks: Tasks) {
-    let router = |reached| router(pages.clone(), reached);
-    service::serve(listener, "admin-connection", Permits::new(limits::ADMIN_CONNECTIONS.min(most)), router, tasks)
-        .await;
+pub fn serve_pages(listener: Listener, most: usize, pages: ServicePages, tasks: &Tasks) {
+    let router = move |reached| router(pages.clone(), reached);
+    service::start(listener, super::TASKS, Permits::new(limits::ADMIN_CONNECTIONS.min(most)), router, tasks);
 }
 
 fn router(pages: ServicePages, reached: ReachedBy) -> Router {
@@ -131,7 +130,7 @@ mod tests {
             status: Arc::new(|| serde_json::json!({ "engine": "memory" })),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
         };
-        tasks.spawn("admin", serve_pages(Listener::Tcp(listener), 64, pages, tasks.clone()));
+        serve_pages(Listener::Tcp(listener), 64, pages, &tasks);
         (address, tasks)
     }
 

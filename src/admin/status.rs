@@ -63,12 +63,18 @@ pub struct Facts<'a> {
     pub connections: usize,
     /// Tasks running, by name.
     pub tasks: BTreeMap<&'static str, usize>,
+    /// Tasks that panicked since the start, by name, of all names that there are.
+    pub task_panics: BTreeMap<&'static str, u64>,
+    /// Long-lived tasks that are not well, one line each.
+    pub failing_tasks: Vec<String>,
     pub metrics: &'a Metrics,
     /// Whole seconds; `None` without watermarks ([`crate::protocol::standing`]).
     pub bound: Option<u64>,
     pub audit: AuditStatus,
     pub reload: Option<ReloadStatus>,
     pub findings: Vec<Finding>,
+    /// The highest share of a route's requests that are passed on for their headers, per cent.
+    pub passed: Option<u64>,
     /// Warnings from reading the settings, one line each.
     pub remarks: Vec<String>,
     /// Each route's path, and its requests by outcome.
@@ -121,6 +127,8 @@ pub struct Status {
     pub connections: usize,
     /// Tasks running, by name.
     pub tasks: BTreeMap<&'static str, usize>,
+    /// Tasks that panicked since the start, by name.
+    pub task_panics: BTreeMap<&'static str, u64>,
     /// Settings that relax a protection, one line each.
     pub insecure: Vec<String>,
     /// What somebody should look at although it is not among the reasons, one line each.
@@ -234,19 +242,21 @@ impl Status {
                 .collect(),
             all_fail: all_fail(facts),
             doubted: facts.findings.iter().any(|finding| finding.check.hides_changes()),
+            passed: facts.passed,
             heard: &facts.heard,
         };
         let readiness = readiness(facts.horizon, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
         if matches!(readiness.state, ReadyState::Fresh | ReadyState::Doubtful) {
-            // What operators did stays among the reasons: somebody has to undo it.
+            // What only operators can end stays among the reasons.
             let lines = |operators: bool| {
-                let reasons = readiness.reasons.iter().filter(move |it| it.is_an_operators() == operators);
+                let reasons = readiness.reasons.iter().filter(move |it| it.is_for_operators() == operators);
                 reasons.map(|reason| reason.line(&names)).collect::<Vec<_>>()
             };
             warnings.append(&mut lines(false));
             reasons = lines(true);
         }
+        reasons.extend_from_slice(&facts.failing_tasks);
         // `Unverified` is already among the reasons.
         for finding in facts.findings.iter().filter(|finding| finding.check != Check::Unverified) {
             let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
@@ -271,6 +281,7 @@ impl Status {
             reload: facts.reload.clone(),
             connections: facts.connections,
             tasks: facts.tasks.clone(),
+            task_panics: facts.task_panics.clone(),
             insecure: insecure(config),
             warnings,
             findings: facts.findings.clone(),
@@ -293,6 +304,7 @@ impl Status {
             cache_capacity: self.cache.capacity_bytes,
             connections: self.connections,
             tasks: self.tasks.clone(),
+            task_panics: self.task_panics.clone(),
             routes: self.routes.clone(),
             ways: self.of_ways.clone(),
             findings: self.findings.iter().map(|finding| finding.check.word()).collect(),

@@ -38,7 +38,7 @@ async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
             access,
         ),
     };
-    tasks.spawn("admin", serve(Listener::Tcp(listener), 64, pages, tasks.clone()));
+    start(Listener::Tcp(listener), 64, pages, &tasks);
     Port { address, tasks }
 }
 
@@ -199,4 +199,30 @@ async fn stopping_ends_the_port_and_its_idle_connections() {
     idle.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200 OK");
     assert!(port.tasks.drain(LAST_REPLY_WAIT).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_request_that_names_two_hosts_is_refused() {
+    let port = port(|_, _| {}).await;
+    for (target, lines, says) in [
+        ("/status", "Host: localhost\r\nHost: localhost\r\n", "several Host headers"),
+        ("/status", "Host: localhost\r\nhost: evil.example\r\n", "several Host headers"),
+        ("/status", "", "names no Host"),
+        ("/status", "Host: local host\r\n", "write a name or an address"),
+        ("http://evil.example/status", "Host: localhost\r\n", "another host than its Host header"),
+        ("http://localhost/status", "Host: evil.example\r\n", "another host than its Host header"),
+        ("http://user@localhost/status", "Host: localhost\r\n", "write a name or an address"),
+        ("http://localhost/status", "", "names no Host"),
+    ] {
+        let answer = port.say(&format!("GET {target} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && body(&answer).contains(says), "{target} {lines}: {answer}");
+    }
+    for (target, host, status) in [
+        ("http://localhost:1/status", "127.0.0.1", "200"),
+        ("http://LOCALHOST/status", "localhost:8701", "200"),
+        ("http://evil.example/status", "evil.example", "421"),
+    ] {
+        let answer = port.say(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {host}: {answer}");
+    }
 }

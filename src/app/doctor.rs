@@ -17,10 +17,11 @@ use crate::config::{Config, Transport};
 use crate::core::answer::Outcome;
 use crate::core::shape::ShapeRefused;
 use crate::core::trial::{self, Trial};
-use crate::core::{Core, serve};
+use crate::core::{Core, foreign, serve};
 use crate::http::admission::Admitted;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
+mod headers;
 mod paths;
 
 pub use paths::SECOND_WAY;
@@ -46,6 +47,12 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     // SNS posts to one endpoint, that of a running sidecar. A doctor that subscribed and
     // unsubscribed it would take that sidecar's topic away.
     let subscribes = !is_posted_to(&config);
+    // What is passed on for its headers races no regions, and shows little of what is examined.
+    let (routes, mut config) = (config.service.routes.clone(), config);
+    for route in &mut config.service.routes {
+        let foreign: Vec<_> = foreign::names(route, &order.headers).cloned().collect();
+        route.forward.extend(foreign);
+    }
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
     let topics = Topics::default();
     let started = if subscribes { subscribe(&sidecar, &topics, instead.pace.unwrap_or_default()) } else { Ok(()) };
@@ -66,6 +73,14 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     for (path, trials) in &trials {
         let seen: Vec<_> = trials.iter().map(|it| (sidecar.regions.name(it.region()), it.shown())).collect();
         lines.extend(paths::second_way(path, &seen));
+    }
+    if started.is_ok() {
+        for path in &order.paths {
+            let request = request(path, &order.headers);
+            if let Some(matched) = sidecar.router.find(request.head().path()) {
+                lines.extend(headers::lines(&sidecar, &routes[matched.place], matched.place, &request).await);
+            }
+        }
     }
     let deadline = sidecar.config.drain.deadline;
     if let Some(subscriptions) = topics.get() {

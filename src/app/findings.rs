@@ -1,7 +1,8 @@
-//! Gathers the evidence for findings, and logs each finding once while it lasts.
+//! Gathers the evidence for findings, logs each finding once while it lasts, and lets those that
+//! speak against the wiring shorten what depends on it (R21).
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Topics;
@@ -50,16 +51,23 @@ pub(super) fn with_evidence<T>(
 pub(super) fn start(sidecar: &Arc<Core>, topics: &Topics) {
     let topics = topics.clone();
     let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
-    let looks = async move {
-        let mut told: HashSet<(Check, String)> = HashSet::new();
-        loop {
-            tokio::time::sleep(EVERY).await;
-            let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
-            tell(&of(&own.newest(), &subscriptions, own.clock.now()), &mut told);
-        }
-    };
-    sidecar.tasks.spawn("findings", async move {
-        stopping.run_until_cancelled(looks).await;
+    // What was logged once is not logged again after a panic.
+    let told: Arc<Mutex<HashSet<(Check, String)>>> = Arc::default();
+    sidecar.tasks.spawn_service("findings", move || {
+        let (own, topics, told, stopping) = (own.clone(), topics.clone(), told.clone(), stopping.clone());
+        let looks = async move {
+            loop {
+                tokio::time::sleep(EVERY).await;
+                let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
+                let sidecar = own.newest();
+                let look = |evidence: &Evidence<'_>| (findings::findings(evidence), findings::astray(evidence));
+                let (found, astray) = with_evidence(&sidecar, &subscriptions, own.clock.now(), look);
+                let named = |(name, regions): (String, _)| Some((sidecar.keyring.type_id(&name)?, regions));
+                sidecar.freshness.found_astray(&astray.into_iter().filter_map(named).collect::<Vec<_>>());
+                tell(&found, &mut told.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        };
+        async move { stopping.run_until_cancelled(looks).await }
     });
 }
 

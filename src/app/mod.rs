@@ -196,7 +196,10 @@ fn build(
 /// Keeps connections to those regions for which nobody does so yet.
 fn keep_warm(origin: &Arc<HttpOrigin>, tasks: &Tasks) {
     let (warm, stopping) = (origin.clone(), tasks.stopping());
-    tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
+    tasks.spawn_service("warm", move || {
+        let (warm, stopping) = (warm.clone(), stopping.clone());
+        async move { stopping.run_until_cancelled(warm.keep_warm()).await }
+    });
 }
 
 fn open(
@@ -231,11 +234,15 @@ fn open(
     let tcp = sockets.tcp.as_ref().and_then(addr);
     let admin = addr(&sockets.admin).unwrap_or(sidecar.config.admin.listen);
     if let Some(listener) = sockets.tcp {
-        tasks.spawn("accept", listener::accept_tcp(listener, context.clone(), handler.clone()));
+        let (listener, context, handler) = (Arc::new(listener), context.clone(), handler.clone());
+        let accept = move || listener::accept_tcp(listener.clone(), context.clone(), handler.clone());
+        tasks.spawn_service("accept", accept);
     }
     let unix = sidecar.config.listen.unix.as_ref();
     if let (Some(listener), Some(socket)) = (sockets.unix, unix) {
-        tasks.spawn("accept", listener::accept_unix(listener, socket.uids.clone(), context.clone(), handler));
+        let (listener, uids) = (Arc::new(listener), socket.uids.clone());
+        let accept = move || listener::accept_unix(listener.clone(), uids.clone(), context.clone(), handler.clone());
+        tasks.spawn_service("accept", accept);
     }
     let unix = unix.map(|socket| socket.path.clone());
     let pages = Pages {
@@ -246,9 +253,9 @@ fn open(
     };
     let (acts, admits) = (pages.acts.clone(), pages.admits.clone());
     if let Some(operators) = sockets.operators {
-        tasks.spawn("admin", admin::serve(Listener::Unix(operators), bounds.admin(), pages.clone(), tasks.clone()));
+        admin::start(Listener::Unix(operators), bounds.admin(), pages.clone(), tasks);
     }
-    tasks.spawn("admin", admin::serve(Listener::Tcp(sockets.admin), bounds.admin(), pages, tasks.clone()));
+    admin::start(Listener::Tcp(sockets.admin), bounds.admin(), pages, tasks);
     let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
         bounds,

@@ -18,6 +18,7 @@ use crate::protocol::audit::Timeline;
 use crate::protocol::limits::AUDIT_WINDOWS;
 use crate::sidecar::announcements::subscription::Subscriptions;
 use crate::tasks::permits::Permits;
+use crate::tasks::supervision::FailingTask;
 use crate::telemetry::metrics::exposition::WayGauges;
 
 /// A closure that gathers the facts at the time of the call.
@@ -52,11 +53,14 @@ pub(super) fn source(
             },
             connections: connections.taken(),
             tasks: sidecar.tasks.running(),
+            task_panics: sidecar.tasks.panics(),
+            failing_tasks: sidecar.tasks.failing().iter().map(FailingTask::line).collect(),
             metrics: &sidecar.metrics,
             bound: horizon.bound(now),
             audit: audit(&sidecar, now),
             reload: reload.load().as_deref().cloned(),
             findings: findings::of(&sidecar, &subscriptions, now),
+            passed: sidecar.observed.passed(now),
             remarks: remarks.load().to_vec(),
             ways: ways(&sidecar),
             routes: sidecar.router.counted().map(|(path, counts)| (path.to_owned(), counts.counted())).collect(),

@@ -1,6 +1,6 @@
 //! Tells freshness once a second that time passes, after comparing the clocks (R9).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cache::capacity;
@@ -15,15 +15,17 @@ const TICK: Duration = Duration::from_secs(1);
 /// Ticks until the core's tasks are told to stop.
 pub(super) fn start(sidecar: &Arc<Core>) {
     let (ticking, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
-    let mut watch = Watch::new(sidecar.clock.clone());
-    sidecar.tasks.spawn("ticker", async move {
-        let ticks = async {
+    // A new start of the task goes on comparing where the last one was.
+    let watch = Arc::new(Mutex::new(Watch::new(sidecar.clock.clone())));
+    sidecar.tasks.spawn_service("ticker", move || {
+        let (ticking, watch, stopping) = (ticking.clone(), watch.clone(), stopping.clone());
+        let ticks = async move {
             loop {
                 tokio::time::sleep(TICK).await;
-                tick(&ticking, &mut watch);
+                tick(&ticking, &mut watch.lock().unwrap_or_else(PoisonError::into_inner));
             }
         };
-        stopping.run_until_cancelled(ticks).await;
+        async move { stopping.run_until_cancelled(ticks).await }
     });
     if sidecar.memory.is_own {
         mind_memory(sidecar.clone());
@@ -33,14 +35,15 @@ pub(super) fn start(sidecar: &Arc<Core>) {
 /// Checks what the process holds so often that no burst of misses between two checks can kill it.
 fn mind_memory(sidecar: Arc<Core>) {
     let (tasks, stopping) = (sidecar.tasks.clone(), sidecar.tasks.stopping());
-    tasks.spawn("memory", async move {
-        let looks = async {
+    tasks.spawn_service("memory", move || {
+        let (sidecar, stopping) = (sidecar.clone(), stopping.clone());
+        let looks = async move {
             loop {
                 tokio::time::sleep(MEMORY_TICK).await;
                 sidecar.mind_memory(capacity::resident());
             }
         };
-        stopping.run_until_cancelled(looks).await;
+        async move { stopping.run_until_cancelled(looks).await }
     });
 }
 

@@ -19,9 +19,9 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::aws::failure::{CallFailure, CallFault};
-use crate::aws::limits;
 use crate::aws::sdk_settings::{self, SdkSettings};
 use crate::aws::usable::{CheckedCredentials, NoCredentials, profiles};
+use crate::aws::{direct, limits};
 use crate::config::TopicArn;
 
 /// The SDK, configured once when it is first needed; clones share it.
@@ -177,6 +177,7 @@ async fn load(endpoint: Option<&Url>, region: &str) -> Base {
 async fn read_by_sdk(settings: &SdkSettings, endpoint: Option<&Url>, region: Region) -> SdkConfig {
     let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(region)
+        .http_client(direct::client())
         // It panics on retries that it cannot use. These are replaced for each kind of call.
         .retry_config(RetryConfig::standard())
         .profile_files(profiles(settings))

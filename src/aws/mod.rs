@@ -2,6 +2,7 @@
 
 pub mod certificate;
 pub mod clients;
+mod direct;
 pub mod engine_clients;
 pub mod envelope;
 pub mod failure;

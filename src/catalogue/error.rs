@@ -45,6 +45,12 @@ pub enum CatalogueError {
     /// Nothing was written. A retry helps if it is transient; else an operator has to act.
     #[error("the store did not do it: {}; nothing was written", .0.word())]
     Store(EngineError),
+    /// A read. A retry helps if it is transient; else an operator has to act.
+    #[error("the store could not be read: {}; {}", .0.word(), match .0.is_transient() {
+        true => "send it again",
+        false => "an operator has to act, the log says on what",
+    })]
+    Unread(EngineError),
     /// Somebody else wrote it, or a disk lost it: nobody may be given it as a record.
     #[error("the record is damaged: what is stored as version {version} is no JSON object; write it again")]
     Damaged { version: u64 },

@@ -64,10 +64,10 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`CatalogueError::NotFound`], with the tombstone's version where there is one;
-    /// [`CatalogueError::Damaged`].
+    /// [`CatalogueError::Damaged`]; [`CatalogueError::Unread`].
     pub async fn get(&self, record_type: &str, key: &str) -> Result<(u64, Bytes), CatalogueError> {
         self.check_name(record_type, key)?;
-        let item = self.item(Table::Records, &place(record_type, key)).await?;
+        let item = self.item(Table::Records, &place(record_type, key)).await.map_err(CatalogueError::Unread)?;
         let version = item.as_ref().map(|item| item.version);
         if let Some(item) = item.as_ref().filter(|item| self.is_damaged(Table::Records, item)) {
             return Err(CatalogueError::Damaged { version: item.version });

@@ -81,7 +81,7 @@ impl Catalogue {
     /// page. A damaged one is passed over, counted and logged.
     ///
     /// # Errors
-    /// [`CatalogueError::UnknownType`], [`CatalogueError::BadCursor`], [`CatalogueError::Store`].
+    /// [`CatalogueError::UnknownType`], [`CatalogueError::BadCursor`], [`CatalogueError::Unread`].
     pub async fn list(
         &self,
         record_type: &str,
@@ -96,7 +96,8 @@ impl Catalogue {
         'filling: while queries < PAGE_QUERIES {
             at_once = at_once.min(BUCKETS - bucket);
             queries += usize::from(at_once);
-            let found = self.buckets(record_type, bucket, at_once, after.as_deref()).await?;
+            let found = self.buckets(record_type, bucket, at_once, after.as_deref()).await;
+            let found = found.map_err(CatalogueError::Unread)?;
             // Full buckets are read one by one: what is read of those behind would be read again.
             at_once = if found.iter().any(|of_bucket| of_bucket.next.is_some()) { 1 } else { at_once * 2 };
             at_once = at_once.min(PAGE_BUCKETS);
@@ -160,7 +161,8 @@ impl Catalogue {
         while more && !page.is_full() && queries < PAGE_QUERIES {
             queries += 1;
             let step = PAGE_STEP.min(page.limit - page.records.len());
-            let found = self.query(Table::History, &partition, after.as_deref(), step).await?;
+            let found = self.query(Table::History, &partition, after.as_deref(), step).await;
+            let found = found.map_err(CatalogueError::Unread)?;
             more = found.next.is_some();
             for item in found.items {
                 (after, is_there) = (Some(item.key.sort.clone()), true);

@@ -331,7 +331,7 @@ async fn a_store_that_fails_is_told_apart_from_one_that_did_not_answer_a_write()
     assert!(matches!(stage.put("a", 1).await, Err(CatalogueError::Store(EngineError::Throttled { .. }))));
     stage.faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
     assert!(matches!(stage.put("a", 1).await, Err(CatalogueError::Store(EngineError::Unavailable { .. }))), "a read");
-    assert!(matches!(stage.catalogue.get("shard", "a").await, Err(CatalogueError::Store(_))));
+    assert!(matches!(stage.catalogue.get("shard", "a").await, Err(CatalogueError::Unread(_))));
     assert!(stage.memory.dump(Table::History).is_empty());
 }
 

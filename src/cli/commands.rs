@@ -18,7 +18,7 @@ use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServicesConfig};
-use crate::config::{Config, Log, read};
+use crate::config::{Config, Log, proxies, read};
 use crate::engine::EngineError;
 use crate::lab::dev::Ports;
 use crate::lab::dev::control::{self, RecordName};
@@ -28,6 +28,7 @@ use crate::sidecar::announcements::heartbeat::Heartbeat;
 use crate::sidecar::announcements::janitor::{self, JanitorTarget};
 use crate::tasks::Tasks;
 use crate::telemetry::log;
+use crate::telemetry::sink::LogSink;
 
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::Failed(error.to_string())
@@ -137,8 +138,11 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
         terminal: std::io::stdout().is_terminal(),
         program: called().into(),
     };
+    // A story that nobody reads holds up nothing that it tells of.
+    let sink = LogSink::start(std::io::stdout()).map_err(failed)?;
+    let told = sink.clone();
     let work = async move {
-        let mut out = std::io::stdout();
+        let mut out = std::io::LineWriter::new(told);
         let stop = async {
             // If signals cannot be caught, it runs until it is killed.
             let _ = process::told_to_stop().await;
@@ -146,7 +150,9 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
         // On the heap: it is large.
         Box::pin(demo::run(options, &mut out, start_for_the_world, stop)).await
     };
-    process::block_on(work).map_err(failed)?.map(drop).map_err(failed)
+    let ended = process::block_on(work);
+    sink.flush();
+    ended.map_err(failed)?.map(drop).map_err(failed)
 }
 
 /// How a shell finds this program: by the path with which it was started, or by its name.
@@ -190,6 +196,7 @@ pub(super) fn probe(admin: SocketAddr, within: Duration) -> Result<(), CommandEr
 /// `nearside heartbeat`
 pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError> {
     log::init(&log::for_commands()).map_err(failed)?;
+    warn_of_proxies();
     process::block_on(async move {
         let topic = args.topic.arn.clone();
         let heartbeat = Heartbeat::new(&Sdk::new(args.endpoint_url), args.topic, Clock::System).await;
@@ -208,9 +215,16 @@ pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError
     .map_err(failed)?
 }
 
+/// Says which proxies are ignored, where no settings are read that would say it.
+fn warn_of_proxies() {
+    let variables: Vec<_> = super::variables().collect();
+    proxies::ignored(&variables).for_each(|warning| tracing::warn!("{warning}"));
+}
+
 /// `nearside janitor`
 pub(super) fn remove_abandoned(config: Config, older_than: Duration, dry_run: bool) -> Result<(), CommandError> {
     log::init(&log::for_commands()).map_err(failed)?;
+    warn_of_proxies();
     let report = process::block_on(async move {
         let topics = config.service.regions.iter().filter_map(|region| region.topic.as_ref());
         let places = JanitorTarget::of_topics(topics);

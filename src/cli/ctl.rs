@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::CommandError;
+use crate::admin::acts::compare::WrittenPath;
 use crate::admin::acts::target::WrittenTarget;
 
 mod ask;
@@ -96,6 +98,17 @@ pub enum Act {
     #[command(after_help = "Examples:\n  nearside ctl inspect --record context:acme\n  \
                             nearside ctl inspect --path /v1/contexts/acme/limits --json")]
     Inspect(TargetArgs),
+    /// Show what is stored of a path beside what each region says of it now
+    #[command(after_help = "Examples:\n  nearside ctl compare /v1/contexts/acme/limits\n  \
+                            nearside ctl compare /v1/contexts/acme/limits --header 'X-Tenant: acme'")]
+    Compare {
+        /// A path as callers write it, with its query
+        #[arg(value_parser = super::doctor::path)]
+        path: String,
+        /// Send this header with it, as your callers do; may be given several times
+        #[arg(long, value_name = "NAME: VALUE", value_parser = super::doctor::header)]
+        header: Vec<(HeaderName, HeaderValue)>,
+    },
     /// Take a region out, or back in
     #[command(
         after_help = "Examples:\n  nearside ctl region drain us-east-1\n  nearside ctl region restore us-east-1"
@@ -179,6 +192,11 @@ impl Act {
             Self::Refresh { target, .. } => ("refresh", target.into()),
             Self::Reset(target) => ("reset", target.into()),
             Self::Inspect(target) => ("inspect", target.into()),
+            Self::Compare { path, header } => {
+                let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+                let headers = header.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+                ("compare", json!(WrittenPath { path, headers }))
+            }
             Self::Region { act: RegionAct::Drain { region, force } } => {
                 ("drain", json!({ "region": region, "force": force }))
             }

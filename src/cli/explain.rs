@@ -11,9 +11,11 @@ use super::ctl::{self, Reach};
 use super::{CommandError, doctor, settings, variables};
 use crate::config::{Config, IdentityMode, Route, Unrouted};
 use crate::core::fill::ask;
+use crate::core::foreign::{self, HeaderFate, fate};
 use crate::core::router::{Matched, Router};
 use crate::core::way;
 use crate::http::admission::Head;
+use crate::http::inert::Inert;
 
 mod payload;
 
@@ -87,7 +89,6 @@ fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String>
     let (route, headers) = (matched.route, head.headers);
     let records: Vec<_> = matched.records().map(|(record_type, key)| format!("{record_type}:{key}")).collect();
     let request = ask::routed_request(head, route);
-    let dropped = headers.keys().filter(|name| !request.headers.contains_key(*name) && !is_own(name));
     let mut lines = vec![
         format!("route     {}", route.path.text),
         format!("records   {}", records.join(", ")),
@@ -111,17 +112,35 @@ fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String>
         "kept apart  by path and {query}{accept}{coding}{}: each combination has its own reply",
         keyed(route)
     ));
-    let dropped = names(dropped);
-    if !dropped.is_empty() {
-        lines.push(format!("DROPPED   {dropped}: name them in the route's forward if the service needs them"));
-    }
+    lines.extend(left_out(route, headers, &request.headers));
     lines.push(format!("kept for  {} once confirmed (ttl)", humantime::format_duration(route.ttl)));
     lines
 }
 
-/// Headers that the sidecar deals with itself.
-fn is_own(name: &HeaderName) -> bool {
-    matches!(*name, header::HOST | header::CONNECTION | header::CACHE_CONTROL | header::CONTENT_LENGTH)
+/// What becomes of the headers that no region gets through the store.
+fn left_out(route: &Route, headers: &HeaderMap, sent: &HeaderMap) -> Vec<String> {
+    let of = |wanted: &[HeaderFate]| {
+        let is_it = |name: &&HeaderName| !sent.contains_key(*name) && wanted.contains(&fate(route, name));
+        Some(names(headers.keys().filter(is_it))).filter(|names| !names.is_empty())
+    };
+    let foreign = Some(names(foreign::names(route, headers))).filter(|names| !names.is_empty());
+    let stays = of(&[
+        HeaderFate::Inert(Inert::Descriptive),
+        HeaderFate::Inert(Inert::Handled),
+        HeaderFate::Inert(Inert::Keyed),
+    ]);
+    let lines = [
+        foreign.map(|names| {
+            format!(
+                "PASSED ON   for {names}: a request with it goes to one region whole and nothing is stored, until the \
+                 route's forward or ignore names it"
+            )
+        }),
+        of(&[HeaderFate::Ignored]).map(|names| format!("ignored     {names}: no region gets it (ignore)")),
+        of(&[HeaderFate::Replaced]).map(|names| format!("stays here  {names}: the sidecar sends its own credentials")),
+        stays.map(|names| format!("stays here  {names}: known to change no answer")),
+    ];
+    lines.into_iter().flatten().collect()
 }
 
 fn names<'a>(names: impl Iterator<Item = &'a HeaderName>) -> String {

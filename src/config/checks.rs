@@ -152,12 +152,19 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
         };
         refuse(ledger, &schema::ROUTE_FORWARD, Some(at), what, instead);
     }
+    for pattern in &route.ignore {
+        if let Some(named) = route.forward.iter().chain(sent.iter().copied()).find(|name| pattern.fits(name)) {
+            let what = format!("`{pattern}` and what is sent to the regions, `{named}`, cannot both hold");
+            refuse(ledger, &schema::ROUTE_IGNORE, Some(at), what, "remove one of the two");
+        }
+    }
     if route.forward.contains(&http::header::USER_AGENT) {
         warn(ledger, &schema::ROUTE_FORWARD, Some(at), "every client software keeps entries of its own".to_owned());
     }
     match &route.identity {
         IdentityMode::Exact(headers) if headers.is_empty() => {
-            let text = "no identity headers: replies are shared by all callers, and no caller's credentials are sent";
+            let text = "no identity headers: replies are shared by all callers; a request with credentials is passed on, unless \
+                        `ignore` names their header";
             warn(ledger, &schema::ROUTE_IDENTITY_HEADERS, Some(at), text.to_owned());
         }
         IdentityMode::Exact(headers)

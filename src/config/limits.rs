@@ -17,6 +17,8 @@ pub(crate) const SCHEMA_BYTES: u64 = MIB as u64;
 pub(crate) const RECORDS_PER_ROUTE: usize = 8;
 /// Headers that one route may forward or hash.
 pub(crate) const HEADERS_PER_ROUTE: usize = 16;
+/// Headers, or beginnings of their names, that one route may ignore.
+pub(crate) const IGNORED_PER_ROUTE: usize = 64;
 /// The size of a configuration file, bytes.
 pub(crate) const CONFIG_BYTES: u64 = MIB as u64;
 /// Named segments of one path template.

@@ -11,7 +11,9 @@ pub mod effective;
 pub mod error;
 mod file;
 mod files;
+mod ignored;
 pub(crate) mod limits;
+pub mod proxies;
 pub mod read;
 pub mod scope;
 mod second;
@@ -23,6 +25,7 @@ mod value;
 mod variables;
 
 pub use file::read_regular;
+pub use ignored::HeaderPattern;
 pub use second::{SecondWay, Share, UrlPerRegion, Way};
 pub use value::check_filter;
 
@@ -125,6 +128,8 @@ pub struct Route {
     pub identity: IdentityMode,
     /// Caller headers that reach a region and join the key.
     pub forward: Vec<HeaderName>,
+    /// Caller headers that reach no region and change nothing.
+    pub ignore: Vec<HeaderPattern>,
     /// How long a CONFIRMED entry holds, counted from when its request was sent.
     pub ttl: Duration,
     /// Store replies even if they are marked `no-store`.
@@ -150,6 +155,8 @@ impl Route {
             && self.identity == other.identity
             && self.forward == other.forward
             && self.store_no_store == other.store_no_store
+            // By what is ignored no stored reply may vary, and by what makes requests pass on it may.
+            && self.ignore == other.ignore
             && self.payload == other.payload
     }
 

@@ -214,6 +214,7 @@ fn route(ledger: &mut Collector, scope: &SettingScope, at: usize) -> Route {
         records,
         identity,
         forward: scope.given(ledger, &schema::ROUTE_FORWARD, value::headers),
+        ignore: scope.given(ledger, &schema::ROUTE_IGNORE, value::header_patterns),
         ttl: scope.given(ledger, &schema::ROUTE_TTL, value::duration),
         store_no_store: scope.given(ledger, &schema::ROUTE_STORE_NO_STORE, value::flag),
         payload,

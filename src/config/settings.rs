@@ -74,6 +74,8 @@ pub enum SettingKind {
     Uids,
     Header,
     Headers,
+    /// Names of headers, or `prefix-*`.
+    HeaderPatterns,
     /// Host names without a port.
     Hosts,
     /// AWS tags, each `name=value`.
@@ -161,8 +163,8 @@ pub(crate) mod services;
 
 use PresetValue::{Is, Like, Required};
 use SettingKind::{
-    Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, Headers, Hosts, KmsKey, Message, Mode,
-    Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
+    Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts, KmsKey, Message,
+    Mode, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
 };
 
 const fn millis(from: u64, to: u64) -> SettingKind {
@@ -209,6 +211,8 @@ settings! {
         "With `exact`: the headers that tell callers apart; they go to the regions.";
     ROUTE_FORWARD = Route "forward" Headers, Is(""),
         "Further headers of the caller that go to the regions; each value is cached apart.";
+    ROUTE_IGNORE = Route "ignore" HeaderPatterns, Is(""),
+        "Headers of callers that change no answer, `prefix-*` for all that begin so: they go to no region.";
     ROUTE_TTL = Route "ttl" seconds(1, 30 * DAY), Like(&CACHE_TTL),
         "How long a confirmed reply is kept, whatever max-age it states.";
     ROUTE_STORE_NO_STORE = Route "store_no_store" Flag, Is("false"),

@@ -250,17 +250,17 @@ fn is_dots(segment: &str) -> bool {
 
 /// Whether the escapes of one segment are complete, decode to UTF-8, and hide no dot segment.
 fn escapes_are_plain(segment: &str) -> bool {
-    if !segment.contains('%') {
-        return true;
+    let hides_dots = |text: Cow<'_, str>| text.split(['/', '\\']).any(|part| part == "." || part == "..");
+    !segment.contains('%') || unescaped(segment).is_some_and(|text| !hides_dots(text))
+}
+
+/// `text` without its percent-encoding; `None` if an escape is broken or is no UTF-8.
+pub fn unescaped(text: &str) -> Option<Cow<'_, str>> {
+    let is_whole = |after: &str| after.len() >= 2 && after.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit);
+    if !text.split('%').skip(1).all(is_whole) {
+        return None;
     }
-    let complete = segment.split('%').skip(1).all(|after| {
-        let digits = after.as_bytes();
-        digits.len() >= 2 && digits[..2].iter().all(u8::is_ascii_hexdigit)
-    });
-    complete
-        && percent_decode_str(segment)
-            .decode_utf8()
-            .is_ok_and(|text| !text.split(['/', '\\']).any(|part| part == "." || part == ".."))
+    percent_decode_str(text).decode_utf8().ok()
 }
 
 impl RecordTemplate {

@@ -84,6 +84,7 @@ impl Raw {
             Value::Untyped(text) => match kind {
                 SettingKind::Flag | SettingKind::Count(..) | SettingKind::Share => text.clone(),
                 SettingKind::Headers
+                | SettingKind::HeaderPatterns
                 | SettingKind::Hosts
                 | SettingKind::Names
                 | SettingKind::Records

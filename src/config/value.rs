@@ -13,7 +13,7 @@ use url::Url;
 
 use super::settings::SettingKind;
 use super::tree::{Raw, Value};
-use super::{MessageRef, PathTemplate, RecordTemplate, Share, TopicArn, UrlPerRegion};
+use super::{HeaderPattern, MessageRef, PathTemplate, RecordTemplate, Share, TopicArn, UrlPerRegion};
 use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
 use crate::model::names;
@@ -348,6 +348,22 @@ pub(super) fn headers(raw: &Raw, kind: SettingKind) -> Read<Vec<HeaderName>> {
         Some((_, name)) => Err(ConfigProblem::new(format!("`{name}` is listed twice"), "keep one of the two")),
         None => Ok(names),
     }
+}
+
+pub(super) fn header_patterns(raw: &Raw, kind: SettingKind) -> Read<Vec<HeaderPattern>> {
+    list(raw, limits::IGNORED_PER_ROUTE, "names of headers", |item| header_pattern(item, kind))
+}
+
+fn header_pattern(raw: &Raw, kind: SettingKind) -> Read<HeaderPattern> {
+    const INSTEAD: &str = "write what the names have in common up to a `-`, such as \"x-forwarded-*\"";
+    let text = text_of(raw, INSTEAD)?;
+    let Some(prefix) = text.strip_suffix('*') else { return header(raw, kind).map(HeaderPattern::Name) };
+    let is_name = HeaderName::from_str(prefix).is_ok() && !prefix.contains('*');
+    if !is_name || !prefix.ends_with('-') || prefix.eq_ignore_ascii_case("x-") {
+        let what = format!("{} is no beginning of names that belong together", quoted(text));
+        return Err(ConfigProblem::new(what, INSTEAD));
+    }
+    Ok(HeaderPattern::Prefix(prefix.to_ascii_lowercase()))
 }
 
 /// In lower case.

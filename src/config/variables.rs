@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use super::proxies;
 use super::settings::{Addressed, PREFIX, REGION_URL, ROUTE_PATH, Schema, Section, Setting, of};
 use super::tree::{Raw, TomlEntry, TomlTable, Value};
 use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest};
@@ -39,7 +40,9 @@ pub(super) fn overlay(
     root: &mut TomlTable,
     env: impl Iterator<Item = (String, String)>,
 ) -> (Vec<ConfigError>, Vec<Warning>) {
+    let (proxies, env): (Vec<_>, Vec<_>) = env.partition(|(name, _)| proxies::is_proxy(name));
     let (strays, env): (Vec<_>, Vec<_>) = env
+        .into_iter()
         .filter(|(name, _)| name.starts_with(STRAY_PREFIX) || name == AWS_ENDPOINT)
         .partition(|(name, _)| !name.starts_with(PREFIX) && name != AWS_ENDPOINT);
     let env: BTreeMap<String, String> = env.into_iter().collect();
@@ -55,7 +58,8 @@ pub(super) fn overlay(
             None => overlay.aws_endpoint(value),
         }
     }
-    let warnings = strays.iter().filter_map(|(name, _)| overlay.stray(name)).collect();
+    let strays = strays.iter().filter_map(|(name, _)| overlay.stray(name));
+    let warnings = strays.chain(proxies::ignored(&proxies)).collect();
     (overlay.mistakes, warnings)
 }
 

@@ -19,16 +19,22 @@ impl Core {
                     }
                 }
                 Action::EpochMoved(region, epoch, why) => {
-                    tracing::info!(region = %self.names[region.index()], epoch = epoch.0, why, "epoch moved");
+                    if let Some(left_out) = self.lines.epochs[region.index()].take(self.clock.now()) {
+                        let name = &self.names[region.index()];
+                        tracing::info!(region = %name, epoch = epoch.0, why, left_out, "epoch moved");
+                    }
                     self.metrics.epoch_moved(region, why);
                 }
                 Action::StateChanged(region, state) => {
-                    tracing::info!(region = %self.names[region.index()], state = state.word(), "subscription");
+                    if let Some(left_out) = self.lines.states[region.index()].take(self.clock.now()) {
+                        let name = &self.names[region.index()];
+                        tracing::info!(region = %name, state = state.word(), left_out, "subscription");
+                    }
                 }
                 // Counted where it was received.
                 Action::Passed(_) => {}
                 Action::Alarm(region, why) => {
-                    if let Some(left_out) = self.alarm_lines.take(self.clock.now()) {
+                    if let Some(left_out) = self.lines.alarms.take(self.clock.now()) {
                         tracing::warn!(region = %self.names[region.index()], why, left_out, "freshness alarm");
                     }
                     self.metrics.alarm(region, why);

@@ -229,7 +229,7 @@ pub(crate) fn unshaped(refused: &ShapeRefused) -> (StatusCode, &'static str) {
 fn refused(refusal: Refusal) -> StatusCode {
     match refusal {
         Refusal::Tunnel | Refusal::Coding => StatusCode::NOT_IMPLEMENTED,
-        Refusal::BadHost | Refusal::BadTarget | Refusal::BadBody => StatusCode::BAD_REQUEST,
+        Refusal::BadHost(_) | Refusal::BadTarget | Refusal::BadBody => StatusCode::BAD_REQUEST,
         Refusal::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
         Refusal::Forwarded | Refusal::CrossSite => StatusCode::FORBIDDEN,
         Refusal::Token => StatusCode::UNAUTHORIZED,

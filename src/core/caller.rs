@@ -65,6 +65,14 @@ impl Caller {
         }
     }
 
+    /// Whether a read on this route is passed on whole ([`super::foreign`]).
+    #[inline]
+    pub(crate) fn is_foreign(&self, core: &Core, headers: &HeaderMap, matched: &Matched<'_>) -> bool {
+        // Lines with a foreign header never get as far as to a key.
+        let has_key = self.tail.as_ref().is_some_and(|tail| tail.route == matched.id);
+        !has_key && core.has_foreign(matched.route, headers)
+    }
+
     /// The key of what `head` names, for this caller.
     pub(crate) fn key<'b>(
         &mut self,

@@ -9,7 +9,9 @@ use http::{HeaderName, HeaderValue};
 use crate::config::Credentials;
 use crate::config::limits::TOKEN_BYTES;
 use crate::core::limits;
+use crate::model::time::Clock;
 use crate::tasks::Tasks;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// The sidecar's own credentials could not be read. The operator has to fix it; a later try may
 /// succeed.
@@ -52,24 +54,37 @@ impl HeldCredentials {
     /// for a moment in between.
     pub fn watch(&self, credentials: Credentials, tasks: &Tasks) {
         let (value, stopping) = (Arc::downgrade(&self.value), tasks.stopping());
-        let mut seen = self.stamp;
-        tasks.spawn("credentials", async move {
-            while stopping.run_until_cancelled(tokio::time::sleep(limits::WATCH_EVERY)).await.is_some() {
-                let Some(held) = Weak::upgrade(&value) else { return };
-                let now = stamp(&credentials);
-                if now == seen {
-                    continue;
-                }
-                match read(&credentials) {
-                    Ok(value) => {
-                        held.store(Arc::new(value));
-                        seen = now;
-                        tracing::info!(file = %credentials.file.display(), "credentials were read again");
-                    }
-                    Err(error) => tracing::warn!(%error, "the last good credentials stay in use"),
+        let (seen, credentials) = (self.stamp, Arc::new(credentials));
+        tasks.spawn_service("credentials", move || {
+            let looks = look(value.clone(), credentials.clone(), seen);
+            let stopping = stopping.clone();
+            async move { stopping.run_until_cancelled(looks).await }
+        });
+    }
+}
+
+/// Reads the file again whenever it is not as it was `seen`, while somebody holds the value.
+async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, mut seen: Option<Stamp>) {
+    let lines = RateLimiter::new();
+    loop {
+        tokio::time::sleep(limits::WATCH_EVERY).await;
+        let Some(held) = Weak::upgrade(&value) else { return };
+        let now = stamp(&credentials);
+        if now == seen {
+            continue;
+        }
+        match read(&credentials) {
+            Ok(value) => {
+                held.store(Arc::new(value));
+                seen = now;
+                tracing::info!(file = %credentials.file.display(), "credentials were read again");
+            }
+            Err(error) => {
+                if let Some(left_out) = lines.take(Clock::System.now()) {
+                    tracing::warn!(%error, left_out, "the last good credentials stay in use");
                 }
             }
-        });
+        }
     }
 }
 

@@ -102,6 +102,9 @@ pub const BACKGROUND_LEGS_PER_SECOND: u32 = 20;
 /// Background legs as a share of foreground ones.
 pub const BACKGROUND_SHARE: f64 = 0.2;
 
+/// Regions that are asked at once for an operator's `compare`; each reply is held until it is read.
+pub(crate) const BESIDE_AT_ONCE: usize = 4;
+
 const _: () = assert!(ERROR_MEMORY.0.as_millis() < ERROR_MEMORY.1.as_millis());
 const _: () = assert!(RECHECK_WAIT.0.as_millis() < RECHECK_WAIT.1.as_millis());
 const _: () = assert!(ROUTES * RECORDS_PER_ROUTE * 2 <= RECORD_TYPES && RECORD_TYPES <= u16::MAX as usize);

@@ -66,6 +66,10 @@ pub struct OnRoute {
     /// Its index in the configuration.
     pub(super) place: usize,
     pub(super) records: Vec<RecordId>,
+    /// The id of the way that answers for them.
+    pub(super) id: u16,
+    /// Its reply is needed whole: it becomes part of another answer.
+    pub(super) is_held: bool,
 }
 
 /// Looks up what `head` names for `caller`, which was made from its lines. A request with a body is
@@ -98,10 +102,21 @@ pub(super) fn lookup_on(
         matched.iter().for_each(|matched| matched.counts.miss());
         return Found::Pass(matched.map(|matched| core.on_route(&matched)));
     }
-    match matched {
-        Some(matched) => routed(core, caller, head, &matched, now),
-        None => unrouted(core, caller, head, now),
+    let Some(matched) = &matched else { return unrouted(core, caller, head, now) };
+    if caller.is_foreign(core, head.headers, matched) {
+        return foreign(core, caller, matched);
     }
+    routed(core, caller, head, matched, now)
+}
+
+/// A read with headers that may change its answer: nothing that is stored is for it.
+#[cold]
+fn foreign(core: &Core, caller: &Caller, matched: &Matched<'_>) -> Found {
+    if caller.wish.only_if_cached {
+        return Found::NotStored;
+    }
+    matched.counts.miss();
+    Found::Pass(Some(core.on_route(matched)))
 }
 
 /// What the first way of a routed path would be asked, whichever way answers; `None` if it is not
@@ -268,7 +283,7 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
 impl Core {
     fn on_route(&self, matched: &Matched<'_>) -> OnRoute {
         let records = matched.records().filter_map(|(record_type, key)| self.keyring.record(record_type, &key));
-        OnRoute { place: matched.place, records: records.collect() }
+        OnRoute { place: matched.place, records: records.collect(), id: matched.id, is_held: false }
     }
 
     /// Whether something is made of the region's bytes for this request: a range of those would mean
@@ -347,6 +362,7 @@ impl Core {
         match self.found(entry, horizon, now) {
             Some(Use::Fresh) => Ok((None, None)),
             Some(Use::Unproven) => Ok((Some(Label::Unproven), None)),
+            Some(Use::Unwired) => Ok((Some(Label::Unwired), None)),
             Some(Use::Provisional) => Ok((Some(Label::Provisional), self.recheck(key, entry, horizon, now))),
             Some(Use::Doubted) => {
                 self.metrics.stale(Label::FloorEscaped);

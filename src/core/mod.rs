@@ -26,6 +26,7 @@ use crate::core::fill::Fills;
 use crate::core::fill::audit::Auditor;
 use crate::core::fill::comparison::Comparisons;
 use crate::core::keyed_hashes::{KeyedHashes, TooManyTypes};
+use crate::core::lines::CoreLines;
 use crate::core::race::region::Regions;
 use crate::core::router::Router;
 use crate::core::shape::{Derivations, ShapeError, Shapes};
@@ -42,11 +43,11 @@ use crate::protocol::{Freshness, Room};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::observed::Observed;
-use crate::telemetry::rate_limiter::RateLimiter;
 
 mod actions;
 pub mod answer;
 pub mod batch;
+pub(crate) mod beside;
 pub mod caller;
 mod churn;
 pub mod compression;
@@ -54,8 +55,10 @@ mod credentials;
 pub mod fast_path;
 pub mod fill;
 pub(crate) mod floors;
+pub mod foreign;
 mod forgotten;
 pub mod limits;
+mod lines;
 pub mod lookup;
 mod pass;
 pub(crate) mod race;
@@ -145,10 +148,8 @@ pub struct Core {
     pub metrics: Arc<Metrics>,
     /// Facts that mean something only when two sources are compared.
     pub observed: Arc<Observed>,
-    /// Limits how many alarms are logged: any publisher can raise them.
-    pub alarm_lines: Arc<RateLimiter>,
-    /// Limits how many replies that do not fit their schema are logged.
-    mismatch_lines: Arc<RateLimiter>,
+    /// Limits what others can have logged.
+    lines: Arc<CoreLines>,
     pub tasks: Tasks,
     /// The regions' names, by [`RegionId`](crate::model::ids::RegionId).
     pub names: Vec<String>,
@@ -236,14 +237,25 @@ impl Core {
         let sheds = pressure > Pressure::None;
         if self.sheds.swap(sheds, Ordering::Relaxed) != sheds {
             let (limit, entries) = (self.memory.limit, self.store.entries());
+            let [short, over] = &self.lines.memory;
+            let now = self.clock.now();
             match sheds {
-                true => tracing::warn!(
-                    resident,
-                    limit,
-                    entries,
-                    "memory is short: nothing is asked for in the background"
-                ),
-                false => tracing::info!(resident, limit, entries, "memory is no longer short"),
+                true => {
+                    if let Some(left_out) = short.take(now) {
+                        tracing::warn!(
+                            resident,
+                            limit,
+                            entries,
+                            left_out,
+                            "memory is short: nothing is asked for in the background"
+                        );
+                    }
+                }
+                false => {
+                    if let Some(left_out) = over.take(now) {
+                        tracing::info!(resident, limit, entries, left_out, "memory is no longer short");
+                    }
+                }
             }
         }
         if pressure == Pressure::Evict {
@@ -299,8 +311,7 @@ impl Core {
             clock,
             metrics,
             observed: Arc::new(Observed::new(names.len())),
-            alarm_lines: Arc::new(RateLimiter::new()),
-            mismatch_lines: Arc::new(RateLimiter::new()),
+            lines: Arc::new(CoreLines::new(names.len())),
             tasks,
             names,
             beyond: Arc::default(),
@@ -355,8 +366,7 @@ impl Core {
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),
             observed: self.observed.clone(),
-            alarm_lines: self.alarm_lines.clone(),
-            mismatch_lines: self.mismatch_lines.clone(),
+            lines: self.lines.clone(),
             tasks: self.tasks.clone(),
             names: self.names.clone(),
             beyond: self.beyond.clone(),

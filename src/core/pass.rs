@@ -6,7 +6,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+mod foreign;
 
 use super::Core;
 use super::write::{self, Write};
@@ -14,9 +17,10 @@ use crate::cache::key::KeyBuffer;
 use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::IdentityMode;
 use crate::core::answer::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
-use crate::core::fill::ask;
+use crate::core::fill::{Routing, ask};
 use crate::core::floors;
 use crate::core::lookup::OnRoute;
+use crate::core::race::region::Regions;
 use crate::core::race::verdict;
 use crate::core::shape::{self, Shape, ShapeRefused, Shaping};
 use crate::http::admission::Admitted;
@@ -37,6 +41,11 @@ pub(super) async fn pass(
     is_for_room: bool,
 ) -> Outcome {
     let started = core.clock.now();
+    let reason = reason(core, admitted, on_route, is_for_room);
+    core.metrics.passed(reason);
+    if let (HEADER, Some(on_route)) = (reason, on_route) {
+        return foreign::read(core, admitted, on_route, started).boxed().await;
+    }
     let safe = rfc9111::way(&admitted.method, &admitted.headers) != Handling::Unsafe;
     let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.records));
     let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
@@ -103,6 +112,28 @@ pub(super) async fn pass(
     outcome
 }
 
+/// A read with headers that may change its answer.
+const HEADER: &str = "header";
+
+/// Why a request is passed on, as a stable word.
+fn reason(core: &Core, admitted: &Admitted, on_route: Option<&OnRoute>, is_for_room: bool) -> &'static str {
+    let headers = &admitted.headers;
+    let Some(on_route) = on_route else { return "unrouted" };
+    if !matches!(admitted.method, Method::GET | Method::HEAD) {
+        return "method";
+    }
+    if core.has_foreign(&core.config.service.routes[on_route.place], headers) {
+        return HEADER;
+    }
+    match rfc9111::way(&admitted.method, headers) {
+        _ if !admitted.body.is_empty() => "body",
+        Handling::Passed if rfc9111::is_only_ranged(headers) => "range",
+        Handling::Passed => "condition",
+        _ if is_for_room => "memory",
+        _ => "size",
+    }
+}
+
 /// How a region is asked for what is passed on whole, in the region's form, whatever shape the
 /// caller wants; nothing where the route declares nothing.
 #[derive(Default)]
@@ -155,7 +186,7 @@ async fn read_through(
     on_route: &OnRoute,
     started: Moment,
 ) -> Result<(Streamed, Option<Label>), Failure> {
-    let OnRoute { place, records } = on_route;
+    let OnRoute { place, records, .. } = on_route;
     let routing = core.routing(core.router.id(*place), records.iter().copied());
     routing.note_read(started);
     let records = routing.records();
@@ -164,19 +195,24 @@ async fn read_through(
     if let Some(held) = &core.credentials[*place] {
         request.headers.insert(held.header.clone(), held.value());
     }
-    let (asks, fence) = (RequestDirectives::of(&admitted.headers), routing.snapshots());
+    state_floor(&mut request, &admitted.headers, &routing, started);
+    at_the_floor(core, &core.regions, request, records, started).await
+}
+
+/// R8. What is too large to hold here may lie in the store of a region's node.
+fn state_floor(request: &mut Outgoing, asked: &HeaderMap, routing: &Routing, started: Moment) {
+    let (asks, fence) = (RequestDirectives::of(asked), routing.snapshots());
     let insists = asks.no_cache || asks.max_age.is_some();
-    // R8. What is too large to hold here may lie in the store of a region's node.
     let no_cache = insists || fence.iter().any(|record| record.marker.is_some());
     let floor = floors::stated(&fence, started).filter(|_| !insists);
     floors::insert(&mut request.headers, no_cache, floor);
-    at_the_floor(core, request, records, started).await
 }
 
 /// Asks one region after the other, within one race's deadline, until a reply may be served at
 /// once; else passes on the best one heard. The label comes with it.
 async fn at_the_floor(
     core: &Arc<Core>,
+    regions: &Arc<Regions>,
     request: Outgoing,
     records: &[(RecordId, Arc<Record>)],
     started: Moment,
@@ -194,7 +230,7 @@ async fn at_the_floor(
         let heard: RegionSet = waiting.iter().map(|it| it.head.region).collect();
         let sent = core.clock.now();
         let avoid = if announcers_first { heard_or_behind(heard, states()) } else { heard };
-        let head = match core.regions.pass(request.clone(), avoid).await {
+        let head = match regions.pass(request.clone(), avoid).await {
             Ok(head) => head,
             Err(failure) if waiting.is_empty() => return Err(failure),
             Err(_) => break,
@@ -211,7 +247,7 @@ async fn at_the_floor(
         if !waiting.iter().any(|it| it.head.region == heard.head.region) {
             waiting.push(heard);
         }
-        if now.since(started) >= core.regions.deadline() {
+        if now.since(started) >= regions.deadline() {
             break;
         }
     }

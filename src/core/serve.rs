@@ -151,7 +151,9 @@ async fn ask(core: &Arc<Core>, ask: &Ask, fwd: Fwd, admitted: &Admitted) -> Outc
         (unheld @ (Filled::TooLarge | Filled::NoRoom), of) => {
             let ids = |routing: &Routing| routing.records().iter().map(|(id, _)| *id).collect();
             let on_route = match of {
-                Of::Route(routing) => place.map(|place| OnRoute { place, records: ids(routing) }),
+                Of::Route(routing) => {
+                    place.map(|place| OnRoute { place, records: ids(routing), id: routing.route, is_held: false })
+                }
                 Of::Path(_) => None,
             };
             if let Some(place) = place {

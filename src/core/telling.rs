@@ -48,11 +48,14 @@ impl Core {
     }
 
     pub(crate) fn warn_of_churn(&self, path: &str) {
-        tracing::warn!(
-            route = %path,
-            "many identities ask for one record: callers seem to send a new token with every request, so they never \
-             hit; set identity = \"sidecar\" on this route, or name in identity_headers what stays the same"
-        );
+        if let Some(left_out) = self.lines.churn.take(self.clock.now()) {
+            tracing::warn!(
+                route = %path,
+                left_out,
+                "many identities ask for one record: callers seem to send a new token with every request, so they \
+                 never hit; set identity = \"sidecar\" on this route, or name in identity_headers what stays the same"
+            );
+        }
         self.metrics.churn();
     }
 }

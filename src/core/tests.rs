@@ -6,7 +6,11 @@ use crate::cache::store;
 use crate::config::read;
 use crate::core::scripted::{Act, World, shows};
 use crate::core::{caller, router};
+use crate::model::ids::{Epoch, RegionId};
+use crate::protocol::event::{Action, SubscriptionState};
 use crate::protocol::holding::Standing;
+use crate::telemetry::limits::RATIONED_LINES;
+use crate::telemetry::scripted::CountedLines;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -66,5 +70,25 @@ async fn a_miss_is_routed_keyed_and_looked_up_once_before_its_fill() {
     let once = before.map(|count| count + 1);
     assert_eq!(counts(), once, "route, key and store, until the first region is asked");
     assert_eq!(reader.await.unwrap().unwrap().status, 200);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_regions_and_callers_provoke_fills_no_log() {
+    let world = World::new([(5, shows(1).into()), (0, Act::Hang), (0, Act::Hang)]);
+    let lines = CountedLines::start();
+    for _ in 0..1_000 {
+        let moved = [0, 1].map(|region| Action::EpochMoved(RegionId(region), Epoch::default(), "hole"));
+        let state = Action::StateChanged(RegionId(0), SubscriptionState::Live);
+        let alarm = Action::Alarm(RegionId(0), "version-jump");
+        world.sidecar.carry_out(moved.into_iter().chain([state, alarm]).collect());
+        world.sidecar.warn_of_churn("/v1/contexts/{key}");
+    }
+    let ration = RATIONED_LINES.0 as usize;
+    assert_eq!(lines.with("epoch moved"), 2 * ration, "of each region");
+    for part in [" subscription ", "freshness alarm", "many identities ask for one record"] {
+        assert_eq!(lines.with(part), ration, "{part}");
+    }
+    assert_eq!(world.sidecar.metrics.alarms(RegionId(0), "version-jump"), 1_000, "all are counted");
     world.stop().await;
 }

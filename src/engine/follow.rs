@@ -228,7 +228,9 @@ impl Follower {
 
     /// Notes a failure and waits; returns how many there have been in a row.
     async fn failed(&self, part: &FeedPart, what: &str, error: EngineError, before: u32) -> u32 {
-        tracing::warn!(feed = self.name, what, %error, "trying again");
+        if let Some(left_out) = self.progress.line(self.clock.now()) {
+            tracing::warn!(feed = self.name, what, %error, left_out, "trying again");
+        }
         self.progress.failed(part, self.clock.now(), error);
         tokio::time::sleep(retry_delay(before + 1)).await;
         before + 1

@@ -18,7 +18,8 @@ use hyper::body::{Body as _, Incoming};
 use crate::config::Listen;
 use crate::http::bodies::{self, ByteBudget, NotRead, Reserved};
 use crate::http::connection::Via;
-use crate::http::host::{self, host_of};
+use crate::http::host;
+pub use crate::http::host::BadHost;
 use crate::http::limits;
 use crate::http::peers::Peers;
 use crate::tasks::Tasks;
@@ -136,9 +137,8 @@ pub enum Refusal {
     /// unmarked.
     #[error("no transfer coding but chunked is supported here")]
     Coding,
-    /// No `Host`, several, or one that is not a host.
-    #[error("exactly one valid Host header is needed")]
-    BadHost,
+    #[error(transparent)]
+    BadHost(BadHost),
     #[error("this host is not served here; call 127.0.0.1 or localhost, or add the name to listen.allowed_hosts")]
     ForeignHost,
     #[error("forwarded requests are refused here (listen.refuse_forwarded)")]
@@ -177,7 +177,7 @@ impl Refusal {
         match self {
             Self::Tunnel => "tunnel",
             Self::Coding => "coding",
-            Self::BadHost => "bad-host",
+            Self::BadHost(_) => "bad-host",
             Self::ForeignHost => "foreign-host",
             Self::Forwarded => "forwarded",
             Self::CrossSite => "cross-site",
@@ -277,7 +277,7 @@ impl Admission {
         if size_of(headers) > limits::REQUEST_HEAD_BYTES || headers.len() > limits::REQUEST_HEADERS {
             return Err(Refusal::LargeHead);
         }
-        let host = named_host(headers, authority, version)?;
+        let host = host::named(headers, authority, version).map_err(Refusal::BadHost)?;
         if via == Via::Tcp && !host.is_some_and(|host| host::is_ours(host, None, &self.allowed_hosts)) {
             return Err(Refusal::ForeignHost);
         }
@@ -321,28 +321,6 @@ fn target_of(parts: &http::request::Parts) -> Result<Cow<'_, str>, Refusal> {
         _ if target.starts_with('/') => Ok(Cow::Borrowed(target)),
         _ if left_out => Ok(Cow::Owned(format!("/{target}"))),
         _ => Err(Refusal::BadTarget),
-    }
-}
-
-/// The host that the request names, without its port: `:authority` or the absolute target, else
-/// `Host` (RFC 9112, 3.2). `None` only for HTTP/1.0, which need not name one.
-fn named_host<'a>(
-    headers: &'a HeaderMap,
-    authority: Option<&'a Authority>,
-    version: Version,
-) -> Result<Option<&'a str>, Refusal> {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let header = hosts.next().map(|value| value.to_str().map_err(|_| Refusal::BadHost)).transpose()?;
-    if hosts.next().is_some() {
-        return Err(Refusal::BadHost);
-    }
-    let header = header.map(|value| host_of(value).ok_or(Refusal::BadHost)).transpose()?;
-    match (authority, header) {
-        // `http` lets a user through, and a port that is not a number.
-        (Some(authority), _) => host_of(authority.as_str()).map(Some).ok_or(Refusal::BadHost),
-        (None, Some(host)) => Ok(Some(host)),
-        (None, None) if version < Version::HTTP_11 => Ok(None),
-        (None, None) => Err(Refusal::BadHost),
     }
 }
 

@@ -3,6 +3,54 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use http::uri::Authority;
+use http::{HeaderMap, Version, header};
+
+/// Why nobody can say which host a request names: the caller has to fix it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadHost {
+    #[error("the request names no Host; send one")]
+    Missing,
+    #[error("the request has several Host headers; send one")]
+    Several,
+    #[error("what the request names as its host is none; write a name or an address, and a port if need be")]
+    Malformed,
+    /// Whoever is on the way may have gone by the other one.
+    #[error("the request's target names another host than its Host header; send a path, or the same host in both")]
+    Differ,
+}
+
+/// The host that a request names, without its port: `authority`, which is `:authority` or in an
+/// absolute target, else `Host` (RFC 9112, 3.2; RFC 9113, 8.3.1). `None` only for HTTP/1.0, which
+/// need not name one.
+pub(crate) fn named<'a>(
+    headers: &'a HeaderMap,
+    authority: Option<&'a Authority>,
+    version: Version,
+) -> Result<Option<&'a str>, BadHost> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let header = hosts.next();
+    if hosts.next().is_some() {
+        return Err(BadHost::Several);
+    }
+    let header = header.map(|value| value.to_str().ok().and_then(host_of).ok_or(BadHost::Malformed)).transpose()?;
+    // `http` lets a user through, and a port that is not a number.
+    let target = authority.map(|target| host_of(target.as_str()).ok_or(BadHost::Malformed)).transpose()?;
+    match (target, header) {
+        (Some(target), Some(header)) if !is_same(target, header) => Err(BadHost::Differ),
+        (None, None) if version >= Version::HTTP_11 => Err(BadHost::Missing),
+        // An absolute target needs one all the same.
+        (Some(_), None) if version == Version::HTTP_11 => Err(BadHost::Missing),
+        (target, header) => Ok(target.or(header)),
+    }
+}
+
+/// Whether both mean the same: a process's own names are one.
+fn is_same(one: &str, other: &str) -> bool {
+    let bare = |host: &str| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    bare(one) == bare(other) || is_ours(one, None, &[]) && is_ours(other, None, &[])
+}
+
 /// Whether `host` ([`host_of`]) names this process: a loopback name or address, the address that
 /// the connection came in on, or one of `allowed`. The port does not matter.
 pub(crate) fn is_ours(host: &str, local: Option<IpAddr>, allowed: &[String]) -> bool {
@@ -64,6 +112,33 @@ mod tests {
         ] {
             assert!(names(ours, &allowed), "{ours}");
         }
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        let named = |target: Option<&str>, hosts: &[&'static str], version| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(header::HOST, http::HeaderValue::from_static(host));
+            }
+            let authority = target.map(|target| target.parse::<Authority>().unwrap());
+            super::named(&headers, authority.as_ref(), version).map(|host| host.map(str::to_owned))
+        };
+        for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+            let old = version == Version::HTTP_10;
+            assert_eq!(named(None, &[], version), if old { Ok(None) } else { Err(BadHost::Missing) });
+            assert_eq!(named(None, &["a", "b"], version), Err(BadHost::Several));
+            assert_eq!(named(Some("a"), &["a", "a"], version), Err(BadHost::Several));
+            assert_eq!(named(None, &["a:1"], version), Ok(Some("a".to_owned())));
+            assert_eq!(named(Some("a:1"), &["A.:2"], version), Ok(Some("a".to_owned())), "the port does not matter");
+            assert_eq!(named(Some("[::1]:1"), &["localhost"], version), Ok(Some("[::1]".to_owned())));
+            assert_eq!(named(Some("localhost"), &["evil.example"], version), Err(BadHost::Differ));
+            assert_eq!(named(Some("evil.example"), &["localhost"], version), Err(BadHost::Differ));
+            assert_eq!(named(Some("user@a"), &["a"], version), Err(BadHost::Malformed));
+            assert_eq!(named(Some("a"), &[""], version), Err(BadHost::Malformed));
+        }
+        assert_eq!(named(Some("a"), &[], Version::HTTP_11), Err(BadHost::Missing));
+        assert_eq!(named(Some("a"), &[], Version::HTTP_2), Ok(Some("a".to_owned())));
     }
 
     #[test]

@@ -105,8 +105,12 @@ pub const REPLY_HEAD_BYTES: usize = 64 * KIB;
 pub const CONNECTS_PER_REGION: usize = 8;
 /// How long all tries for a region's name may take: every search suffix, and then the name itself.
 pub const NAME_WAIT: Duration = Duration::from_secs(10);
-/// How long one question to a name server may wait for its answer. `resolv.conf` may state less.
-pub const NAME_TRY_WAIT: Duration = Duration::from_secs(1);
+/// How long a search suffix may be silent before the next one, or the name itself, is asked for too.
+pub const SUFFIX_HEAD_START: Duration = Duration::from_secs(1);
+/// How long a name server may be silent before the next one is asked too.
+pub const SERVER_HEAD_START: Duration = Duration::from_millis(300);
+/// Name servers that are asked. The C library asks no more either.
+pub const NAME_SERVERS: usize = 3;
 /// How long the addresses of one family wait for those of the other (RFC 8305, 3).
 pub const OTHER_FAMILY_WAIT: Duration = Duration::from_millis(50);
 /// How long a name that a name server called absent stays absent, whatever its zone says.

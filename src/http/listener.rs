@@ -1,6 +1,7 @@
 //! Accepts connections on loopback TCP and Unix sockets. A connection takes a permit before it is
 //! accepted: beyond the bound, callers wait in the kernel's backlog.
 
+use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -103,14 +104,17 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Accepts TCP connections until the linger ends.
-pub async fn accept_tcp<P, H, F>(listener: TcpListener, context: ConnectionContext<P>, handler: H)
-where
+pub async fn accept_tcp<P, H, F>(
+    listener: impl Borrow<TcpListener> + Send + Sync,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
     P: FastPath,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let accept = |cx: &mut Context<'_>| {
-        listener.poll_accept(cx).map_ok(|(stream, _)| {
+        listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
             // Without it a small answer may wait for the caller's ACK; failing to set it costs only
             // time.
             let _ = stream.set_nodelay(true);
@@ -121,8 +125,12 @@ where
 }
 
 /// Accepts Unix connections of permitted peers until the linger ends.
-pub async fn accept_unix<P, H, F>(listener: UnixListener, uids: Vec<u32>, context: ConnectionContext<P>, handler: H)
-where
+pub async fn accept_unix<P, H, F>(
+    listener: impl Borrow<UnixListener> + Send + Sync,
+    uids: Vec<u32>,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
     P: FastPath,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
@@ -130,7 +138,7 @@ where
     let own = rustix::process::geteuid().as_raw();
     let (lines, clock) = (RateLimiter::new(), context.clock.clone());
     let accept = |cx: &mut Context<'_>| {
-        listener.poll_accept(cx).map_ok(|(stream, _)| {
+        listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
             let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
             let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
             if !welcome && let Some(left_out) = lines.take(clock.now()) {

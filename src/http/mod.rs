@@ -9,6 +9,7 @@ pub mod connection;
 pub mod exchange;
 pub(crate) mod fields;
 pub(crate) mod host;
+pub mod inert;
 pub mod limits;
 pub mod listener;
 pub mod peers;

@@ -61,27 +61,52 @@ impl Listener {
     }
 }
 
-/// Serves `listener` until the process's tasks are told to stop. Each connection is a task named
-/// `name`, and gets the router that `router` makes for it.
-pub async fn serve(
+/// The names of the tasks that serve a listener.
+#[derive(Clone, Copy, Debug)]
+pub struct ServingTasks {
+    /// Accepts connections.
+    pub accept: &'static str,
+    pub connection: &'static str,
+}
+
+/// Serves `listener` until the process's tasks are told to stop. Each connection gets the router
+/// that `router` makes for it.
+pub fn start(
+    listener: Listener,
+    names: ServingTasks,
+    permits: Permits,
+    router: impl Fn(ReachedBy) -> Router + Send + Sync + 'static,
+    tasks: &Tasks,
+) {
+    let (peers, lines) = (Peers::new(0, |_| {}), RateLimiter::new());
+    let port = Arc::new(Port { listener, name: names.connection, permits, peers, router, lines });
+    let own = tasks.clone();
+    tasks.spawn_service(names.accept, move || accept(port.clone(), own.clone()));
+}
+
+/// A listener and what its connections have in common; a new start of the task keeps it.
+struct Port<R> {
     listener: Listener,
     name: &'static str,
     permits: Permits,
-    router: impl Fn(ReachedBy) -> Router,
-    tasks: Tasks,
-) {
-    let (stopping, peers, lines) = (tasks.stopping(), Peers::new(0, |_| {}), RateLimiter::new());
+    peers: Arc<Peers>,
+    router: R,
+    lines: RateLimiter,
+}
+
+async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks) {
+    let (stopping, name) = (tasks.stopping(), port.name);
     loop {
         let accept = async {
-            let permit = peers.permit(&permits).await.expect("the semaphore is never closed");
-            listener.accept().await.map(|accepted| (accepted, permit))
+            let permit = port.peers.permit(&port.permits).await.expect("the semaphore is never closed");
+            port.listener.accept().await.map(|accepted| (accepted, permit))
         };
         let Some(accepted) = stopping.run_until_cancelled(accept).await else { return };
         match accepted {
             Ok(((stream, reached), permit)) => {
                 let pulse = Arc::new(Pulse::default());
-                peers.enter(&pulse);
-                let connection = connection(stream, router(reached), pulse, stopping.clone());
+                port.peers.enter(&pulse);
+                let connection = connection(stream, (port.router)(reached), pulse, stopping.clone());
                 tasks.spawn(name, async move {
                     connection.await;
                     drop(permit);
@@ -89,7 +114,7 @@ pub async fn serve(
             }
             Err(error) => {
                 // Probably out of file descriptors: give connections time to close.
-                if let Some(left_out) = lines.take(Clock::System.now()) {
+                if let Some(left_out) = port.lines.take(Clock::System.now()) {
                     tracing::warn!(%error, left_out, task = name, "could not accept a connection");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -128,5 +153,42 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, stopping:
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn ask(address: std::net::SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+        let mut reply = String::new();
+        let _ = stream.read_to_string(&mut reply).await;
+        reply
+    }
+
+    #[tokio::test]
+    async fn a_listener_outlives_a_panic_of_what_accepts() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
+        let has_panicked = AtomicBool::new(false);
+        let router = move |_| {
+            assert!(has_panicked.swap(true, Ordering::SeqCst), "on purpose");
+            Router::new().route("/", get(|| async { "here" }))
+        };
+        let names = ServingTasks { accept: "accept", connection: "connection" };
+        start(Listener::Tcp(listener), names, Permits::new(1), router, &tasks);
+        assert_eq!(ask(address).await, "", "the caller of the moment is cut off, and its permit comes back");
+        let answered = tokio::time::timeout(Duration::from_secs(30), ask(address)).await;
+        assert!(answered.expect("the next one waits in the backlog").ends_with("here"));
+        assert_eq!(tasks.panics()["accept"], 1);
+        assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
     }
 }

@@ -13,11 +13,12 @@ use crate::model::time::{Moment, Wall};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Horizon {
     pub regions: Vec<Sight>,
-    /// By record type, which regions state no bound for it (R21). The last one stands for all
-    /// further types. Empty if every region states a bound for every type.
-    pub withheld: Arc<[Withheld]>,
-    /// What was made from here on has a bound from every region, whatever its type. `None` while
-    /// some region states none.
+    /// By record type, which regions state no bound for it, and which earn it no full TTL (R21).
+    /// The last one stands for all further types. Empty if every region states a bound for every
+    /// type.
+    pub withheld: Arc<[TypeDoubts]>,
+    /// What was made from here on has a bound and the full TTL from every region, whatever its
+    /// type. `None` while some region withholds one.
     pub withheld_until: Option<Moment>,
 }
 
@@ -42,7 +43,16 @@ pub struct Sight {
     pub watermark_at: Option<Moment>,
 }
 
-/// The regions that state no bound for a type.
+/// What regions withhold from a record type (R21).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TypeDoubts {
+    /// The regions that state no bound for it.
+    pub(crate) no_bound: Withheld,
+    /// The regions whose announcements are seen to miss it, so that they earn it no full TTL.
+    pub(crate) no_full_ttl: Withheld,
+}
+
+/// The regions that withhold something from a type, now and for what was made before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
     now: RegionSet,
@@ -63,8 +73,11 @@ pub(crate) const fn whole_seconds(span: Duration) -> u64 {
 }
 
 impl Horizon {
-    pub(crate) fn new(regions: Vec<Sight>, withheld: Arc<[Withheld]>) -> Self {
-        let latest = |until: Moment, of_one: &Withheld| of_one.until().map(|this| until.max(this));
+    pub(crate) fn new(regions: Vec<Sight>, withheld: Arc<[TypeDoubts]>) -> Self {
+        let latest = |until: Moment, of_one: &TypeDoubts| {
+            let (bound, ttl) = (of_one.no_bound.until()?, of_one.no_full_ttl.until()?);
+            Some(until.max(bound).max(ttl))
+        };
         let withheld_until = withheld.iter().try_fold(Moment::ZERO, latest);
         Self { regions, withheld, withheld_until }
     }
@@ -74,20 +87,38 @@ impl Horizon {
     /// type (R21). `None` without one.
     pub fn bound(&self, now: Moment) -> Option<u64> {
         let live = self.live(now);
-        let withheld = self.withheld.iter().fold(RegionSet::EMPTY, |all, of_one| RegionSet(all.0 | of_one.now().0));
+        let withheld =
+            self.withheld.iter().fold(RegionSet::EMPTY, |all, of_one| RegionSet(all.0 | of_one.no_bound.now().0));
         let speaks = |id: u8| live.contains(RegionId(id)) && !withheld.contains(RegionId(id));
         let watermarks = (0u8..).zip(&self.regions).filter(|(id, _)| speaks(*id));
         watermarks.filter_map(|(_, sight)| sight.bound(now)).min()
     }
 
     /// The regions that state no bound for these record types, for what was made at `made` (R21).
+    #[inline]
     pub(crate) fn withheld(&self, types: impl Iterator<Item = TypeId>, made: Moment) -> RegionSet {
-        // Usually no region withholds one, and a hit need look no further.
+        self.doubted(types, made, |doubts| doubts.no_bound)
+    }
+
+    /// The regions that earn these record types no full TTL, for what was made at `made` (R21).
+    #[inline]
+    pub(crate) fn strays(&self, types: impl Iterator<Item = TypeId>, made: Moment) -> RegionSet {
+        self.doubted(types, made, |doubts| doubts.no_full_ttl)
+    }
+
+    #[inline]
+    fn doubted(
+        &self,
+        types: impl Iterator<Item = TypeId>,
+        made: Moment,
+        which: impl Fn(&TypeDoubts) -> Withheld,
+    ) -> RegionSet {
+        // Usually no region withholds anything, and a hit need look no further.
         if self.withheld_until.is_some_and(|until| made >= until) {
             return RegionSet::EMPTY;
         }
         let Some(last) = self.withheld.len().checked_sub(1) else { return RegionSet::EMPTY };
-        let of = |record_type: TypeId| self.withheld[usize::from(record_type.0).min(last)].of(made);
+        let of = |record_type: TypeId| which(&self.withheld[usize::from(record_type.0).min(last)]).of(made);
         types.fold(RegionSet::EMPTY, |all, record_type| RegionSet(all.0 | of(record_type).0))
     }
 
@@ -109,19 +140,18 @@ impl Withheld {
         self.now = now;
     }
 
-    /// What was made from here on has a bound from every region. `None` while some region states
-    /// none.
+    /// From here on, no region withholds it. `None` while one does.
     pub(crate) fn until(self) -> Option<Moment> {
         self.now.is_empty().then_some(self.then.1)
     }
 
-    /// The regions that state no bound for what was made at `made`.
+    /// The regions that withhold it from what was made at `made`.
     pub(crate) fn of(self, made: Moment) -> RegionSet {
         let (then, until) = self.then;
         if made < until { RegionSet(self.now.0 | then.0) } else { self.now }
     }
 
-    /// The regions that state none for what is requested now.
+    /// The regions that withhold it from what is requested now.
     pub(crate) const fn now(self) -> RegionSet {
         self.now
     }

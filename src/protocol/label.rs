@@ -15,6 +15,8 @@ pub enum Label {
     MaxStale,
     /// It was fresh, and no lease shows that it still is (R9).
     Unproven,
+    /// It was fresh, but announcements are seen to miss its record type (R21).
+    Unwired,
     /// Within its short TTL, being rechecked (R5).
     Provisional,
 }
@@ -32,6 +34,7 @@ impl Label {
             Self::StaleIfError => "stale-if-error",
             Self::MaxStale => "max-stale",
             Self::Unproven => "unproven",
+            Self::Unwired => "unwired",
             Self::Provisional => "provisional",
         }
     }

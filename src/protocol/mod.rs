@@ -27,7 +27,7 @@
 //! | R17 audit | `audit` judges and measures; [`crate::core::fill::audit`] asks the regions, in the background |
 //! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
 //! | R20 own writes | [`Freshness::wrote`]; `core::write` says when |
-//! | R21 wiring | `wiring`; `standing::bound` |
+//! | R21 wiring | `wiring`; `standing::bound`, `standing::judge` |
 //! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::bound` |
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -307,6 +307,16 @@ impl Freshness {
     /// R21: the record types with an open audit violation.
     pub fn violated(&self, types: &[TypeId]) {
         self.records.wiring().violated(types);
+    }
+
+    /// R21: `region` announced a key that holds one of this type that is read here, in another form.
+    pub fn misnamed(&self, record_type: TypeId, region: RegionId) {
+        self.records.wiring().misnamed(record_type, region);
+    }
+
+    /// R21: the types that announcements of these regions miss, by the findings of the moment.
+    pub fn found_astray(&self, types: &[(TypeId, RegionSet)]) {
+        self.records.wiring().found(types);
     }
 
     /// R21: the routes have changed.

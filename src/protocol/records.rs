@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::Room;
 use super::event::{Action, Scope};
 use super::flood::Flood;
-use super::horizon::{Horizon, Withheld};
+use super::horizon::{Horizon, TypeDoubts};
 use super::merge::{self, Announced, Effect, Rules};
 use super::recalls::{self, Recall, Recalls};
 use super::record::{Record, Snapshot};
@@ -260,8 +260,8 @@ impl Records {
         }
     }
 
-    /// R21: which regions state no bound for which type.
-    pub(crate) fn withheld(&self, now: Moment) -> Arc<[Withheld]> {
+    /// R21: which regions state no bound for which type, and which earn it no full TTL.
+    pub(crate) fn withheld(&self, now: Moment) -> Arc<[TypeDoubts]> {
         self.wiring.withheld(now, self.tuning.worst_lag())
     }
 

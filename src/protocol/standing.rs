@@ -1,5 +1,5 @@
 //! How much a reply or an entry counts: may it be stored (R3), what does it earn (R5), may it be
-//! served now (R1, R9, R10, R16), how old can it be (`bound`). Pure. [`judge`] is the hit path: it
+//! served now (R1, R9, R10, R16, R21), how old can it be (`bound`). Pure. [`judge`] is the hit path: it
 //! compares numbers, allocates nothing and takes no lock.
 //!
 //! An entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its
@@ -59,6 +59,8 @@ pub enum Use {
     Fresh,
     /// Serve it, labelled: it was fresh, and no lease shows that it still is (R9).
     Unproven,
+    /// Serve it, labelled: it was fresh, but announcements are seen to miss its record type (R21).
+    Unwired,
     /// Serve it within its short TTL; it is being rechecked.
     Provisional,
     /// The same, but a record's floor was dropped or its version jumped (R15): label it as
@@ -161,11 +163,13 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
     if is_on(Rule::R16) && now.since(sent) >= entry.ttl.get() {
         return Use::Expired;
     }
+    let mut strays = false;
     if !entry.live.is_empty() {
-        match best_witness(entry, horizon, now) {
+        match best_witness(entry, sent, horizon, now) {
             Witness::None => return Use::Unverified,
             Witness::Live if entry.standing == Standing::Confirmed && !escaped => return Use::Fresh,
             Witness::Live | Witness::Silent => {}
+            Witness::Astray => strays = true,
         }
     }
     if now.since(entry.confirmed) >= soft_ttl {
@@ -173,17 +177,18 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
     } else if escaped {
         Use::Doubted
     } else if entry.standing == Standing::Confirmed {
-        Use::Unproven
+        if strays { Use::Unwired } else { Use::Unproven }
     } else {
         Use::Provisional
     }
 }
 
 /// For how many whole seconds, rounded down, `entry` still holds as things are: its TTL (R16) while
-/// a region vouches for it, else the soft TTL (R9). Negative once that is over.
+/// a region vouches for it, else the soft TTL (R9, R21). Negative once that is over.
 pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> i64 {
     let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
-    let vouched = entry.standing == Standing::Confirmed && matches!(best_witness(entry, horizon, now), Witness::Live);
+    let vouched =
+        entry.standing == Standing::Confirmed && matches!(best_witness(entry, sent, horizon, now), Witness::Live);
     let hard = left(entry.ttl.get(), sent);
     if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
 }
@@ -231,19 +236,25 @@ pub fn vouching(entry: &Routed, horizon: &Horizon) -> RegionSet {
 enum Witness {
     /// It lost nothing since the request, and its lease holds.
     Live,
+    /// Its lease holds too, but its announcements are seen to miss what the entry shows (R21).
+    Astray,
     /// It lost nothing that we know of, but its lease has run out.
     Silent,
     /// All of them may have lost something.
     None,
 }
 
-fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
+fn best_witness(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment) -> Witness {
+    let types = entry.shows.iter().map(|shown| shown.record.id().record_type);
+    let strays = horizon.strays(types, sent.min(entry.confirmed));
     let mut best = Witness::None;
-    for (_, sight) in unbroken(entry, horizon) {
-        if leads(sight, now) {
-            return Witness::Live;
+    for (region, sight) in unbroken(entry, horizon) {
+        match leads(sight, now) {
+            true if !strays.contains(region) => return Witness::Live,
+            true => best = Witness::Astray,
+            false if matches!(best, Witness::None) => best = Witness::Silent,
+            false => {}
         }
-        best = Witness::Silent;
     }
     best
 }

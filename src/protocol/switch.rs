@@ -28,7 +28,7 @@
 //! | R18 | RELOAD does nothing to a record (`records::recall`) |
 //! | R19 | RESET does nothing to a record (`records::recall`) |
 //! | R20 | a write is passed on and forgotten (`Freshness::wrote`) |
-//! | R21 | every region's watermark speaks for every record type (`wiring`) |
+//! | R21 | every region's watermark speaks for every record type, and every region earns it the full TTL (`wiring`) |
 //!
 //! | rule | the property it protects | the profile and the fault in which it alone does |
 //! | --- | --- | --- |
@@ -51,7 +51,7 @@
 //! | R17 | no stale entry stays unsampled beyond the audit period | the same, by the audit's own metric |
 //! | R18 | what an operator reloads is requested anew | any; the regions' data replaced without announcements, then RELOAD |
 //! | R20 | whoever writes through a sidecar reads what they wrote | any; a write, then a read that a lagging region answers first, or that joins a fill from before |
-//! | R21 | promise 2 where announcements miss what is read | numbered publishers whose record type or keys are not the routes' |
+//! | R21 | promise 2 where announcements miss what is read, and the soft TTL there | numbered publishers whose record type or keys are not the routes' |
 //! | R19 | a restore ends with a RESET, not with a minute of labels per record | versions; every region restored from a backup, then RESET. Seen by the cap on labels |
 
 /// The rules of the protocol, by number.

@@ -10,13 +10,17 @@
 //!
 //! What was made before that was over, and for `worst_lag` after it, may lack what passed by until
 //! then, so no region concerned vouches for it.
+//!
+//! Not to know is no evidence. Where something shows that announcements do miss what is read, the
+//! regions concerned do not earn it the full TTL either ([`Wired::strays`]): it is kept for the soft
+//! TTL, labelled `unwired` (`standing::judge`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::horizon::{Horizon, Withheld};
+use super::horizon::{Horizon, TypeDoubts};
 use super::switch::{Rule, is_on};
 use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId};
 use crate::model::time::Moment;
@@ -33,9 +37,9 @@ struct State {
     /// When each region last announced something under a type that no route names.
     unrouted: [Option<Moment>; limits::REGIONS],
     /// By [`TypeId`], as far as anything is known, with what was last withheld of each.
-    types: Vec<(Wired, Withheld)>,
+    types: Vec<(Wired, TypeDoubts)>,
     /// What was last withheld of all other types.
-    others: Withheld,
+    others: TypeDoubts,
     growths: VecDeque<Growth>,
 }
 
@@ -48,6 +52,10 @@ pub struct Wired {
     pub named: RegionSet,
     /// The regions that named a record that was read here.
     pub met: RegionSet,
+    /// The regions that named a record in another form than the one that is read here.
+    pub misnamed: RegionSet,
+    /// The regions against which the findings of the moment speak.
+    pub found: RegionSet,
     /// Records that were served at a higher version than before, and whose change was announced.
     pub told: u64,
     /// The same, but nobody announced the change.
@@ -117,6 +125,33 @@ impl Wiring {
         });
     }
 
+    /// `region` announced a key that holds one of this type that is read here, in another form.
+    pub(crate) fn misnamed(&self, record_type: TypeId, region: RegionId) {
+        self.note(|state| {
+            let wired = state.of(record_type);
+            let known = wired.misnamed.contains(region);
+            wired.misnamed = wired.misnamed.with(region);
+            !known
+        });
+    }
+
+    /// The types whose announcements miss what is read here by the findings of the moment, each with
+    /// the regions concerned. Nothing is found of any other type.
+    pub(crate) fn found(&self, types: &[(TypeId, RegionSet)]) {
+        self.note(|state| {
+            let mut changed = false;
+            for (id, _) in types {
+                let _ = state.of(*id);
+            }
+            for (place, (wired, _)) in state.types.iter_mut().enumerate() {
+                let of_it = types.iter().filter(|(id, _)| usize::from(id.0) == place);
+                let found = of_it.fold(RegionSet::EMPTY, |all, (_, regions)| RegionSet(all.0 | regions.0));
+                changed |= std::mem::replace(&mut wired.found, found) != found;
+            }
+            changed
+        });
+    }
+
     /// `region` announced something under a type that no route names. If it has not done so
     /// recently, what it announced before says nothing about what it announces now.
     pub(crate) fn unrouted(&self, region: RegionId, now: Moment) {
@@ -135,7 +170,9 @@ impl Wiring {
     pub(crate) fn rewired(&self) {
         self.note(|state| {
             state.unrouted = Default::default();
-            state.types.iter_mut().for_each(|(wired, _)| wired.met = RegionSet::EMPTY);
+            for (wired, _) in &mut state.types {
+                (wired.met, wired.misnamed, wired.found) = Default::default();
+            }
             true
         });
     }
@@ -206,20 +243,21 @@ impl Wiring {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// By type, which regions state no bound for it. The last one stands for all types of which
-    /// nothing is known. Empty if every region states a bound for every type.
-    pub(crate) fn withheld(&self, now: Moment, worst_lag: Duration) -> Arc<[Withheld]> {
+    /// By type, which regions state no bound for it and which earn it no full TTL. The last one
+    /// stands for all types of which nothing is known. Empty if every region states a bound for
+    /// every type.
+    pub(crate) fn withheld(&self, now: Moment, worst_lag: Duration) -> Arc<[TypeDoubts]> {
         if !is_on(Rule::R21) {
             return Arc::default();
         }
         let mut state = self.state();
         let unrouted = state.unrouted(now);
-        for (wired, withheld) in &mut state.types {
-            withheld.turn(wired.withheld(unrouted, now), now + worst_lag);
+        for (wired, doubts) in &mut state.types {
+            wired.turn(doubts, unrouted, now, now + worst_lag);
         }
-        state.others.turn(Wired::default().withheld(unrouted, now), now + worst_lag);
-        let all = || state.types.iter().map(|(_, withheld)| *withheld).chain([state.others]);
-        if all().all(|withheld| withheld == Withheld::default()) { Arc::default() } else { all().collect() }
+        Wired::default().turn(&mut state.others, unrouted, now, now + worst_lag);
+        let all = || state.types.iter().map(|(_, doubts)| *doubts).chain([state.others]);
+        if all().all(|doubts| doubts == TypeDoubts::default()) { Arc::default() } else { all().collect() }
     }
 
     fn note(&self, change: impl FnOnce(&mut State) -> bool) {
@@ -260,6 +298,21 @@ impl Wired {
         RegionSet((unrouted.0 | self.named.0) & !self.met.0)
     }
 
+    /// The regions whose announcements are seen to miss this type: it changed and nobody announced
+    /// it, or they announced the key of a record that is read in another form, or findings speak
+    /// against them. That a region announces nothing of it is no evidence.
+    fn strays(&self, now: Moment) -> RegionSet {
+        if self.is_doubted(now) {
+            return RegionSet::ALL;
+        }
+        RegionSet((self.misnamed.0 | self.found.0) & !self.met.0)
+    }
+
+    fn turn(&self, doubts: &mut TypeDoubts, unrouted: RegionSet, now: Moment, until: Moment) {
+        doubts.no_bound.turn(self.withheld(unrouted, now), until);
+        doubts.no_full_ttl.turn(self.strays(now), until);
+    }
+
     /// Whether something of it changed and nobody announced it.
     pub fn is_doubted(&self, now: Moment) -> bool {
         self.violated || self.untold_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
@@ -288,7 +341,7 @@ mod tests {
     fn withheld(wiring: &Wiring, record_type: TypeId, now: Moment) -> RegionSet {
         let all = wiring.withheld(now, WORST_LAG);
         let place = usize::from(record_type.0).min(all.len().saturating_sub(1));
-        all.get(place).map(|withheld| withheld.of(now)).unwrap_or_default()
+        all.get(place).map(|doubts| doubts.no_bound.of(now)).unwrap_or_default()
     }
 
     #[test]
@@ -311,10 +364,14 @@ mod tests {
         );
         wiring.met(CONTEXT, only(EU));
         wiring.unrouted(EU, at(3));
-        assert_eq!(wiring.withheld(at(4), WORST_LAG)[0].now(), RegionSet::EMPTY, "others share the topic");
+        assert_eq!(wiring.withheld(at(4), WORST_LAG)[0].no_bound.now(), RegionSet::EMPTY, "others share the topic");
         assert_eq!(withheld(&wiring, LIMITS, at(4)), only(EU));
         let later = at(4) + limits::WIRING_DOUBT;
-        assert_eq!(wiring.withheld(later, WORST_LAG)[1].now(), RegionSet::EMPTY, "nothing of the kind came since");
+        assert_eq!(
+            wiring.withheld(later, WORST_LAG)[1].no_bound.now(),
+            RegionSet::EMPTY,
+            "nothing of the kind came since"
+        );
     }
 
     #[test]
@@ -342,6 +399,7 @@ mod tests {
         assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
         wiring.met(CONTEXT, only(EU));
         let all = wiring.withheld(at(10), WORST_LAG);
+        let all: Vec<_> = all.iter().map(|doubts| doubts.no_bound).collect();
         assert_eq!((all[0].of(at(9)), all[0].of(at(69)), all[0].of(at(70))), (only(EU), only(EU), RegionSet::EMPTY));
         assert_eq!(all[0].now(), RegionSet::EMPTY);
     }
@@ -366,11 +424,54 @@ mod tests {
         assert_eq!(withheld(&wiring, CONTEXT, at(6)), RegionSet::ALL);
         assert_eq!(withheld(&wiring, LIMITS, at(6)), RegionSet::EMPTY);
         let over = at(5) + limits::WIRING_DOUBT;
-        assert_eq!(wiring.withheld(over, WORST_LAG)[0].now(), RegionSet::EMPTY);
+        assert_eq!(wiring.withheld(over, WORST_LAG)[0].no_bound.now(), RegionSet::EMPTY);
         wiring.violated(&[LIMITS]);
         assert_eq!(withheld(&wiring, LIMITS, over), RegionSet::ALL);
         wiring.violated(&[]);
-        assert_eq!(wiring.withheld(over, WORST_LAG)[1].now(), RegionSet::EMPTY);
+        assert_eq!(wiring.withheld(over, WORST_LAG)[1].no_bound.now(), RegionSet::EMPTY);
+    }
+
+    /// The regions that earn `record_type` no full TTL for what was made at `made`.
+    fn strays(wiring: &Wiring, record_type: TypeId, (made, now): (Moment, Moment)) -> RegionSet {
+        let all = wiring.withheld(now, WORST_LAG);
+        let place = usize::from(record_type.0).min(all.len().saturating_sub(1));
+        all.get(place).map(|doubts| doubts.no_full_ttl.of(made)).unwrap_or_default()
+    }
+
+    #[test]
+    fn silence_and_unread_keys_are_no_evidence() {
+        let wiring = Wiring::default();
+        assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY);
+        wiring.heard(CONTEXT, EU, true);
+        assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU), "no bound, since nothing shows that it works");
+        assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY, "nor that it does not");
+        wiring.unrouted(EU, at(2));
+        assert_eq!(strays(&wiring, CONTEXT, (at(2), at(2))), RegionSet::EMPTY, "others share the topic");
+    }
+
+    #[test]
+    fn each_evidence_strays_until_it_ends() {
+        let wiring = Wiring::default();
+        wiring.found(&[(LIMITS, only(EU))]);
+        assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY);
+        assert_eq!(strays(&wiring, LIMITS, (at(1), at(1))), only(EU));
+        assert!(wiring.take_change());
+
+        wiring.misnamed(CONTEXT, US);
+        wiring.found(&[(CONTEXT, only(EU))]);
+        assert_eq!(strays(&wiring, CONTEXT, (at(80), at(80))), RegionSet::first(2));
+        wiring.met(CONTEXT, only(US));
+        wiring.found(&[]);
+        assert_eq!(strays(&wiring, CONTEXT, (at(141), at(141))), RegionSet::first(2), "worst_lag is not over");
+        let over = at(141) + WORST_LAG;
+        assert_eq!(strays(&wiring, CONTEXT, (over, over)), RegionSet::EMPTY);
+
+        wiring.settled(CONTEXT, false, at(300));
+        assert_eq!(strays(&wiring, CONTEXT, (at(301), at(301))), RegionSet::ALL, "it changed, and nobody said so");
+        wiring.misnamed(CONTEXT, EU);
+        wiring.rewired();
+        let later = at(301) + limits::WIRING_DOUBT;
+        assert_eq!(strays(&wiring, CONTEXT, (later + WORST_LAG, later)), RegionSet::EMPTY);
     }
 
     #[test]

@@ -28,6 +28,8 @@ use crate::engine::passed_over::PassedOver;
 use crate::engine::sizes::check_item;
 use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic};
 use crate::model::time::{Clock, Wall};
+use crate::tasks::supervision::pass_panic_on;
+use crate::telemetry::rate_limiter::RateLimiter;
 use crate::views::CANARY;
 
 /// What a region ingests, and from where.
@@ -178,7 +180,8 @@ impl Ingester {
                 TermEnd::Lost | TermEnd::Done(FollowEnd::LeaseLost | FollowEnd::Trimmed) => {}
                 // Another process may fare better.
                 TermEnd::Panicked | TermEnd::Done(FollowEnd::Panicked) => {
-                    stopping.run_until_cancelled(tokio::time::sleep(BEGIN_PAUSE)).await;
+                    self.enter(IngestState::Standby);
+                    pass_panic_on();
                 }
             }
         }
@@ -213,14 +216,17 @@ impl Ingester {
 
     /// Never returns.
     async fn beat(&self, publisher: &RegionPublisher) {
+        let lines = RateLimiter::new();
         let mut beats = tokio::time::interval(limits::HEARTBEAT_EVERY);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
             // Read before the publisher's last number: everything that it claims has a number.
             let through = self.follower.progress.through();
-            if let Err(error) = publisher.heartbeat(through).await {
-                tracing::warn!(%error, "a heartbeat could not be published");
+            if let Err(error) = publisher.heartbeat(through).await
+                && let Some(left_out) = lines.take(self.parts.clock.now())
+            {
+                tracing::warn!(%error, left_out, "a heartbeat could not be published");
             }
         }
     }

@@ -10,13 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, select_ok};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::hedge::Hedge;
 use super::limits::READ_WAIT;
 use crate::config::Config;
-use crate::config::template::is_plain;
+use crate::config::template::{is_plain, unescaped};
 use crate::engine::guard::{Guard, is_on};
 use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
@@ -34,7 +33,9 @@ const CHANGED: &[u8] =
 const NOT_ALLOWED: &[u8] = br#"{"type":"urn:nearside:problem:read-only","title":"Method Not Allowed","status":405}"#;
 const NOT_OPEN: &[u8] =
     br#"{"type":"urn:nearside:problem:region-incomplete","title":"Service Unavailable","status":503}"#;
-const DOWN: &[u8] = br#"{"type":"urn:nearside:problem:table-down","title":"Service Unavailable","status":503}"#;
+const DOWN: &[u8] = br#"{"type":"urn:nearside:problem:table-down","title":"Service Unavailable","status":503,"detail":"the region's table does not answer; retry"}"#;
+const DAMAGED: &[u8] = br#"{"type":"urn:nearside:problem:damaged","title":"Internal Server Error","status":500,"detail":"what the region's table has under this key is no view; other keys are not concerned"}"#;
+const BAD_KEY: &[u8] = br#"{"type":"urn:nearside:problem:bad-key","title":"Bad Request","status":400,"detail":"the path is not UTF-8 in percent-encoding: an escape is `%` and two hexadecimal digits, and `%` itself is %25"}"#;
 
 /// Answers for the region's table. Clones share it.
 #[derive(Clone)]
@@ -71,6 +72,7 @@ impl TableOrigin {
         let key = match self.item_of(&request.path_and_query) {
             Named::Item(key) => key,
             Named::Nothing => return problem(StatusCode::NOT_FOUND, ABSENT),
+            Named::Unreadable => return problem(StatusCode::BAD_REQUEST, BAD_KEY),
             // A 404 would say that the view has no such record, and count as this region's word.
             Named::NotTaken => {
                 return (StatusCode::MISDIRECTED_REQUEST, stated(PROBLEM), self.not_taken.clone(), Vec::new());
@@ -91,9 +93,13 @@ impl TableOrigin {
             Ok(None) => problem(StatusCode::NOT_FOUND, ABSENT),
             Err(error) => {
                 if let Some(left_out) = self.failure_lines.take(self.clock.now()) {
-                    tracing::warn!(%error, left_out, "the region's table cannot be read");
+                    tracing::warn!(%error, left_out, "the region's table, or an item of it, cannot be read");
                 }
-                problem(StatusCode::SERVICE_UNAVAILABLE, DOWN)
+                match error {
+                    // Of this item alone: the table answers.
+                    EngineError::Refused { .. } => problem(StatusCode::INTERNAL_SERVER_ERROR, DAMAGED),
+                    _ => problem(StatusCode::SERVICE_UNAVAILABLE, DOWN),
+                }
             }
         }
     }
@@ -101,11 +107,15 @@ impl TableOrigin {
     /// Where `/v1/contexts/{key}/{view}` lies.
     fn item_of(&self, path_and_query: &str) -> Named {
         let path = path_and_query.split('?').next().unwrap_or_default();
+        // A 404 would say that there is no such record.
+        if unescaped(path).is_none() {
+            return Named::Unreadable;
+        }
         let parts = path.strip_prefix("/v1/contexts/").and_then(|rest| rest.split_once('/'));
         let Some((key, view)) = parts.filter(|(_, view)| is_name(view) && is_plain(path)) else {
             return Named::Nothing;
         };
-        let key = percent_decode_str(key).decode_utf8().ok().filter(|key| key_problem(key).is_none());
+        let key = unescaped(key).filter(|key| key_problem(key).is_none());
         match key {
             Some(_) if !self.views.contains(view) => Named::NotTaken,
             Some(key) => Named::Item(ItemKey::new(bucket::partition(view, &key), key)),
@@ -169,6 +179,8 @@ enum Named {
     NotTaken,
     /// Nothing that any region has.
     Nothing,
+    /// Its escapes are broken.
+    Unreadable,
 }
 
 fn not_taken(views: &BTreeSet<String>) -> Bytes {

@@ -18,6 +18,7 @@ use crate::engine::{EngineError, ItemKey, Table, Topic, bucket, retry_delay};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::encode_json;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, Numbered};
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// What is said of a record, before it has a number.
 #[derive(Clone, PartialEq, Eq)]
@@ -58,6 +59,15 @@ pub struct PublishCounts {
     pub renamed: AtomicU64,
     /// Messages that the topic never took, which a RELOAD of their type stands for.
     pub reloaded: AtomicU64,
+    lines: PublishLines,
+}
+
+/// A topic that refuses or fails must not fill the log.
+#[derive(Debug, Default)]
+struct PublishLines {
+    renamed: RateLimiter,
+    reloaded: RateLimiter,
+    failed: RateLimiter,
 }
 
 struct Numbering {
@@ -86,10 +96,13 @@ impl RegionPublisher {
             let (mut left, mut is_again) = (said.to_vec(), false);
             while let Err(refused) = self.announce_under(&mut numbering, &left).await {
                 self.counts.renamed.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(
-                    publisher = numbering.name,
-                    "SNS refuses a message: its publisher ends, and another one says it again"
-                );
+                if let Some(left_out) = self.counts.lines.renamed.take(self.clock.now()) {
+                    tracing::error!(
+                        publisher = numbering.name,
+                        left_out,
+                        "SNS refuses a message: its publisher ends, and another one says it again"
+                    );
+                }
                 *numbering = Numbering::new(&self.region);
                 // Under two names, by a topic that takes others: it will never take it.
                 if is_again && self.say_beat(&numbering, None, false).await.is_ok_and(|refused| refused.is_empty()) {
@@ -113,7 +126,9 @@ impl RegionPublisher {
             let key = ItemKey::new(bucket::partition(&one.record_type, &one.key), &*one.key);
             let item = ToldKey(Table::Contexts, &key);
             let is_reload = one.kind == AnnouncementKind::Reload;
-            tracing::error!(%item, is_reload, "SNS never takes what is to be said of an item");
+            if let Some(left_out) = self.counts.lines.reloaded.take(self.clock.now()) {
+                tracing::error!(%item, is_reload, left_out, "SNS never takes what is to be said of an item");
+            }
             let reload = Said::reload(one.record_type);
             if !is_reload && !kept.contains(&reload) {
                 kept.push(reload);
@@ -144,7 +159,9 @@ impl RegionPublisher {
                     refusals += 1;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "announcements could not be published; trying again");
+                    if let Some(left_out) = self.counts.lines.failed.take(self.clock.now()) {
+                        tracing::warn!(%error, left_out, "announcements could not be published; trying again");
+                    }
                     if matches!(error, EngineError::Refused { .. }) {
                         refusals += 1;
                         refused.extend(waiting.iter().map(|(place, _)| *place).take(sent).filter(|_| sent == 1));

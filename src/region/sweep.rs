@@ -21,6 +21,7 @@ use crate::engine::passed_over::ToldKey;
 use crate::engine::{Condition, EngineError, ItemKey, ItemWrite, Table, Tables, WriteError, bucket, retry_delay};
 use crate::model::time::{Clock, Moment};
 use crate::protocol::announcement::message::AnnouncementKind;
+use crate::telemetry::rate_limiter::RateLimiter;
 use crate::views::{self, DifferingCopy, Disagreement};
 
 mod pending;
@@ -36,6 +37,8 @@ pub struct SweepCounts {
     pub mended: AtomicU64,
     /// Buckets that could not be compared or made good, each time.
     pub failed: AtomicU64,
+    failure_lines: RateLimiter,
+    difference_lines: RateLimiter,
 }
 
 /// The region's own comparison.
@@ -129,7 +132,10 @@ impl CopySweep<'_> {
 
     fn fail(&self, at: BucketName, error: &EngineError, left: &mut Left) {
         self.counts.failed.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(view = at.0, bucket = at.1, %error, "the sweep failed at a bucket and comes back to it");
+        if let Some(left_out) = self.counts.failure_lines.take(self.clock.now()) {
+            let (view, bucket) = &at;
+            tracing::warn!(view, bucket, %error, left_out, "the sweep failed at a bucket and comes back to it");
+        }
         left.failed.insert(at);
     }
 
@@ -173,7 +179,10 @@ impl CopySweep<'_> {
         self.counts.differing.fetch_add(1, Ordering::Relaxed);
         let place = ItemKey::new(bucket::partition(view, &copy.key), &copy.key);
         let item = ToldKey(Table::Views, &place);
-        tracing::warn!(%item, how = how.word(), "the sweep found a copy that differs from its view");
+        if let Some(left_out) = self.counts.difference_lines.take(self.clock.now()) {
+            let how = how.word();
+            tracing::warn!(%item, how, left_out, "the sweep found a copy that differs from its view");
+        }
         let is_damaged = matches!(how, Disagreement::Different | Disagreement::Unreadable);
         if !is_damaged && !matches!(how, Disagreement::Missing | Disagreement::Older) {
             return Ok(());

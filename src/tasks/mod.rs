@@ -1,8 +1,8 @@
 //! The only place in the program that spawns tasks.
 //!
-//! A task is named, counted and drained under a deadline. Long-lived tasks watch
-//! [`Tasks::stopping`] and end by themselves; short ones (fills, connections) are simply waited
-//! for. When [`Tasks::drain`] has returned, no task that [`Tasks::spawn`] started is still running.
+//! A task is named, counted and drained under a deadline. Long-lived tasks are supervised
+//! ([`supervision`]), watch [`Tasks::stopping`] and end by themselves; short ones (fills,
+//! connections) are simply waited for. A panic is counted by the name of its task. When [`Tasks::drain`] has returned, no task that [`Tasks::spawn`] started is still running.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -20,7 +20,10 @@ use tracing::Instrument;
 
 mod limits;
 pub mod permits;
+pub mod supervision;
 pub(crate) mod wake_gated;
+
+use supervision::FailingTask;
 
 /// A handle to the process's tasks; clones share them.
 #[derive(Clone, Default)]
@@ -33,7 +36,34 @@ struct Shared {
     tracker: TaskTracker,
     stopping: CancellationToken,
     killed: CancellationToken,
-    running: Mutex<BTreeMap<&'static str, usize>>,
+    running: Mutex<Counted>,
+}
+
+/// Everything that is counted of tasks.
+#[derive(Default)]
+struct Counted {
+    names: BTreeMap<&'static str, CountedName>,
+    /// Each long-lived task, while it is supervised.
+    records: BTreeMap<u64, FailingTask>,
+    next_record: u64,
+}
+
+#[derive(Default)]
+struct CountedName {
+    running: usize,
+    panics: u64,
+}
+
+impl Counted {
+    fn of(&mut self, name: &'static str) -> &mut CountedName {
+        self.names.entry(name).or_default()
+    }
+
+    fn begin_record(&mut self, name: &'static str) -> u64 {
+        self.next_record += 1;
+        self.records.insert(self.next_record, FailingTask { name, panics: 0 });
+        self.next_record
+    }
 }
 
 /// Counts a task for as long as it lives, however it ends.
@@ -44,21 +74,23 @@ struct Running {
 
 impl Running {
     fn new(shared: Arc<Shared>, name: &'static str) -> Self {
-        *shared.running().entry(name).or_default() += 1;
+        shared.running().of(name).running += 1;
         Self { shared, name }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(count) = self.shared.running().get_mut(self.name) {
-            *count -= 1;
-        }
+        let mut running = self.shared.running();
+        let counted = running.of(self.name);
+        counted.running -= 1;
+        // A task that panics is dropped by what catches the panic.
+        counted.panics += u64::from(std::thread::panicking());
     }
 }
 
 impl Shared {
-    fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, usize>> {
+    fn running(&self) -> std::sync::MutexGuard<'_, Counted> {
         // A panic while a counter is held cannot leave it half-written.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +101,7 @@ impl Tasks {
         Self::default()
     }
 
-    /// Starts `future` under `name`. It is dropped before it is done, wherever it waits, only when
+    /// Starts `future`, which ends soon or with a peer, under `name`. It is dropped before it is done, wherever it waits, only when
     /// a drain's deadline passes.
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     pub fn spawn<F>(&self, name: &'static str, future: F) -> JoinHandle<Option<F::Output>>
@@ -95,7 +127,13 @@ impl Tasks {
 
     /// How many tasks of each name are running.
     pub fn running(&self) -> BTreeMap<&'static str, usize> {
-        self.shared.running().iter().filter(|(_, count)| **count > 0).map(|(name, count)| (*name, *count)).collect()
+        let counted = self.shared.running();
+        counted.names.iter().filter(|(_, it)| it.running > 0).map(|(name, it)| (*name, it.running)).collect()
+    }
+
+    /// How many tasks of each name have panicked, of all names that there were.
+    pub fn panics(&self) -> BTreeMap<&'static str, u64> {
+        self.shared.running().names.iter().map(|(name, it)| (*name, it.panics)).collect()
     }
 
     /// Tells long-lived tasks to stop, waits up to `deadline` for all tasks, then drops the rest.
@@ -184,10 +222,8 @@ impl<T: Send + 'static> TaskGroup<T> {
     /// The same for those to whom every leg matters.
     pub async fn next_end(&mut self) -> Option<Result<T, NoResult>> {
         let ended = self.set.join_next().await?;
-        Some(ended.map_err(|ended| {
-            tracing::error!(panicked = ended.is_panic(), "a leg ended without a result");
-            NoResult
-        }))
+        // The panic itself has been logged.
+        Some(ended.map_err(|_| NoResult))
     }
 }
 

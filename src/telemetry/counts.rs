@@ -37,6 +37,11 @@ impl RouteCounts {
         self.stale.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// All of them.
+    pub(crate) fn total(&self) -> u64 {
+        self.counted().iter().map(|(_, count)| count).sum()
+    }
+
     /// Each outcome as a stable word, with its count.
     pub(crate) fn counted(&self) -> [(&'static str, u64); 3] {
         let all = [("hit", &self.hits), ("miss", &self.misses), ("stale", &self.stale)];

@@ -76,6 +76,8 @@ pub(super) const REFUSALS: &[&str] = &[
     "token",
     "tunnel",
 ];
+/// Why a request may be passed on.
+pub(super) const PASSES: &[&str] = &["body", "condition", "header", "memory", "method", "range", "size", "unrouted"];
 /// Why a region's epoch may move.
 pub(super) const EPOCHS: &[&str] = &[
     "hole",
@@ -95,13 +97,14 @@ pub(super) const EPOCHS: &[&str] = &[
 pub(super) const ALARMS: &[&str] =
     &["version-jump", "floor-dropped", "absence-accepted", "regressed", "announcement-flood", "floor-table-overflow"];
 /// What operators may do, in the order in which help lists it.
-pub(crate) const ACTS: [&str; 11] =
-    ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"];
+pub(crate) const ACTS: [&str; 12] = [
+    "purge", "refresh", "reset", "inspect", "compare", "drain", "restore", "pause", "resume", "log", "jobs", "reload",
+];
 
 /// The labels that acts are counted under: their names, and `none` for a request that is turned
 /// away before anything is read.
-pub(super) const COUNTED_ACTS: [&str; 12] = {
-    let mut all = ["none"; 12];
+pub(super) const COUNTED_ACTS: [&str; 13] = {
+    let mut all = ["none"; 13];
     let mut at = 0;
     while at < ACTS.len() {
         all[at] = ACTS[at];

@@ -12,8 +12,10 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::rate_limiter::RateLimiter;
 use super::sink::LogSink;
 use crate::config::{Log, check_filter};
+use crate::model::time::Clock;
 
 /// For commands that do one thing in a terminal: warnings and what they did, for people.
 pub(crate) fn for_commands() -> Log {
@@ -102,14 +104,18 @@ pub(crate) fn init(settings: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
+/// Whoever finds a request that panics can send it again and again.
+static PANIC_LINES: RateLimiter = RateLimiter::new();
+
 /// Logs a panic. The hook of the standard library would write from the thread that panicked, and wait
 /// for whoever reads the log.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let Some(left_out) = PANIC_LINES.take(Clock::System.now()) else { return };
     let (thread, place) = (std::thread::current(), panic.location().map(ToString::to_string));
     let what = panic.payload_as_str().unwrap_or("no text");
     let backtrace = std::backtrace::Backtrace::capture();
     let backtrace = (backtrace.status() == std::backtrace::BacktraceStatus::Captured).then(|| backtrace.to_string());
-    tracing::error!(thread = thread.name(), place, backtrace, "a thread panicked: {what}");
+    tracing::error!(thread = thread.name(), place, backtrace, left_out, "a thread panicked: {what}");
 }
 
 /// Writes a line to standard error: through the log's queue where there is one, else at once. An

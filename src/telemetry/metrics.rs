@@ -17,8 +17,8 @@ use crate::model::ids::RegionId;
 use crate::protocol::label::Label;
 use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
 use crate::telemetry::labels::{
-    ACT_OUTCOMES, ALARMS, AUDITED, BATCH_PARTS, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS,
-    RELOADS, WITHIN,
+    ACT_OUTCOMES, ALARMS, AUDITED, BATCH_PARTS, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, PASSES,
+    REFUSALS, RELOADS, WITHIN,
 };
 use exposition::Gauges;
 use payload::PayloadCells;
@@ -61,6 +61,7 @@ pub(super) struct Cells {
     pub(super) miss_latency: LatencyHistogram,
     pub(super) stale: Grid,
     pub(super) refused: Grid,
+    pub(super) passed: Grid,
     /// One row per [`ACT_OUTCOMES`].
     pub(super) acts: Grid,
     pub(super) fills_shared: AtomicU64,
@@ -104,6 +105,7 @@ impl Metrics {
             miss_latency: LatencyHistogram::new(NETWORK_BOUNDS),
             stale: Grid::new(1, LABELS),
             refused: Grid::new(1, REFUSALS),
+            passed: Grid::new(1, PASSES),
             acts: Grid::new(ACT_OUTCOMES.len(), &COUNTED_ACTS),
             fills_shared: AtomicU64::new(0),
             legs: Grid::new(regions + 1, LEGS),
@@ -147,6 +149,11 @@ impl Metrics {
     /// A request was refused before it was looked up; `why` is a stable word.
     pub fn refused(&self, why: &'static str) {
         self.cells.refused.add(0, why);
+    }
+
+    /// A request was passed on to one region; `why` is a stable word.
+    pub fn passed(&self, why: &'static str) {
+        self.cells.passed.add(0, why);
     }
 
     /// An operator's act ended `done`, `refused` or `denied`.

@@ -14,6 +14,7 @@ use http::StatusCode;
 use crate::model::ids::RegionId;
 use crate::model::time::Moment;
 use crate::telemetry::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
+use crate::telemetry::passed::PassedNotes;
 
 /// The last sixteen answers to one question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +130,8 @@ pub struct RouteNotes {
     pub absent: Recent,
     /// Counts callers' headers that were not forwarded when regions refused.
     pub dropped: BTreeMap<String, u64>,
+    /// What was passed on for its headers.
+    pub passed: PassedNotes,
     /// Of good replies: whether they were too large to hold.
     pub too_large: Recent,
 }
@@ -268,6 +271,12 @@ impl Observed {
         if notes.resembled.len() < crate::config::limits::ROUTES || notes.resembled.contains_key(route) {
             *notes.resembled.entry(route.to_owned()).or_default() += 1;
         }
+    }
+
+    /// The highest share of a route's requests that are passed on for their headers, per cent, if it is
+    /// more than a few.
+    pub fn passed(&self, now: Moment) -> Option<u64> {
+        self.notes().routes.values().filter_map(|notes| notes.passed.share(now)).max()
     }
 
     pub fn seen(&self) -> Notes {

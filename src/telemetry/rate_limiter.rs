@@ -11,7 +11,7 @@ use crate::telemetry::limits;
 
 /// The ration of one kind of line.
 #[derive(Debug, Default)]
-pub struct RateLimiter {
+pub(crate) struct RateLimiter {
     state: Mutex<State>,
 }
 
@@ -23,12 +23,12 @@ struct State {
 }
 
 impl RateLimiter {
-    pub fn new() -> Self {
-        Self::default()
+    pub(crate) const fn new() -> Self {
+        Self { state: Mutex::new(State { until: Moment::ZERO, logged: 0, left_out: 0 }) }
     }
 
     /// Whether to log a line at `now`; if so, how many were left out since the last one.
-    pub fn take(&self, now: Moment) -> Option<u64> {
+    pub(crate) fn take(&self, now: Moment) -> Option<u64> {
         let (lines, window) = limits::RATIONED_LINES;
         // Each change is a few plain stores, so a panic cannot leave the state half-written.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,7 +34,26 @@ pub struct ViewsCounters {
     pub(super) swept: Counter,
     swept_differing: Family<Word, Counter>,
     unreadable: Family<Word, Counter>,
-    unreadable_lines: Arc<RateLimiter>,
+    lines: Arc<[RateLimiter; ViewsLine::COUNT]>,
+}
+
+/// Lines that records, regions or a store that fails can provoke, each rationed by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ViewsLine {
+    Unreadable,
+    /// The engine refuses a view, or a part of it.
+    Refused,
+    RefusedPart,
+    Unmappable,
+    MadeOfNewer,
+    SweepRead,
+    SweepMend,
+    Differs,
+    JobWaits,
+}
+
+impl ViewsLine {
+    const COUNT: usize = Self::JobWaits as usize + 1;
 }
 
 impl ViewsCounters {
@@ -71,7 +90,12 @@ impl ViewsCounters {
     /// Counts an item that is passed over. Whether to log it too; if so, how many were not.
     pub(super) fn unreadable(&self, table: Table, now: Moment) -> Option<u64> {
         self.unreadable.get_or_create(&[("table", table.word())]).inc();
-        self.unreadable_lines.take(now)
+        self.line(ViewsLine::Unreadable, now)
+    }
+
+    /// Whether to log this line now; if so, how many were left out since the last one.
+    pub(super) fn line(&self, line: ViewsLine, now: Moment) -> Option<u64> {
+        self.lines[line as usize].take(now)
     }
 
     pub(super) fn mapped(&self, outcome: &'static str) {

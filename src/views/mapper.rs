@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
-use super::counters::ViewsCounters;
+use super::counters::{ViewsCounters, ViewsLine};
 use super::definition::{JoinTarget, ViewDefinition, key_digest, short_digest};
 use super::limits;
 use super::make::{self, Unmappable};
@@ -123,7 +123,10 @@ impl Mapper {
             let attempt = match mapping.attempt().await {
                 // What it knows of the view, or that it failed, can be neither read nor written.
                 Err(EngineError::Refused { what, why }) => {
-                    tracing::error!(view = view.name, key = key_digest(key), what, why, "the engine refuses");
+                    if let Some(left_out) = self.line(ViewsLine::Refused) {
+                        let key = key_digest(key);
+                        tracing::error!(view = view.name, key, what, why, left_out, "the engine refuses");
+                    }
                     Attempt::Done(MapOutcome::Failed(Unmappable::Refused))
                 }
                 attempt => attempt?,
@@ -132,13 +135,20 @@ impl Mapper {
                 self.counters.mapped(outcome.word());
                 if let MapOutcome::Failed(why) = outcome {
                     self.counters.unmappable(why.word());
-                    tracing::error!(view = view.name, key = key_digest(key), "a view cannot be made: {why}");
+                    if let Some(left_out) = self.line(ViewsLine::Unmappable) {
+                        let key = key_digest(key);
+                        tracing::error!(view = view.name, key, left_out, "a view cannot be made: {why}");
+                    }
                 }
                 return Ok(outcome);
             }
             mapping.round += 1;
         }
         Err(others_write("a view"))
+    }
+
+    pub(super) fn line(&self, line: ViewsLine) -> Option<u64> {
+        self.counters.line(line, self.clock.now())
     }
 
     /// Counts an item that is not what it should be and is passed over, and says so.
@@ -216,7 +226,9 @@ impl Mapping<'_> {
         }
         match self.remake(&stored).await {
             Err(EngineError::Refused { what, why }) => {
-                tracing::error!(view = self.view.name, what, why, "the engine refuses part of a view");
+                if let Some(left_out) = self.mapper.line(ViewsLine::RefusedPart) {
+                    tracing::error!(view = self.view.name, what, why, left_out, "the engine refuses part of a view");
+                }
                 self.fail(&stored, Unmappable::Refused).await
             }
             attempt => attempt,
@@ -288,7 +300,9 @@ impl Mapping<'_> {
         let known = &stored.note;
         let is_newer = made.vector.is_newer_than(&known.vector);
         if !is_newer && made.vector != known.vector {
-            tracing::warn!(view = self.view.name, "a view was made of newer records than there are");
+            if let Some(left_out) = self.mapper.line(ViewsLine::MadeOfNewer) {
+                tracing::warn!(view = self.view.name, left_out, "a view was made of newer records than there are");
+            }
             return Ok(Attempt::Done(MapOutcome::LeftAlone));
         }
         let digest = content_digest(made.content.as_ref());

@@ -22,6 +22,7 @@ use crate::engine::lease::{Lease, LeasePlace, TermEnd};
 use crate::engine::limits::{BEGIN_MARGIN, BEGIN_PAUSE};
 use crate::engine::{EngineError, Feed, Table, Tables, retry_delay};
 use crate::model::time::{Clock, Wall};
+use crate::tasks::supervision::pass_panic_on;
 
 /// Everything that the service is made of.
 #[derive(Clone)]
@@ -44,8 +45,10 @@ pub struct ViewsService {
 
 /// Why it does not go on under a lease.
 enum ServeEnd {
-    /// The lease is lost, or what reads the feed panicked.
+    /// The lease is lost.
     Over,
+    /// What reads the feed panicked.
+    Panicked,
     Definitions(AdoptError),
 }
 
@@ -77,7 +80,7 @@ impl ViewsService {
                 TermEnd::Done(ServeEnd::Definitions(error)) => return Err(error),
                 TermEnd::Done(ServeEnd::Over) | TermEnd::Lost => {}
                 // Another process may fare better.
-                TermEnd::Panicked => tokio::time::sleep(BEGIN_PAUSE).await,
+                TermEnd::Done(ServeEnd::Panicked) | TermEnd::Panicked => pass_panic_on(),
             }
         }
     }
@@ -104,7 +107,7 @@ impl ViewsService {
         let sweep = ViewSweep { triggers: triggers.clone(), lease: lease.clone(), period, pace, status };
         tokio::select! {
             biased;
-            () = self.follow(lease, &triggers) => ServeEnd::Over,
+            end = self.follow(lease, &triggers) => end,
             () = worker.work() => ServeEnd::Over,
             () = sweep.run() => ServeEnd::Over,
             () = self.count_failures() => ServeEnd::Over,
@@ -141,7 +144,7 @@ impl ViewsService {
     }
 
     /// Until the lease is lost, or a reader panics.
-    async fn follow(&self, lease: &Arc<Lease>, triggers: &Arc<Triggers>) {
+    async fn follow(&self, lease: &Arc<Lease>, triggers: &Arc<Triggers>) -> ServeEnd {
         let follower = Follower {
             feed: self.feed.clone(),
             tables: self.store.clone(),
@@ -157,8 +160,10 @@ impl ViewsService {
                 Ok(()) => follower.follow(lease, &apply).await,
                 Err(end) => end,
             };
-            if end != FollowEnd::Trimmed {
-                return;
+            match end {
+                FollowEnd::Trimmed => {}
+                FollowEnd::Panicked => return ServeEnd::Panicked,
+                FollowEnd::LeaseLost => return ServeEnd::Over,
             }
             tracing::error!("the feed forgot changes that were not read; everything is mapped again");
             is_trimmed = true;

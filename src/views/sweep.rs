@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::comparison::{self, SuspectView};
+use super::counters::ViewsLine;
 use super::definition::ViewDefinition;
 use super::limits;
 use super::patience::patiently;
@@ -163,7 +164,10 @@ impl ViewSweep {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(view = view.name, %error, "the sweep cannot read a bucket, and comes back to it");
+                    if let Some(left_out) = mapper.line(ViewsLine::SweepRead) {
+                        let view = &view.name;
+                        tracing::warn!(view, %error, left_out, "the sweep cannot read a bucket, and comes back to it");
+                    }
                     round.failed.insert(round.bucket);
                     break;
                 }
@@ -189,7 +193,10 @@ impl ViewSweep {
             let view = self.view(piece.bucket).0;
             for suspect in &piece.suspects {
                 if let Err(error) = self.mend(view, suspect).await {
-                    tracing::warn!(view = view.name, %error, "the sweep cannot mend a view, and comes back to it");
+                    if let Some(left_out) = self.triggers.mapper.line(ViewsLine::SweepMend) {
+                        let view = &view.name;
+                        tracing::warn!(view, %error, left_out, "the sweep cannot mend a view, and comes back to it");
+                    }
                     round.failed.insert(piece.bucket);
                 }
             }
@@ -207,7 +214,9 @@ impl ViewSweep {
         let mapper = &self.triggers.mapper;
         let Some(how) = comparison::still_differs(mapper, view, suspect).await? else { return Ok(()) };
         mapper.counters.differing(how.word());
-        tracing::warn!(view = view.name, how = how.word(), "the sweep found a view that differs");
+        if let Some(left_out) = mapper.line(ViewsLine::Differs) {
+            tracing::warn!(view = view.name, how = how.word(), left_out, "the sweep found a view that differs");
+        }
         if how.is_mendable() {
             self.pace.wait().await;
             self.triggers.map(view, &suspect.key, Trigger::Afresh).await?;

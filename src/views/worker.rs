@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::FutureExt;
 
+use super::counters::ViewsLine;
 use super::jobs::{self, Job, JobTask};
 use super::limits;
 use super::status::ViewsStatus;
@@ -80,7 +81,9 @@ impl JobWorker {
         let (mut failed, mut last) = (0, None);
         for job in &jobs {
             if let Err(error) = self.step(&job.key()).await {
-                tracing::warn!(%error, "a job waits");
+                if let Some(left_out) = mapper.line(ViewsLine::JobWaits) {
+                    tracing::warn!(%error, left_out, "a job waits");
+                }
                 (failed, last) = (failed + 1, Some(error));
             }
         }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName::Policy;
@@ -23,6 +23,7 @@ use nearside::sidecar::announcements::janitor::{self, Fate, JanitorTarget, What}
 use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, SubscriptionStatus, Subscriptions};
 use nearside::sidecar::announcements::{Intake, Receipt};
 use nearside::tasks::Tasks;
+use nearside::tasks::supervision::FailingTask;
 use nearside::telemetry::metrics::Metrics;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -117,6 +118,17 @@ impl World {
     }
 
     async fn start(name: &str, transport: Transport, retries: usize, pace: Pace) -> Self {
+        Self::start_noticing(name, transport, retries, pace, |_| {}).await
+    }
+
+    /// The same, with something that is called with every event first.
+    async fn start_noticing(
+        name: &str,
+        transport: Transport,
+        retries: usize,
+        pace: Pace,
+        notice: impl Fn(&Event) + Send + Sync + 'static,
+    ) -> Self {
         let emulator = Emulator::shared();
         let topics = topics(name).await;
         let (record, taken) = mpsc::unbounded_channel();
@@ -126,7 +138,10 @@ impl World {
         let edges = Edges {
             tasks: tasks.clone(),
             clock: Clock::System,
-            events: Arc::new(move |event| drop(emit.send(event))),
+            events: Arc::new(move |event| {
+                notice(&event);
+                drop(emit.send(event));
+            }),
             speaks: Arc::new(|_| false),
             intake: Arc::new(Recorder::new(&config, record, retries)),
             metrics: Arc::new(Metrics::default()),
@@ -524,6 +539,30 @@ async fn over_http_an_unsubscription_that_we_did_not_ask_for_is_a_loss_and_mende
     world.until(Event::Subscribed(RegionId(0))).await;
     world.publish(0, "mended").await;
     assert_eq!(world.next_notification().await.envelope["Message"], "mended");
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_subscription_that_panics_takes_its_queue_over() {
+    let panicked = AtomicBool::new(false);
+    let notice = move |event: &Event| {
+        let is_subscribed = *event == Event::Subscribed(RegionId(1));
+        assert!(!is_subscribed || panicked.swap(true, Ordering::SeqCst), "on purpose");
+    };
+    let mut world = World::start_noticing("panics", Transport::Sqs, 0, hurried(), notice).await;
+    let mut status = world.subscriptions.watch(RegionId(1)).unwrap();
+    let failed = status.wait_for(|status| status.failure.is_some());
+    let failed = tokio::time::timeout(PATIENCE, failed).await.expect("it says so in time").unwrap().clone();
+    assert!(failed.failure.unwrap().saw.contains("panicked"), "named for the region");
+    assert_eq!(world.tasks.failing(), [FailingTask { name: "subscription", panics: 1 }]);
+    world.subscribed().await;
+    let again = status.wait_for(|status| status.stage == Stage::Subscribed && status.failure.is_none());
+    let again = tokio::time::timeout(PATIENCE, again).await.expect("it is subscribed again").unwrap().clone();
+    assert_eq!((again.queue, again.subscription), (failed.queue, failed.subscription), "nothing is made twice");
+    assert_eq!(world.tasks.panics()["subscription"], 1);
+    assert_eq!(world.subscriptions_of(1).await.len(), 1);
+    world.publish(1, "still heard").await;
+    assert_eq!(world.next_notification().await.envelope["Message"], "still heard");
     world.shut_down().await;
 }
 

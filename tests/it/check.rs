@@ -28,7 +28,8 @@ fn the_example_is_clean_and_every_value_says_where_it_came_from() {
     let output = check(&example(), &[("NEARSIDE__CACHE__TTL", "2h")]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let told = text(&output.stderr);
-    assert!(told.starts_with("no mistakes: 3 regions, 1 route, 0 warnings\nthe cache may hold "), "{told}");
+    assert!(told.starts_with("no mistakes: 3 regions, 1 route, 0 warnings\ncallers may have "), "{told}");
+    assert!(told.contains("\nthe cache may hold "), "{told}");
     let shown = text(&output.stdout);
     let line = |start: &str| {
         shown.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {shown}"))

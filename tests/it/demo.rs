@@ -117,6 +117,40 @@ fn the_program_tells_the_story_in_time_with_nothing_on_standard_error() {
     assert!(!told.contains('\u{1b}') && !told.contains('\r'), "a pipe gets neither colours nor progress");
 }
 
+/// Has `nearside dev` tell its story to `stdout`, asks the sidecar, and interrupts it.
+async fn bears(stdout: impl Into<Stdio>) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let number = port.to_string();
+    let mut command = program::command(&["dev", "--any-ports", "--port", &number]);
+    let mut child = command.stdout(stdout).spawn().unwrap();
+    let url = format!("http://127.0.0.1:{port}/v1/contexts/tenant-1/limits");
+    let answered = async {
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert_eq!(child.try_wait().unwrap(), None, "it stays up");
+        }
+        while get(&url).await.0 != 200 {}
+    };
+    tokio::time::timeout(PATIENCE, answered).await.expect("it serves");
+    program::kill(&child, Signal::INT);
+    let ended = tokio::task::spawn_blocking(move || child.wait().unwrap());
+    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_story_that_nobody_reads_stops_nothing() {
+    let (_reader, writer) = std::io::pipe().unwrap();
+    program::fill(&writer);
+    bears(writer).await;
+}
+
+#[tokio::test]
+async fn a_story_whose_reader_left_stops_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    bears(writer).await;
+}
+
 /// `nearside dev` that stays up.
 struct Dev {
     child: Child,

@@ -220,6 +220,17 @@ async fn entries_are_explained_purged_and_refreshed(drill: &Drill) {
     assert!(said.contains("lost no message since it was asked for, and are live"), "{said}");
     assert!(said.contains("entry /v1/contexts/tenant-350: 200, confirmed, now fresh, version 1"), "{said}");
 
+    let said = drill.ctl("compare /v1/contexts/tenant-350").await;
+    assert!(said.starts_with("stored: 200, version 1, "), "{said}");
+    assert_eq!(said.matches("the same version and content").count(), 3, "{said}");
+    assert!(said.ends_with("if it is old, it is old at the source\n"), "{said}");
+    // Another caller is another entry.
+    let said = drill.ctl("compare /v1/contexts/tenant-350 --header Authorization:other").await;
+    assert!(said.starts_with("stored: nothing\n") && said.contains("give --header what callers send"), "{said}");
+    let refused = drill.run("compare /about").await;
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("no route names this path"), "{}", text(&refused.stderr));
+
     let said = drill.ctl("purge --record context:tenant-350").await;
     assert!(said.starts_with("1 entry purged, "), "{said}");
     let said = drill.ctl("inspect --path /v1/contexts/tenant-350").await;
@@ -254,6 +265,10 @@ async fn a_restored_record_is_reset(drill: &Drill) {
     assert!(said.contains(&format!("newest change announced by {announcer}, ")), "{said}");
     let (status, label) = drill.read("tenant-351").await;
     assert!(status == 200 && label.contains("below-floor"), "{label}");
+    let said = drill.json("compare /v1/contexts/tenant-351").await;
+    let lag = |region: &Value| region["says"].as_str().unwrap().starts_with("it lags: something newer was announced");
+    assert!(said["regions"].as_array().unwrap().iter().all(lag), "{said}");
+    assert!(said.to_string().find("tenant-351").is_none(), "it shows no content and no key: {said}");
 
     let said = drill.ctl("reset --record context:tenant-351").await;
     assert!(said.starts_with("floors forgotten (record): 1 record "), "{said}");
@@ -407,9 +422,10 @@ async fn every_act_is_on_record(drill: &Drill) {
             *told.entry(line["act"].as_str().unwrap().to_owned()).or_default() += 1;
         }
     }
-    for act in
-        ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"]
-    {
+    for act in [
+        "purge", "refresh", "reset", "inspect", "compare", "drain", "restore", "pause", "resume", "log", "jobs",
+        "reload",
+    ] {
         let counted = drill.metric(&format!("nearside_acts_total{{act=\"{act}\",outcome=\"done\"}}")).await;
         assert!(counted > 0 && told[act] >= counted as usize, "{act}: {counted} done, {told:?}");
     }

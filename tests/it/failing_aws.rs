@@ -109,7 +109,8 @@ async fn failing_aws_is_not_resubscribed_to() {
     let failing = fails.clone();
     let script = move |action: &str, before: usize| {
         let status = if before % 2 == 0 { (500, "InternalError") } else { (503, "ServiceUnavailable") };
-        (action == "ReceiveMessage" && failing.load(Ordering::SeqCst)).then_some(status)
+        let receives = action == "ReceiveMessage" && failing.load(Ordering::SeqCst);
+        (receives || action == "GetSubscriptionAttributes").then_some(status)
     };
     let short = Duration::from_millis(200);
     let pace = Pace { attest: short, attest_again: short, ..calm() };

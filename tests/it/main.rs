@@ -42,6 +42,8 @@ mod flooded;
 #[cfg(test)]
 mod forged;
 #[cfg(test)]
+mod headers;
+#[cfg(test)]
 mod lagging;
 #[cfg(test)]
 mod lessons;
@@ -87,6 +89,8 @@ mod secrets;
 mod services;
 #[cfg(test)]
 mod stampede;
+#[cfg(test)]
+mod supervised;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

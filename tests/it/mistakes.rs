@@ -250,7 +250,7 @@ fn revoke_policies(world: &nearside::lab::aws::Aws) {
 }
 
 fn is_it(finding: &Value, mistake: &Mistake) -> bool {
-    let text = format!("{} {} {}", finding["subject"], finding["saw"], finding["advice"]);
+    let text = ["subject", "saw", "advice"].map(|part| finding[part].as_str().unwrap_or_default()).join(" ");
     finding["check"] == mistake.check && mistake.says.iter().all(|part| text.contains(part))
 }
 

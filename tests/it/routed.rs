@@ -117,7 +117,7 @@ async fn with_identity_exact_no_two_callers_share_a_reply() {
 
 #[tokio::test]
 async fn identity_headers_are_the_ones_that_tell_callers_apart_and_reach_the_region() {
-    let wire = routed("identity_headers = [\"x-tenant\"]", reply(200, "", "x")).await;
+    let wire = routed("identity_headers = [\"x-tenant\"]\nignore = [\"authorization\"]", reply(200, "", "x")).await;
     wire.get("/r/a", &["X-Tenant: 1", "Authorization: a"]).await;
     let seen = wire.last_seen();
     assert_eq!((seen.header("x-tenant"), seen.has("authorization")), ("1", false));
@@ -188,7 +188,8 @@ async fn credentials_that_cannot_be_read_at_the_start_are_a_clear_error() {
 
 #[tokio::test]
 async fn forwarded_headers_reach_the_region_and_join_the_key_and_others_do_neither() {
-    let wire = routed("forward = [\"x-tenant\", \"accept-language\"]", reply(200, "", "x")).await;
+    let settings = "forward = [\"x-tenant\", \"accept-language\"]\nignore = [\"x-other\", \"origin\"]";
+    let wire = routed(settings, reply(200, "", "x")).await;
     let lines = ["X-Tenant: 1", "X-Tenant: 2", "Accept-Language: de", "X-Other: 3", "Origin: http://a", "Referer: b"];
     wire.get("/r/a", &lines).await;
     let seen = wire.last_seen();

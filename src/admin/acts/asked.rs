@@ -7,8 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::access::Operator;
+use super::compare::WrittenPath;
 use super::target::{Target, WrittenTarget};
-use super::{ActRefused, Acts, announcements, inspect, jobs, log, purge, refresh, region, reset};
+use super::{ActRefused, Acts, announcements, compare, inspect, jobs, log, purge, refresh, region, reset};
 use crate::core::Core;
 use crate::model::ids::RegionId;
 
@@ -17,6 +18,7 @@ pub(super) enum ActRequest {
     Refresh(Target),
     Reset(Target),
     Inspect(Target),
+    Compare(WrittenPath),
     Drain { region: RegionId, force: bool },
     Restore(RegionId),
     Pause(RegionId),
@@ -63,6 +65,7 @@ impl ActRequest {
             "refresh" => Self::Refresh(target()?),
             "reset" => Self::Reset(reset::only_records(target()?)?),
             "inspect" => Self::Inspect(inspect::only_one(target()?)?),
+            "compare" => Self::Compare(arguments(body)?),
             "drain" => region().map(|(region, force)| Self::Drain { region, force })?,
             "restore" => Self::Restore(region()?.0),
             "pause" => Self::Pause(region()?.0),
@@ -81,6 +84,7 @@ impl ActRequest {
             Self::Purge(target) | Self::Refresh(target) | Self::Reset(target) | Self::Inspect(target) => {
                 target.told(sidecar)
             }
+            Self::Compare(written) => written.target().map_or_else(|_| "a path".to_owned(), |it| it.told(sidecar)),
             Self::Drain { region, force: true } => format!("{}, by force", name(region)),
             Self::Drain { region, .. } | Self::Restore(region) | Self::Pause(region) | Self::Resume(region) => {
                 name(region)
@@ -108,6 +112,7 @@ impl ActRequest {
             Self::Refresh(target) => reply(refresh::refresh(acts, target, by).await?),
             Self::Reset(target) => reply(reset::reset(sidecar, &target)),
             Self::Inspect(target) => reply(inspect::inspect(acts, &target).await),
+            Self::Compare(written) => reply(compare::compare(sidecar, &written).await?),
             Self::Drain { region, force } => reply(region::drain(sidecar, region, force)?),
             Self::Restore(region) => reply(region::restore(sidecar, region)),
             Self::Pause(region) => reply(announcements::pause(sidecar, region)?),

@@ -27,6 +27,7 @@ use crate::telemetry::rate_limiter::RateLimiter;
 pub(crate) mod access;
 pub(crate) mod announcements;
 mod asked;
+pub(crate) mod compare;
 pub(crate) mod inspect;
 pub(crate) mod jobs;
 mod journal;
@@ -38,7 +39,7 @@ pub(crate) mod reset;
 pub(crate) mod target;
 
 /// Every act, in the order in which help lists them.
-pub(crate) const NAMES: [&str; 11] = ACTS;
+pub(crate) const NAMES: [&str; 12] = ACTS;
 
 /// Why an act was not carried out. All but the last are for the caller to fix.
 #[derive(Debug, thiserror::Error)]

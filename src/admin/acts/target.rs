@@ -93,7 +93,7 @@ fn types(sidecar: &Core) -> Vec<String> {
 }
 
 impl Pattern {
-    fn read(text: &str) -> Result<Self, ActRefused> {
+    pub(super) fn read(text: &str) -> Result<Self, ActRefused> {
         let (text, prefix) = text.strip_suffix('*').map_or((text, false), |text| (text, true));
         if !text.starts_with('/') || text.contains(['?', '#', '*']) {
             let what = "write a path from its first slash and without a query, such as \"/v1/contexts/acme\"; a `*` \

@@ -21,9 +21,42 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     found
 }
 
+/// The types whose announcements miss what is read here, each with the regions concerned: what the
+/// findings `type-unrouted` and `keys-unmatched` are about.
+pub(super) fn astray(evidence: &Evidence<'_>) -> Vec<(String, RegionSet)> {
+    let unmet = |wired: &Wired, regions: RegionSet| RegionSet(regions.0 & !wired.met.0);
+    let mut all = Vec::new();
+    for (name, wired) in evidence.types {
+        if unmatched(evidence, name, *wired).is_some() {
+            all.push((name.clone(), unmet(wired, wired.named)));
+        }
+    }
+    for (name, seen) in &evidence.notes.unrouted_types {
+        let Some(Suspects { announced, silent, meant }) = suspects(evidence, name, seen) else { continue };
+        for (name, wired) in evidence.types {
+            if meant == Some(name.as_str()) {
+                all.push((name.clone(), unmet(wired, announced)));
+            } else if meant.is_none() && silent.contains(&name.as_str()) {
+                all.push((name.clone(), RegionSet(announced.0 & !wired.heard.0)));
+            }
+        }
+    }
+    all
+}
+
+/// The types of routes that an unrouted one may be about.
+struct Suspects<'a> {
+    /// The regions that announced it.
+    announced: RegionSet,
+    /// The types that one of these regions never announced.
+    silent: Vec<&'a str>,
+    /// The one that is spelt almost the same.
+    meant: Option<&'a str>,
+}
+
 /// Other services may share the topic, so an unrouted type counts only if a route's own type is
 /// never announced, or if the two look alike.
-fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<Finding> {
+fn suspects<'a>(evidence: &Evidence<'a>, name: &str, seen: &UnroutedType) -> Option<Suspects<'a>> {
     let is_over = evidence.now.since(seen.last) > limits::LOSS_SHOWN;
     if is_over || evidence.types.iter().any(|(known, _)| known == name) {
         return None;
@@ -38,9 +71,11 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
         evidence.types.iter().filter(unmet).max_by(|(left, _), (right, _)| alike(left).total_cmp(&alike(right)));
     let meant = closest.map(|(name, _)| name.as_str()).filter(|candidate| alike(candidate) >= ALIKE);
     let silent: Vec<_> = silent.map(|(name, _)| name.as_str()).collect();
-    if silent.is_empty() && meant.is_none() {
-        return None;
-    }
+    (!silent.is_empty() || meant.is_some()).then_some(Suspects { announced, silent, meant })
+}
+
+fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<Finding> {
+    let Suspects { announced, silent, meant } = suspects(evidence, name, seen)?;
     let regions = evidence.names(announced.iter());
     let mut saw = format!("{} announced it {} times, and no route names it", regions, seen.count);
     if !silent.is_empty() {
@@ -52,8 +87,8 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
              stated until then"
         ),
         None => format!(
-            "name it in a route's records (`{name}:{{key}}`), or announce what the routes name; no bound is stated for a \
-             type that was never announced beside it"
+            "name it in a route's records (`{name}:{{key}}`), or announce what the routes name; until then no bound is \
+             stated for a type that was never announced beside it, and it is kept for cache.soft_ttl only"
         ),
     };
     Some(Finding { check: Check::TypeUnrouted, subject: name.to_owned(), saw, advice })

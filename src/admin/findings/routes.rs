@@ -1,7 +1,10 @@
 //! Compares routes with what is requested, what callers send, and what replies allow.
 
+use http::HeaderName;
+
 use super::{Check, Evidence, Finding, list};
 use crate::config::{IdentityMode, Route};
+use crate::core::foreign::{HeaderFate, fate};
 use crate::telemetry::observed::RouteNotes;
 
 /// How many races must be on record before it is worth a finding that regions never have anything
@@ -87,6 +90,36 @@ fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
     }
 }
 
+/// Requests with the same foreign header that are worth a finding: anybody can send a few.
+const PASSED: u64 = 3;
+/// Names that it shows, the most frequent first.
+const PASSED_NAMES: usize = 5;
+
+fn header_passed(route: &Route, notes: &RouteNotes) -> Option<Finding> {
+    // A reload may have named some of them since.
+    let is_foreign = |name: &str| {
+        HeaderName::from_bytes(name.as_bytes()).is_ok_and(|name| fate(route, &name) == HeaderFate::Foreign)
+    };
+    let seen = notes.passed.names.iter().filter(|(name, count)| **count >= PASSED && is_foreign(name));
+    let mut seen: Vec<_> = seen.collect();
+    seen.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    seen.truncate(PASSED_NAMES);
+    let names: Vec<_> = seen.iter().map(|(name, _)| name.as_str()).collect();
+    let written = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| Finding {
+        check: Check::HeaderPassed,
+        subject: route.path.text.clone(),
+        saw: format!(
+            "callers send {}, which may change answers: these requests are passed on to one region and nothing is stored",
+            list(names)
+        ),
+        advice: format!(
+            "write in the route forward = [{written}] for what changes the answer, ignore = [{written}] for what does not; \
+             nearside doctor --path PATH --header 'NAME: VALUE' tells which"
+        ),
+    })
+}
+
 fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
     let of = |check, saw: String, advice: String| Finding { check, subject: route.path.text.clone(), saw, advice };
     let mut found = Vec::new();
@@ -96,13 +129,17 @@ fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
         let (saw, advice) = refused(route, notes);
         found.push(of(Check::Refused, saw, advice));
     }
+    found.extend(header_passed(route, notes));
     if notes.varied.mostly(3) {
         let names = list(notes.vary.keys().map(String::as_str));
         let advice = match notes.vary.contains_key("*") {
             true => "`Vary: *` says that no two callers may share it: leave it out where that is not so".to_owned(),
-            false => format!("write {names} in the route's forward, so that each value is asked for and kept apart"),
+            false => format!(
+                "write {names} in the route's forward instead of ignore, so that each value is asked for and kept apart, \
+                 or let the service leave it out of Vary"
+            ),
         };
-        let saw = format!("replies vary by {names}, which callers send and no region gets: all get the same");
+        let saw = format!("replies vary by {names}, which is in no key: none of them is stored or shared");
         found.push(of(Check::Vary, saw, advice));
     }
     if none_good && notes.no_store.mostly(3) {

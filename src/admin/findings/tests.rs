@@ -416,3 +416,33 @@ fn every_check_has_a_word_of_its_own_and_is_in_the_list() {
     assert_eq!(words.len(), Check::ALL.len());
     assert!(Check::ALL.windows(2).all(|pair| pair[0] < pair[1]));
 }
+
+#[test]
+fn what_findings_speak_against_is_astray() {
+    let of = |change: fn(&mut Case)| {
+        let mut case = Case::healthy();
+        change(&mut case);
+        astray(&case.evidence())
+    };
+    let announced = |case: &mut Case, name: &str| {
+        let seen = UnroutedType { count: 4, regions: vec![RegionId(0)], last: NOW };
+        case.notes.unrouted_types.insert(name.to_owned(), seen);
+    };
+    assert_eq!(of(|_| ()), []);
+    assert_eq!(of(|case| case.types[0].1 = Wired::default()), [], "a quiet service loses nothing");
+    let (context, eu) = ("context".to_owned(), EU);
+    let mut quiet = Case::healthy();
+    announced(&mut quiet, "invoice");
+    assert_eq!(astray(&quiet.evidence()), [], "other services may share the topic");
+    quiet.types[0].1 = Wired::default();
+    assert_eq!(astray(&quiet.evidence()), [(context.clone(), eu)]);
+    let mut typo = Case::healthy();
+    announced(&mut typo, "Context");
+    typo.types[0].1.met = RegionSet::EMPTY;
+    assert_eq!(astray(&typo.evidence()), [(context.clone(), eu)], "it was announced well before");
+    let formed = of(|case| {
+        case.types[0].1 = Wired { heard: BOTH, named: BOTH, met: EU, ..Wired::default() };
+        case.notes.key_forms.insert("context".to_owned(), KeyForms::default());
+    });
+    assert_eq!(formed, [(context, RegionSet::EMPTY.with(RegionId(1)))]);
+}

@@ -8,6 +8,7 @@ use crate::model::ids::Epoch;
 use crate::model::time::Wall;
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::horizon::Sight;
+use crate::tasks::supervision::FailingTask;
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(in crate::admin) const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
@@ -115,10 +116,13 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         cache: CacheCounts { entries: 12, bytes: 4_096, capacity_bytes: 1 << 28 },
         connections: 4,
         tasks: BTreeMap::from([("fill", 2)]),
+        task_panics: BTreeMap::from([("fill", 0)]),
+        failing_tasks: Vec::new(),
         metrics: &metrics,
         bound: Some(2),
         audit: AuditStatus::default(),
         reload: None,
+        passed: None,
         findings: Vec::new(),
         remarks: Vec::new(),
         routes: Vec::new(),
@@ -164,6 +168,18 @@ fn with_announcements_off_no_region_has_a_subscription() {
     let status = changed(&config, |_, _| {});
     assert!(status.regions.iter().all(|region| region.subscription == "none"));
     assert_eq!((status.state, status.transport), (ReadyState::Degraded, "off"));
+}
+
+#[test]
+fn a_task_that_panicked_is_a_reason_whatever_else_holds() {
+    let failing = FailingTask { name: "findings", panics: 2 }.line();
+    let status = status(|facts, _| {
+        facts.failing_tasks.push(failing.clone());
+        facts.task_panics = BTreeMap::from([("fill", 0), ("findings", 2)]);
+    });
+    assert_eq!((status.state, &status.reasons), (ReadyState::Fresh, &vec![failing]));
+    assert!(status.reasons[0].contains("\"findings\" panicked 2 times in a row"), "{:?}", status.reasons);
+    assert_eq!((status.task_panics["findings"], status.gauges().task_panics["findings"]), (2, 2));
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::config::services::{EngineConfig, ServedRegion, ServicesConfig};
 use crate::engine::{EngineError, Feed, Stream};
 use crate::http::connection::Shutdown;
 use crate::http::listener::{self, ListenError};
-use crate::http::service::{self, Listener};
+use crate::http::service::{self, Listener, ServingTasks};
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -215,7 +215,8 @@ pub async fn start(
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
     let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
     let shell = Arc::new(shell);
-    shell.tasks.spawn("housekeeping", shell.engine.clone().keep_house(shell.tasks.stopping()));
+    let (engine, stopping) = (shell.engine.clone(), shell.tasks.stopping());
+    shell.tasks.spawn_service("housekeeping", move || engine.clone().keep_house(stopping.clone()));
     let bound = callers.as_ref().and_then(|listener| listener.local_addr().ok());
     let admin = operators.local_addr().expect("a listener that was bound has an address");
     let opened = match &process {
@@ -235,7 +236,7 @@ pub async fn start(
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
     needed::look_for_needs(&shell, &process).await;
     let pages = overview::pages(&shell, &process, parts, origins);
-    shell.tasks.spawn("admin", serve_pages(Listener::Tcp(operators), bounds.admin(), pages, shell.tasks.clone()));
+    serve_pages(Listener::Tcp(operators), bounds.admin(), pages, &shell.tasks);
     tracing::info!(
         service = %process.title(),
         engine = shell.config.engine.word(),
@@ -269,9 +270,8 @@ impl Shell {
         let router = router.layer(middleware::map_response(last));
         let admits = Admits::hosts(&self.config.catalogue.allowed_hosts);
         let guarded = move |reached| guarded(router.clone(), reached, admits.clone());
-        let serving =
-            service::serve(Listener::Tcp(listener), name, self.connections.clone(), guarded, self.tasks.clone());
-        self.tasks.spawn("accept", serving);
+        let names = ServingTasks { accept: "accept", connection: name };
+        service::start(Listener::Tcp(listener), names, self.connections.clone(), guarded, &self.tasks);
     }
 
     /// What carries the changes of a streamed table to `reader`.

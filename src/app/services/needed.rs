@@ -28,13 +28,13 @@ struct Needed {
 pub(super) async fn look_for_needs(shell: &Shell, process: &ServiceProcess) {
     let (lacking, places) = (shell.engine.lacking().clone(), places(&shell.engine, process).await);
     lacking.keep(lines(look(&places).await, &lacking));
-    let stopping = shell.tasks.stopping();
-    shell.tasks.spawn("tables", async move {
-        loop {
-            if stopping.run_until_cancelled(until_next_look(&lacking)).await.is_none() {
-                return;
+    let (stopping, places) = (shell.tasks.stopping(), Arc::new(places));
+    shell.tasks.spawn_service("tables", move || {
+        let (lacking, places, stopping) = (lacking.clone(), places.clone(), stopping.clone());
+        async move {
+            while stopping.run_until_cancelled(until_next_look(&lacking)).await.is_some() {
+                lacking.keep(lines(look(&places).await, &lacking));
             }
-            lacking.keep(lines(look(&places).await, &lacking));
         }
     });
 }

@@ -9,6 +9,7 @@ use crate::admin::guard::Admits;
 use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
 use crate::config::scope::Origins;
 use crate::model::time::Moment;
+use crate::tasks::supervision::FailingTask;
 use crate::telemetry::metrics::process::{self, ProcessGauges};
 
 /// What is gathered on every call.
@@ -58,6 +59,7 @@ impl Sources {
             false => ServiceState::Degraded,
         };
         lines.extend(reasons);
+        lines.extend(self.shell.tasks.failing().iter().map(FailingTask::line));
         ServiceReadiness { state, reasons: lines }
     }
 
@@ -74,6 +76,7 @@ impl Sources {
             "engine": shell.config.engine.word(),
             "connections": shell.connections.taken(),
             "tasks": shell.tasks.running(),
+            "task_panics": shell.tasks.panics(),
         });
         status[self.word] = (self.parts.status)();
         status
@@ -86,6 +89,7 @@ impl Sources {
             states: &ServiceState::WORDS,
             connections: self.shell.connections.taken(),
             tasks: self.shell.tasks.running(),
+            task_panics: self.shell.tasks.panics(),
         }
     }
 }

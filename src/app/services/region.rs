@@ -95,7 +95,8 @@ async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>)
         clock: shell.clock.clone(),
     });
     shell.registry().register_collector(Box::new(IngestExposition::new(ingester.clone())));
-    shell.tasks.spawn("ingest", ingester.clone().run(shell.holder(), shell.tasks.stopping()));
+    let (own, holder, stopping) = (ingester.clone(), shell.holder(), shell.tasks.stopping());
+    shell.tasks.spawn_service("ingest", move || own.clone().run(holder.clone(), stopping.clone()));
     ingester
 }
 
@@ -148,8 +149,9 @@ pub async fn start_node(
 fn watch_completeness(shell: &Arc<Shell>, own: Arc<dyn Tables>) -> Arc<AtomicBool> {
     let complete = Arc::new(AtomicBool::new(false));
     let (told, stopping) = (complete.clone(), shell.tasks.stopping());
-    shell.tasks.spawn("completeness", async move {
-        stopping.run_until_cancelled(node::watch_completeness(&*own, &told)).await;
+    shell.tasks.spawn_service("completeness", move || {
+        let (own, told, stopping) = (own.clone(), told.clone(), stopping.clone());
+        async move { stopping.run_until_cancelled(node::watch_completeness(&*own, &told)).await }
     });
     complete
 }
@@ -158,33 +160,36 @@ fn watch_completeness(shell: &Arc<Shell>, own: Arc<dyn Tables>) -> Arc<AtomicBoo
 /// ones there are. A misspelt one is never seen.
 fn look_for_views(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>) -> Arc<Mutex<Vec<String>>> {
     let unseen = Arc::new(Mutex::new(Vec::new()));
-    let mut views = region.views.clone();
+    let views = region.views.clone();
     if shell.config.views.file.is_some() || views.is_empty() {
         return unseen;
     }
     let (told, stopping) = (unseen.clone(), shell.tasks.stopping());
-    let look = async move {
-        while !views.is_empty() {
-            let mut wait = LOOK_EVERY;
-            // An incomplete region has not taken yet what there is.
-            if is_complete(&*own).await.unwrap_or(false) {
-                let mut without = Vec::new();
-                for view in std::mem::take(&mut views) {
-                    if !has_any(&*own, &view).await.unwrap_or(false) {
-                        without.push(view);
-                    }
-                }
-                views = without;
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = views.clone();
-                wait = VIEWS_LOOK_EVERY;
-            }
-            tokio::time::sleep(wait).await;
-        }
-    };
-    shell.tasks.spawn("views", async move {
-        stopping.run_until_cancelled(look).await;
+    shell.tasks.spawn_service("views", move || {
+        let look = look_until_seen(views.clone(), own.clone(), told.clone());
+        let stopping = stopping.clone();
+        async move { stopping.run_until_cancelled(look).await }
     });
     unseen
+}
+
+async fn look_until_seen(mut views: Vec<String>, own: Arc<dyn Tables>, told: Arc<Mutex<Vec<String>>>) {
+    while !views.is_empty() {
+        let mut wait = LOOK_EVERY;
+        // An incomplete region has not taken yet what there is.
+        if is_complete(&*own).await.unwrap_or(false) {
+            let mut without = Vec::new();
+            for view in std::mem::take(&mut views) {
+                if !has_any(&*own, &view).await.unwrap_or(false) {
+                    without.push(view);
+                }
+            }
+            views = without;
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = views.clone();
+            wait = VIEWS_LOOK_EVERY;
+        }
+        tokio::time::sleep(wait).await;
+    }
 }
 
 /// Whether the table has a copy of this view.

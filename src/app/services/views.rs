@@ -30,10 +30,13 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
     let doing = service.status.clone();
     let wrong: Arc<Mutex<Option<String>>> = Arc::default();
     let (told, stopping) = (wrong.clone(), shell.tasks.stopping());
-    shell.tasks.spawn("views", async move {
-        if let Err(error) = service.run(&stopping).await {
-            tracing::error!(%error, "no view is made until the file of definitions is corrected and this restarted");
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+    shell.tasks.spawn_service("views", move || {
+        let (service, told, stopping) = (service.clone(), told.clone(), stopping.clone());
+        async move {
+            if let Err(error) = service.run(&stopping).await {
+                tracing::error!(%error, "no view is made until the file of definitions is corrected and this restarted");
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+            }
         }
     });
     let names: Vec<String> = shell.contents.views.iter().map(|view| view.name.clone()).collect();

@@ -18,6 +18,7 @@ use crate::engine::{
     Table, Tables, Topic, WriteError,
 };
 use crate::model::time::{Clock, Moment};
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// Clones share the engine and what is noted of it.
 #[derive(Clone)]
@@ -76,6 +77,7 @@ struct LackingState {
     /// Everything was there once.
     was_whole: AtomicBool,
     look: Notify,
+    lines: RateLimiter,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,7 +88,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Lacking {
     pub(super) fn new(clock: Clock) -> Self {
         let (looked, told, was_whole) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Self(Arc::new(LackingState { clock, looked, told, was_whole, look: Notify::new() }))
+        let (look, lines) = (Notify::new(), RateLimiter::new());
+        Self(Arc::new(LackingState { clock, looked, told, was_whole, look, lines }))
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
@@ -134,8 +137,10 @@ impl Lacking {
     }
 
     fn tell(&self, line: String) {
-        if !self.lines().contains(&line) {
-            tracing::error!("{line}");
+        if !self.lines().contains(&line)
+            && let Some(left_out) = self.0.lines.take(self.0.clock.now())
+        {
+            tracing::error!(left_out, "{line}");
         }
         let (now, mut told) = (self.0.clock.now(), locked(&self.0.told));
         told.retain(|_, at| now.since(*at) < LACKING_HOLD);

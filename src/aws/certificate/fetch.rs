@@ -17,6 +17,7 @@ use url::Url;
 
 use super::{AdmittedUrl, Certificate, Trust, Unfit};
 use crate::aws::limits;
+use crate::http::client::outgoing;
 use crate::model::time::{Clock, Moment};
 
 /// The certificate could not be fetched. The message is not at fault, and a retry helps.
@@ -56,13 +57,12 @@ pub enum Fetcher {
 
 impl Fetcher {
     /// Fetches over the network. Plain HTTP is allowed only when an insecure signer is configured.
+    /// Must be called within a runtime.
     ///
     /// # Errors
     /// When the machine has no CA certificates, and therefore no TLS.
     pub fn network(insecure: bool) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
+        let client = outgoing::builder()
             .https_only(!insecure)
             .timeout(limits::CERTIFICATE_WAIT)
             .pool_max_idle_per_host(1)

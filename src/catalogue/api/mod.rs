@@ -20,6 +20,7 @@ use super::error::CatalogueError;
 use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, PAGES_HELD_BYTES, RECORD_BYTES};
 use super::page::RecordPage;
 use super::record::{RecordVersion, RecordWrite, RecordWritten};
+use crate::config::template::unescaped;
 use crate::http::bodies::{ByteBudget, Reserved};
 
 mod refused;
@@ -80,9 +81,13 @@ fn router_of(api: Api) -> Router {
         .with_state(api)
 }
 
-/// Counts what was refused.
+/// Refuses paths that nobody can read, and counts what was refused.
 async fn around(Shared(api): Shared<Api>, request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    // The router would take a broken escape for what stands there, and make a key of it.
+    let mut response = match unescaped(request.uri().path()) {
+        Some(_) => next.run(request).await,
+        None => RequestRefused::Path.into_response(),
+    };
     if let Some(kind) = response.extensions().get::<ProblemKind>() {
         api.catalogue.counts().refused(kind.word());
     }

@@ -9,6 +9,8 @@ use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::RETRY_AFTER_SECONDS;
 use crate::http::bodies::NotRead;
 use crate::http::problem;
+use crate::model::time::Clock;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// A refusal of the catalogue, or of its HTTP side before it was asked.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -19,7 +21,9 @@ pub(super) enum RequestRefused {
     UnknownPath,
     #[error("this method does nothing here; the Allow header lists those that do")]
     Method,
-    #[error("the key is not UTF-8 in percent-encoding")]
+    #[error(
+        "the path is not UTF-8 in percent-encoding: an escape is `%` and two hexadecimal digits, and `%` itself is %25"
+    )]
     Path,
     #[error("the query is not understood: `limit` (1 to {most}) and `after` may be in that of a page", most =
         crate::catalogue::limits::PAGE_MOST_RECORDS)]
@@ -126,12 +130,17 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::KeyReused => ProblemKind::KeyReused,
         CatalogueError::Contended => ProblemKind::Contended,
         CatalogueError::OutcomeUnknown => ProblemKind::OutcomeUnknown,
-        CatalogueError::Store(error) if error.is_transient() => ProblemKind::StoreUnavailable,
-        CatalogueError::Store(_) => ProblemKind::StoreFailed,
+        CatalogueError::Store(error) | CatalogueError::Unread(error) => match error.is_transient() {
+            true => ProblemKind::StoreUnavailable,
+            false => ProblemKind::StoreFailed,
+        },
         CatalogueError::Damaged { .. } => ProblemKind::Damaged,
         CatalogueError::Part { why, .. } => kind_of(why),
     }
 }
+
+/// A store that is down fails each request, of whoever sends them.
+static FAILURE_LINES: RateLimiter = RateLimiter::new();
 
 impl IntoResponse for RequestRefused {
     fn into_response(self) -> Response {
@@ -149,7 +158,11 @@ impl IntoResponse for RequestRefused {
                 | CatalogueError::PreconditionFailed { version: found } => {
                     version = *found;
                 }
-                CatalogueError::Store(error) => tracing::warn!(%error, "the catalogue's store failed"),
+                CatalogueError::Store(error) | CatalogueError::Unread(error) => {
+                    if let Some(left_out) = FAILURE_LINES.take(Clock::System.now()) {
+                        tracing::warn!(%error, left_out, "the catalogue's store failed");
+                    }
+                }
                 _ => {}
             }
         }
@@ -168,5 +181,24 @@ impl IntoResponse for RequestRefused {
             headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineError;
+    use crate::telemetry::limits::RATIONED_LINES;
+    use crate::telemetry::scripted::CountedLines;
+
+    #[test]
+    fn a_store_that_is_down_fills_no_log() {
+        let lines = CountedLines::start();
+        for _ in 0..1_000 {
+            let error = EngineError::Unavailable { what: "p-records".to_owned(), why: "down".to_owned() };
+            let response = RequestRefused::Catalogue(CatalogueError::Store(error)).into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        assert!(lines.with("the catalogue's store failed") <= RATIONED_LINES.0 as usize);
     }
 }

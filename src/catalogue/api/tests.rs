@@ -11,7 +11,7 @@ use crate::catalogue::tests::{Stage, stage};
 use crate::engine::Table;
 use crate::engine::faulty::FaultRates;
 use crate::http::listener::bind_tcp;
-use crate::http::service::{self, Listener};
+use crate::http::service::{self, Listener, ServingTasks};
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
@@ -31,14 +31,8 @@ async fn port() -> Port {
     let held = ByteBudget::new(HELD_BYTES);
     let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
     let router = router_of(Api { catalogue: stage.catalogue.clone(), held: held.clone(), pages: pages.clone() });
-    let serve = service::serve(
-        Listener::Tcp(listener),
-        "catalogue",
-        Permits::new(64),
-        move |_| router.clone(),
-        tasks.clone(),
-    );
-    tasks.spawn("service", serve);
+    let names = ServingTasks { accept: "accept", connection: "catalogue" };
+    service::start(Listener::Tcp(listener), names, Permits::new(64), move |_| router.clone(), &tasks);
     Port { address, stage, held, pages }
 }
 
@@ -235,6 +229,21 @@ async fn odd_keys_are_one_segment_and_come_back_as_they_were() {
         let reply = port.put(&format!("/v1/records/shard/{encoded}"), "{}").await;
         assert_eq!(reply.problem(), (400, "bad-key".to_owned()), "{encoded}");
     }
+    for encoded in ["%", "a%", "%4", "%zz", "a%2", "%%41", "%4g", "%u0041", "%C3", "a%ff%fe", "%ED%A0%80"] {
+        for (method, rest) in [("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/history")] {
+            let json = if method == "PUT" { JSON } else { "" };
+            let target = format!("{method} /v1/records/shard/{encoded}{rest}");
+            let reply = port.send(&target, json, if method == "PUT" { "{}" } else { "" }).await;
+            assert_eq!(reply.problem(), (400, "bad-key".to_owned()), "{target}");
+            assert!(reply.body.contains("%25"), "{target}: {}", reply.body);
+        }
+        assert_eq!(
+            port.get(&format!("/v1/records/{encoded}")).await.problem(),
+            (400, "bad-key".to_owned()),
+            "{encoded}"
+        );
+    }
+    assert!(port.stage.memory.dump(Table::Records).iter().all(|item| item.key.sort != "%zz"));
 }
 
 #[tokio::test]
@@ -309,6 +318,26 @@ async fn a_repeated_request_is_told_its_first_result_and_that_it_is_a_repetition
     }
     port.stage.faults.set(FaultRates { throttles: 1.0, ..FaultRates::default() });
     assert_eq!(port.get("/v1/records/shard/a").await.problem(), (503, "store-unavailable".to_owned()));
+}
+
+#[tokio::test]
+async fn what_was_read_is_not_said_to_be_unwritten() {
+    let port = port().await;
+    port.put("/v1/records/shard/a", "{}").await;
+    for (rates, word) in [
+        (FaultRates { throttles: 1.0, ..FaultRates::default() }, "throttled"),
+        (FaultRates { fails: 1.0, ..FaultRates::default() }, "unavailable"),
+    ] {
+        port.stage.faults.set(rates);
+        for path in ["/v1/records/shard/a", "/v1/records/shard", "/v1/records/shard/a/history"] {
+            let reply = port.get(path).await;
+            assert_eq!(reply.problem(), (503, "store-unavailable".to_owned()), "{path}");
+            let detail = reply.json()["detail"].as_str().unwrap().to_owned();
+            assert_eq!(detail, format!("the store could not be read: {word}; send it again"), "{path}");
+        }
+        let write = port.put("/v1/records/shard/a", "{}").await;
+        assert!(write.problem().0 == 503 && write.body.contains("nothing was written"), "{}", write.body);
+    }
 }
 
 #[tokio::test]

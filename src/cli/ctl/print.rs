@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::admin::acts::announcements::Believing;
+use crate::admin::acts::compare::{ComparedPath, ContentSeen};
 use crate::admin::acts::inspect::{EntrySeen, Inspected, RecordSeen};
 use crate::admin::acts::jobs::{JobSeen, JobsSeen};
 use crate::admin::acts::log::Logging;
@@ -31,6 +32,7 @@ pub(super) fn told(name: &str, reply: &Value) -> Result<String, CommandError> {
         "refresh" => refreshing(&read(reply)?),
         "reset" => reset(&read(reply)?),
         "inspect" => inspected(&read(reply)?),
+        "compare" => compared(&read(reply)?),
         "drain" | "restore" => asking(&read(reply)?),
         "pause" | "resume" => believing(&read(reply)?),
         "log" => logging(&read(reply)?),
@@ -187,6 +189,53 @@ fn inspected(seen: &Inspected) -> String {
         let _ = writeln!(text, "region {}: {}", region.name, region.says);
     }
     text
+}
+
+fn compared(seen: &ComparedPath) -> String {
+    let mut text = String::new();
+    match &seen.stored {
+        None => text += "stored: nothing\n",
+        Some(stored) => {
+            let bound = stored.bound_s.map_or("none".to_owned(), |bound| format!("{bound} s"));
+            let _ = writeln!(
+                text,
+                "stored: {}, by {}, age {} s, bound {bound}, now {}{}",
+                content(&stored.content),
+                stored.answered_by,
+                stored.age_s,
+                stored.now,
+                stored.holds_s.map(|left| format!(", holds {left} s")).unwrap_or_default()
+            );
+            stored.says.iter().for_each(|line| text += &format!("  {line}\n"));
+        }
+    }
+    for region in &seen.regions {
+        match &region.content {
+            None => text += &format!("region {}: {}\n", region.region, region.says),
+            Some(says) => {
+                let age = region.age.as_ref().map(|age| format!(", Age {age}")).unwrap_or_default();
+                text += &format!("region {}: {}{age}\n  {}\n", region.region, content(says), region.says);
+            }
+        }
+        if !region.differs_at.is_empty() {
+            text += &format!("  differs at {}\n", region.differs_at.join(", "));
+        }
+    }
+    seen.says.iter().for_each(|line| text += &format!("{line}\n"));
+    text
+}
+
+fn content(content: &ContentSeen) -> String {
+    let versions: Vec<String> = content.versions.iter().map(u64::to_string).collect();
+    let version =
+        if versions.is_empty() { "no version".to_owned() } else { format!("version {}", versions.join(" and ")) };
+    let etag = content.etag.as_ref().map(|etag| format!(", ETag {etag}")).unwrap_or_default();
+    format!(
+        "{}, {version}, {} bytes, digest {}{etag}",
+        content.status,
+        grouped(content.bytes),
+        &content.digest[..12.min(content.digest.len())]
+    )
 }
 
 fn record(record: &RecordSeen) -> String {

@@ -1,8 +1,9 @@
 //! How a setting is named and described to people.
 
 use super::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, Headers, Hosts, KmsKey, Message, Mode,
-    Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts, KmsKey,
+    Message, Mode, Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url,
+    UrlPerRegion, Word,
 };
 use super::{Setting, every};
 use crate::config::limits;
@@ -49,6 +50,7 @@ impl Setting {
             Uids => "a list of user ids".to_owned(),
             Header => "the name of a header".to_owned(),
             Headers => format!("a list of at most {} headers", limits::HEADERS_PER_ROUTE),
+            HeaderPatterns => format!("a list of at most {} headers", limits::IGNORED_PER_ROUTE),
             Hosts => "a list of hosts".to_owned(),
             Tags => format!("a list of at most {} `name=value`", limits::QUEUE_TAGS),
             KmsKey => "`alias/NAME`, or a key's id".to_owned(),

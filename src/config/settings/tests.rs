@@ -127,6 +127,7 @@ fn another(setting: &Setting, token: &str) -> String {
         Uids => "1000, 1001".to_owned(),
         Header => "x-other".to_owned(),
         Headers => "x-tenant,x-other".to_owned(),
+        HeaderPatterns => "x-flags,x-forwarded-*".to_owned(),
         Hosts => "contexts.internal".to_owned(),
         Tags => "team=contexts,cost-center=42".to_owned(),
         KmsKey => "alias/queues".to_owned(),
@@ -303,7 +304,12 @@ fn tables(schema: &Schema) -> String {
         for setting in of(section) {
             let default = match setting.preset {
                 PresetValue::Required => "required".to_owned(),
-                PresetValue::Is("") if matches!(setting.kind, Headers | Hosts | SettingKind::Names | Tags | Uids) => {
+                PresetValue::Is("")
+                    if matches!(
+                        setting.kind,
+                        HeaderPatterns | Headers | Hosts | SettingKind::Names | Tags | Uids
+                    ) =>
+                {
                     "`[]`".to_owned()
                 }
                 PresetValue::Is("") if setting.kind != Text || setting.key == "primary" => "none".to_owned(),

@@ -1,6 +1,7 @@
 //! Tests of what callers read: `Cache-Status`, problem documents, 304 and HEAD.
 
 use super::*;
+use crate::http::host::BadHost;
 use crate::model::ids::RegionId;
 
 fn names() -> Vec<String> {
@@ -36,7 +37,7 @@ fn cache_status_follows_rfc_9211() {
 fn every_refusal_has_its_status_and_a_problem_document() {
     let expected = [
         (Refusal::Tunnel, 501),
-        (Refusal::BadHost, 400),
+        (Refusal::BadHost(BadHost::Differ), 400),
         (Refusal::ForeignHost, 421),
         (Refusal::Forwarded, 403),
         (Refusal::CrossSite, 403),

@@ -317,6 +317,9 @@ impl Batch {
         let admitted = Admitted { method, path_and_query, path_len, headers, body };
         // Something may have been stored since, and only a plan of now has the right generation.
         let mut found = lookup(&self.core, &mut Caller::of(&admitted.headers), admitted.head(), false);
+        if let Found::Pass(Some(on_route)) = &mut found {
+            on_route.is_held = true;
+        }
         if let (Found::Ask(plan), Some(gatherer)) = (&mut found, gatherer) {
             let stored = plan.ask.previous.as_ref().map(|entry| entry.content.body_len());
             plan.ask.through = Some(gatherer.member(&self.key(at).key, stored));

@@ -123,7 +123,66 @@ pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
 /// them: one record that is too deep for a parser would cost the others too.
 pub(super) fn is_json_text(bytes: &[u8]) -> bool {
     let is_json = || std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-    depth(bytes) <= EMBEDDED_DEPTH && is_json()
+    depth(bytes) <= EMBEDDED_DEPTH && is_json() && is_for_strict_readers(bytes)
+}
+
+/// Whether JSON has only numbers that a double can hold, and no half of a surrogate pair: a strict
+/// reader refuses the whole document for one of either.
+fn is_for_strict_readers(json: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(byte) = json.get(at) {
+        at = match byte {
+            b'"' => match after_text(json, at + 1) {
+                Some(next) => next,
+                None => return false,
+            },
+            b'-' | b'0'..=b'9' => {
+                let len = json[at..].iter().take_while(|byte| is_of_number(**byte)).count();
+                if !is_finite(&json[at..at + len]) {
+                    return false;
+                }
+                at + len
+            }
+            _ => at + 1,
+        };
+    }
+    true
+}
+
+const fn is_of_number(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
+}
+
+fn is_finite(number: &[u8]) -> bool {
+    const FEW: usize = 16;
+    let is_plain = number.len() <= FEW && !number.iter().any(|byte| matches!(byte, b'e' | b'E'));
+    let read = || std::str::from_utf8(number).ok()?.parse::<f64>().ok();
+    is_plain || read().is_some_and(f64::is_finite)
+}
+
+/// Where JSON goes on after a text that begins at `at`; `None` if it holds half a surrogate pair.
+fn after_text(json: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match json.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' if json.get(at + 1) == Some(&b'u') => match unit(json, at)? {
+                0xdc00..=0xdfff => return None,
+                0xd800..=0xdbff if !unit(json, at + 6).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => {
+                    return None;
+                }
+                0xd800..=0xdbff => at += 12,
+                _ => at += 6,
+            },
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// The UTF-16 unit that is escaped at `at`.
+fn unit(json: &[u8], at: usize) -> Option<u16> {
+    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// How deep objects and lists lie in one another, if it is JSON.

@@ -17,11 +17,13 @@ use crate::config::{IdentityMode, Route};
 use crate::core::answer::Cookies;
 use crate::core::batch::gather::InBatch;
 use crate::core::floors::{self, Stated};
+use crate::core::foreign::{self, HeaderFate, fate};
 use crate::core::race::region::Purpose;
 use crate::core::shape;
 use crate::core::{Core, limits, way};
 use crate::http::admission::{Admitted, Head};
 use crate::http::exchange::{Outgoing, Reply};
+use crate::http::inert::{self, Inert};
 use crate::model::ids::{Generation, RecordId, Version};
 use crate::model::time::Moment;
 use crate::protocol::Freshness;
@@ -234,7 +236,8 @@ pub(crate) fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
 }
 
 /// Whether a reply is the same for all requests with its key: by its `Vary`, a region may give
-/// another one only for headers that are in the key or never reach a region.
+/// another one only for headers that are in the key, or whose requests never come here
+/// ([`crate::core::foreign`]).
 ///
 /// `entry` is what was made of `reply`; after a 304 it says more.
 pub(crate) fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
@@ -244,7 +247,18 @@ pub(crate) fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
     } else {
         rfc9111::storing::nominated(&reply.headers)
     };
-    varies_by.is_some_and(|names| names.is_empty() || unkeyed(route).all(|name| !names.contains(&name)))
+    varies_by.is_some_and(|names| !names.iter().any(|name| differs_in_one_key(route, name)))
+}
+
+/// Whether requests with one key may differ in this header, so that a reply that varies by it is for
+/// its caller alone, whatever the table of inert headers and the route's `ignore` say. All callers'
+/// `Host` is the region's own by then.
+pub(crate) fn differs_in_one_key(route: &Route, name: &HeaderName) -> bool {
+    let is_left_out = || match fate(route, name) {
+        HeaderFate::Ignored | HeaderFate::Inert(Inert::Descriptive | Inert::Handled) => *name != header::HOST,
+        HeaderFate::Keyed | HeaderFate::Replaced | HeaderFate::Foreign | HeaderFate::Inert(Inert::Keyed) => false,
+    };
+    unkeyed(route).any(|along| along == *name) || is_left_out()
 }
 
 /// The cookies that a reply brings for the caller whose request it answers. What a region sets for
@@ -272,50 +286,12 @@ pub(crate) fn routed_request(head: Head<'_>, route: &Route) -> Outgoing {
     Outgoing { method: Method::GET, path_and_query: head.path_and_query.to_owned(), headers, body: Bytes::new() }
 }
 
-/// The headers of a caller that `routed_request` left out and that might matter to a region.
-/// Headers that every client sends, or that caches and proxies handle, are not among them.
+/// The headers of a caller that `routed_request` left out and that might matter to a region all the
+/// same: those that the route ignores.
 pub(crate) fn dropped(headers: &HeaderMap, request: &Outgoing) -> Arc<[HeaderName]> {
-    let matters = |name: &&HeaderName| {
-        let text = name.as_str();
-        let usual =
-            ["if-", "sec-", "x-forwarded", "cf-", "x-amzn-trace", "x-b3-"].iter().any(|it| text.starts_with(it));
-        !usual && !OF_NO_INTEREST.contains(&text) && !request.headers.contains_key(*name)
-    };
-    let names = headers.keys().filter(matters).take(OBSERVED_NAMES);
-    names.cloned().collect()
+    let names = inert::that_matter(headers).filter(|name| !request.headers.contains_key(*name));
+    names.take(OBSERVED_NAMES).cloned().collect()
 }
-
-/// What clients send by themselves, and what describes the message or its path rather than what is
-/// asked for.
-const OF_NO_INTEREST: [&str; 27] = [
-    "accept",
-    "accept-encoding",
-    "baggage",
-    "cache-control",
-    "connection",
-    "content-length",
-    "content-type",
-    "date",
-    "dnt",
-    "expect",
-    "forwarded",
-    "from",
-    "host",
-    "keep-alive",
-    "origin",
-    "pragma",
-    "priority",
-    "range",
-    "referer",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "upgrade-insecure-requests",
-    "tracestate",
-    "via",
-    "x-record-floor",
-];
 
 /// The caller's headers that a read through a route needs as well when it is passed on: the
 /// requested range, the conditions, and what describes a body.
@@ -342,6 +318,14 @@ pub(crate) fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
         }
     }
     shape::name_region_tags(&mut request.headers, &route.payload);
+    request
+}
+
+/// The request that one region gets for a read of a route with foreign headers: all of its own, but
+/// for credentials where the sidecar has its own.
+pub(crate) fn foreign_read(admitted: &Admitted, route: &Route) -> Outgoing {
+    let mut request = passed_request(admitted, Some(route));
+    foreign::withhold(route, &mut request.headers);
     request
 }
 

@@ -74,8 +74,9 @@ pub fn start(core: &Arc<Core>) {
         return;
     }
     let (own, stopping) = (core.clone(), core.tasks.stopping());
-    core.tasks.spawn("audit", async move {
-        stopping.run_until_cancelled(run(&own)).await;
+    core.tasks.spawn_service("audit", move || {
+        let (own, stopping) = (own.clone(), stopping.clone());
+        async move { stopping.run_until_cancelled(run(&own)).await }
     });
 }
 
@@ -211,7 +212,7 @@ fn is_held(core: &Core, entry: &Entry) -> bool {
     let Hold::Routed(routed) = &entry.hold else { return false };
     let (horizon, now) = (core.freshness.horizon(), core.clock.now());
     let good_for = standing::judge(routed, entry.sent, &horizon, now, core.config.cache.soft_ttl);
-    matches!(good_for, Use::Fresh | Use::Provisional | Use::Doubted)
+    matches!(good_for, Use::Fresh | Use::Unwired | Use::Provisional | Use::Doubted)
 }
 
 /// If this is a second look at the entry, ends its audit.
@@ -321,8 +322,10 @@ fn count(core: &Core, ending: AuditEnding) {
             core.metrics.audited_within(place, fresh);
         }
     }
-    if ending == AuditEnding::Stale {
-        tracing::warn!("an audit saw a change that was never announced: /status lists it");
+    if ending == AuditEnding::Stale
+        && let Some(left_out) = core.lines.stale_audits.take(core.clock.now())
+    {
+        tracing::warn!(left_out, "an audit saw a change that was never announced: /status lists it");
     }
 }
 

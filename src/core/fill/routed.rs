@@ -195,7 +195,10 @@ impl RoutedFill<'_> {
             let (horizon, soft_ttl) = (core.freshness.horizon(), core.config.cache.soft_ttl);
             standing::judge(routed, previous.sent, &horizon, now, soft_ttl)
         };
-        matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional | Use::Doubted))
+        matches!(
+            previous.hold.routed().map(judged),
+            Some(Use::Fresh | Use::Unwired | Use::Provisional | Use::Doubted)
+        )
     }
 
     /// Makes the winner an entry, stores it if allowed, and says how to serve it. `tally` is given

@@ -19,6 +19,7 @@ mod readers;
 mod settling;
 mod silence;
 mod standing;
+mod unwired;
 mod writes;
 
 const X: &str = "/v1/contexts/x/full";

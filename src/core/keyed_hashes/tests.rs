@@ -24,6 +24,7 @@ fn service(types: &[&str]) -> Service {
         records,
         identity: IdentityMode::Exact(Vec::new()),
         forward: Vec::new(),
+        ignore: Vec::new(),
         ttl: Duration::from_secs(1),
         store_no_store: false,
         payload: Default::default(),

@@ -152,7 +152,7 @@ fn converted(core: &Core, entry: &Entry, asked: &FormAsked) -> Option<Bytes> {
         Ok(_) => None,
         Err(error) => {
             core.metrics.mismatch();
-            if let Some(left_out) = core.mismatch_lines.take(core.clock.now()) {
+            if let Some(left_out) = core.lines.mismatches.take(core.clock.now()) {
                 let route = entry.hold.routed().and_then(|routed| core.router.route(routed.route));
                 let route = route.map(|route| route.path.text.as_str());
                 tracing::warn!(route, %error, left_out, "a reply does not fit the schema of its route");

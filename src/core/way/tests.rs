@@ -175,3 +175,19 @@ async fn another_service_gets_its_own_credentials_and_never_the_routes() {
         world.stop().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn passed_reads_go_the_way_that_answers() {
+    let mut world = world("way = \"old\"", shows(7));
+    world.set_second(shows(7).with("x-way", "second"));
+    for (way, path) in [(Way::Old, "/v1/moved/x"), (Way::Check, "/v1/moved/x"), (Way::New, "/v2/of/x")] {
+        go(&mut world, way, 1.0);
+        world.requests();
+        let answer = world.get_with("/v1/moved/x", "x-tenant", "acme").await;
+        let asked = world.requests();
+        assert_eq!((asked.len(), asked[0].2.path_and_query.as_str()), (1, path), "{way:?}");
+        assert_eq!(asked[0].2.headers["x-tenant"], "acme");
+        assert_eq!(answer.header("x-way").is_empty(), way != Way::New, "{way:?}");
+    }
+    world.stop().await;
+}

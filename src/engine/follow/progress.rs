@@ -6,11 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::super::guard::{Guard, is_on};
 use super::super::{EngineError, FeedShard, ShardId};
 use crate::model::time::{Moment, Wall};
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// How far each shard has been applied.
 #[derive(Debug, Default)]
 pub struct FeedProgress {
     state: Mutex<Reached>,
+    /// Each of many shards may fail.
+    lines: RateLimiter,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +69,11 @@ impl FeedProgress {
     fn locked(&self) -> MutexGuard<'_, Reached> {
         // Each change is a few plain stores.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether to log a failure now; if so, how many were left out since the last one.
+    pub(super) fn line(&self, now: Moment) -> Option<u64> {
+        self.lines.take(now)
     }
 
     pub(super) fn failed(&self, part: &FeedPart, now: Moment, error: EngineError) {

@@ -42,7 +42,10 @@ impl ShardReader {
                     Err(EngineError::Trimmed { .. }) => return Err(FollowEnd::Trimmed),
                     Err(error) => {
                         failures += 1;
-                        tracing::warn!(feed = self.follower.name, %error, "a shard cannot be read; trying again");
+                        if let Some(left_out) = progress.line(clock.now()) {
+                            let feed = self.follower.name;
+                            tracing::warn!(feed, %error, left_out, "a shard cannot be read; trying again");
+                        }
                         progress.failed(&part, clock.now(), error);
                         break;
                     }

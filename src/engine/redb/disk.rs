@@ -137,6 +137,7 @@ impl Disk {
                     refused("its file is empty, and was not when it was made: restore it, or remove it to begin anew")
                 }
                 ErrorKind::InvalidData => refused("its file is not one of these, or damaged"),
+                ErrorKind::UnexpectedEof => refused("its file ends early: some of it is lost"),
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                     unavailable(format!("the disk is full ({io}); free some space, and it goes on"))
                 }

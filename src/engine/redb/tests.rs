@@ -249,6 +249,34 @@ async fn what_cannot_be_opened_says_where_and_what_to_do() {
     assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
 }
 
+#[tokio::test]
+async fn a_file_cut_short_says_so() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    for number in 0..20 {
+        store.write(vec![put(item("one", number + 1).with_body(vec![7; 50_000]))]).await.unwrap();
+    }
+    drop(store);
+    let path = directory.path().join("nearside.redb");
+    let whole = std::fs::read(&path).unwrap();
+    for left in [1, 100, 320, 4096, whole.len() / 3, whole.len() / 2, whole.len() - 4096, whole.len() - 1] {
+        std::fs::write(&path, &whole[..left]).unwrap();
+        let opened = Embedded::open(directory.path(), Clock::System).map(|opened| opened.place("home"));
+        let text = match opened {
+            Err(error) => error.to_string(),
+            Ok(store) => match store.get(Table::Records, &item("one", 1).key).await {
+                Err(error) => error.to_string(),
+                Ok(found) => {
+                    assert_eq!(found.map(|item| item.version), Some(20), "{left}");
+                    continue;
+                }
+            },
+        };
+        assert!(!text.contains("buffer") && text.contains(directory.path().to_str().unwrap()), "{left}: {text}");
+        assert!(text.contains("restore nearside.redb"), "{left}: {text}");
+    }
+}
+
 #[test]
 fn an_emptied_file_is_no_new_catalogue() {
     let directory = TempDir::new().unwrap();

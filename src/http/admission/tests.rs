@@ -47,20 +47,25 @@ fn loopback_names_and_configured_hosts_are_served_and_no_others() {
 #[test]
 fn a_host_that_is_missing_doubled_or_not_a_host_is_refused() {
     let door = Admission::new(&listen(|_| {}), None);
-    assert_eq!(check(&door, "/", &[]), Err(Refusal::BadHost));
-    assert_eq!(check(&door, "/", &[("host", "localhost"), ("host", "localhost")]), Err(Refusal::BadHost));
+    assert_eq!(check(&door, "/", &[]), Err(Refusal::BadHost(BadHost::Missing)));
+    let twice = [("host", "localhost"), ("host", "localhost")];
+    assert_eq!(check(&door, "/", &twice), Err(Refusal::BadHost(BadHost::Several)));
     for host in ["", "localhost:99999", "local host", "a@localhost", "localhost/x", "[::1"] {
         assert!(check(&door, "/", &[("host", host)]).is_err(), "{host}");
     }
     for host in
         ["<a>.localhost", "a\\b.localhost", "\"localhost\"", "[[::1]]", "[::1]]", "[localhost]", "[]", "localhost:+1"]
     {
-        assert_eq!(check(&door, "/", &[("host", host)]), Err(Refusal::BadHost), "{host}");
+        assert_eq!(check(&door, "/", &[("host", host)]), Err(Refusal::BadHost(BadHost::Malformed)), "{host}");
     }
     for target in ["http://user@localhost/", "http://localhost:x/", "http://localhost:99999/"] {
-        assert_eq!(check(&door, target, &[]), Err(Refusal::BadHost), "{target}");
+        assert_eq!(check(&door, target, &[]), Err(Refusal::BadHost(BadHost::Malformed)), "{target}");
     }
-    assert_eq!(check(&door, "http://evil.example/", &[("host", "localhost")]), Err(Refusal::ForeignHost));
+    let differ = Err(Refusal::BadHost(BadHost::Differ));
+    assert_eq!(check(&door, "http://evil.example/", &[("host", "localhost")]), differ);
+    assert_eq!(check(&door, "http://localhost/", &[("host", "evil.example")]), differ);
+    assert_eq!(check(&door, "http://evil.example/", &[("host", "evil.example")]), Err(Refusal::ForeignHost));
+    assert_eq!(door.check(&parts("http://a/", &[("host", "b")]), Via::Unix), differ, "also where any host may come");
 }
 
 #[test]

@@ -32,6 +32,7 @@ use crate::http::fields::{end_to_end, into_end_to_end};
 use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment, Wall};
+use crate::telemetry::rate_limiter::RateLimiter;
 
 pub(crate) struct HttpOrigin {
     pub(crate) sites: Vec<Arc<Site>>,
@@ -87,6 +88,8 @@ pub(crate) struct Site {
     pub(crate) successor: tokio::sync::Notify,
     /// The last attempt to open a connection ahead failed. It is logged once, not with every try.
     pub(crate) unreachable: AtomicBool,
+    /// A region that comes and goes is logged a few times.
+    pub(crate) reach_lines: [RateLimiter; 2],
     /// Whether its connections are kept warm already.
     pub(crate) is_kept_warm: AtomicBool,
     /// Where and how it is reached: a reload keeps the site while this stays the same.
@@ -210,17 +213,23 @@ impl Site {
     async fn open_ahead(&self) -> Result<(), Failure> {
         let opened = self.connector.make_ready().await;
         let before = self.unreachable.swap(opened.is_err(), Ordering::Relaxed);
+        let (now, [gone, back]) = (self.clock.now(), &self.reach_lines);
         match opened {
-            Ok(()) if before => tracing::info!(region = self.name, "the region can be reached again"),
+            Ok(()) if before => {
+                if let Some(left_out) = back.take(now) {
+                    tracing::info!(region = self.name, left_out, "the region can be reached again");
+                }
+            }
             Ok(()) => {}
             Err(error) => {
                 let error = incoming::chain(&error);
                 if before {
                     tracing::debug!(region = self.name, error, "could not connect");
-                } else {
+                } else if let Some(left_out) = gone.take(now) {
                     tracing::warn!(
                         region = self.name,
                         error,
+                        left_out,
                         "the region cannot be reached: callers get what the others answer, and it is tried again"
                     );
                 }

@@ -5,6 +5,7 @@ mod connect;
 mod http1_pool;
 mod http2_client;
 pub(crate) mod incoming;
-mod names;
+pub(crate) mod names;
+pub(crate) mod outgoing;
 mod renewal;
 mod tls;

@@ -1,132 +1,112 @@
-//! Resolves the names of regions as the C library would in the same place, without waiting for a
-//! family or a search suffix that nobody answers, and reads changed settings again.
+//! Resolves the names of outgoing calls as the C library would in the same place, without waiting
+//! for a family, a server or a search suffix that nobody answers, and reads changed settings again.
 
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use futures_util::future::FutureExt;
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::LookupIpStrategy;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-use crate::http::limits::{ABSENT_NAME_AGE, NAME_TRY_WAIT, NAME_WAIT, OTHER_FAMILY_WAIT};
+use self::servers::Servers;
+use crate::http::limits::NAME_WAIT;
 
-/// Resolves a region's host name to addresses and keeps them for their TTL. Uses the C library's
-/// resolver if there is no `resolv.conf` to read. Changed settings count from the next name on.
-#[derive(Clone)]
+mod order;
+mod servers;
+
+/// Resolves a host name to addresses and keeps them for their TTL. Uses the C library's resolver if
+/// there is no `resolv.conf` to read. Changed settings count from the next name on.
+#[derive(Clone, Debug)]
 pub(crate) struct Resolver {
+    files: Arc<Files>,
     settings: Arc<Mutex<Settings>>,
 }
 
+/// Where the settings are.
+#[derive(Debug)]
+struct Files {
+    resolv_conf: PathBuf,
+    hosts: PathBuf,
+}
+
+#[derive(Debug)]
 struct Settings {
-    stamps: Stamps,
-    families: Option<Families>,
+    /// `None` when they are to be read again in any case.
+    stamps: Option<Stamps>,
+    servers: Option<Arc<Servers>>,
 }
 
-/// The settings' files as they were when they were read: modified, length, inode.
-type Stamps = [Option<(SystemTime, u64, u64)>; 2];
+/// The settings' files as they were when they were read: modified, changed, length, inode.
+type Stamps = [Option<(SystemTime, (i64, i64), u64, u64)>; 2];
 
-/// A resolver for each address family, so that neither waits for the other.
-#[derive(Clone)]
-struct Families {
-    v4: TokioResolver,
-    v6: TokioResolver,
-}
-
-impl Families {
-    fn read() -> Option<Self> {
-        let one = |strategy| {
-            let mut builder = TokioResolver::builder_tokio()?;
-            let options = builder.options_mut();
-            options.ip_strategy = strategy;
-            options.negative_max_ttl = Some(ABSENT_NAME_AGE);
-            // A search suffix that nobody answers is passed within NAME_WAIT.
-            options.timeout = options.timeout.min(NAME_TRY_WAIT);
-            options.attempts = options.attempts.min(1);
-            builder.build()
-        };
-        let read = one(LookupIpStrategy::Ipv4Only).and_then(|v4| Ok((v4, one(LookupIpStrategy::Ipv6Only)?)));
-        match read {
-            Ok((v4, v6)) => Some(Self { v4, v6 }),
-            Err(reason) => {
-                tracing::info!(%reason, "no usable resolver settings");
-                None
-            }
-        }
+impl Files {
+    fn stamps(&self) -> Stamps {
+        [&self.resolv_conf, &self.hosts].map(|path| {
+            let file = std::fs::metadata(path).ok()?;
+            Some((file.modified().ok()?, (file.ctime(), file.ctime_nsec()), file.len(), file.ino()))
+        })
     }
 
-    /// The addresses of whichever family answers first, and those of the other if they come within
-    /// [`OTHER_FAMILY_WAIT`] (RFC 8305, 3). An answer without addresses waits for the other.
-    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let v4 = Self::of_one(&self.v4, name).boxed();
-        let v6 = Self::of_one(&self.v6, name).boxed();
-        let (first, other) = futures_util::future::select(v4, v6).await.factor_first();
-        match first {
-            Ok(mut addresses) if !addresses.is_empty() => {
-                if let Ok(Ok(more)) = tokio::time::timeout(OTHER_FAMILY_WAIT, other).await {
-                    addresses.extend(more);
-                }
-                // The connector begins with the family of the first.
-                addresses.sort_by_key(IpAddr::is_ipv4);
-                Ok(addresses)
-            }
-            _ => other.await,
-        }
-    }
-
-    async fn of_one(resolver: &TokioResolver, name: &str) -> io::Result<Vec<IpAddr>> {
-        let found = resolver.lookup_ip(name).await.map_err(io::Error::other)?;
-        Ok(found.iter().collect())
+    fn read(&self) -> Option<Arc<Servers>> {
+        let read = std::fs::read(&self.resolv_conf).and_then(|text| Servers::new(&text, &self.hosts));
+        // An image without them is no fault: the C library is asked.
+        read.inspect_err(|reason| tracing::info!(%reason, "no usable resolver settings")).ok().map(Arc::new)
     }
 }
 
 impl Resolver {
     /// With the machine's settings. Must be called within a runtime.
     pub(crate) fn of_the_machine() -> Self {
-        let settings = Settings { stamps: stamps(), families: Families::read() };
-        Self { settings: Arc::new(Mutex::new(settings)) }
+        Self::of(Files { resolv_conf: "/etc/resolv.conf".into(), hosts: "/etc/hosts".into() })
     }
 
-    /// The resolvers, read again if a file of the settings has changed. What cannot be read does not
-    /// replace what could.
-    fn families(&self) -> Option<Families> {
-        let stamps = stamps();
+    fn of(files: Files) -> Self {
+        let settings = Settings { stamps: Some(files.stamps()), servers: files.read() };
+        Self { files: Arc::new(files), settings: Arc::new(Mutex::new(settings)) }
+    }
+
+    /// Has the settings read again before the next name, and forgets every address.
+    pub(crate) fn reread(&self) {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).stamps = None;
+    }
+
+    /// The name servers, read again if a file of the settings has changed. What cannot be read does
+    /// not replace what could.
+    fn servers(&self) -> Option<Arc<Servers>> {
+        let stamps = Some(self.files.stamps());
         // Assignments under the lock: a panic cannot leave them half-written.
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         if settings.stamps != stamps {
             settings.stamps = stamps;
-            if let Some(families) = Families::read() {
-                tracing::info!("the resolver's settings changed and were read again");
-                settings.families = Some(families);
+            if let Some(servers) = self.files.read() {
+                tracing::info!("the resolver's settings were read again");
+                settings.servers = Some(servers);
             }
         }
-        settings.families.clone()
+        settings.servers.clone()
     }
 
-    async fn resolve(self, name: Name) -> io::Result<std::vec::IntoIter<SocketAddr>> {
-        let addresses: Vec<SocketAddr> = match self.families() {
-            Some(families) => {
-                let found = tokio::time::timeout(NAME_WAIT, families.lookup(name.as_str())).await??;
-                found.into_iter().map(|address| SocketAddr::new(address, 0)).collect()
-            }
-            None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
-        };
-        Ok(addresses.into_iter())
+    /// The addresses of `name`, those of the preferred family first.
+    ///
+    /// # Errors
+    /// When it is absent, or nobody answered within [`NAME_WAIT`].
+    pub(crate) async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        match self.servers() {
+            Some(servers) => tokio::time::timeout(NAME_WAIT, servers.lookup(name)).await?,
+            None => Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect()),
+        }
     }
-}
 
-fn stamps() -> Stamps {
-    ["/etc/resolv.conf", "/etc/hosts"].map(|path| {
-        let file = std::fs::metadata(path).ok()?;
-        Some((file.modified().ok()?, file.len(), file.ino()))
-    })
+    async fn sockets(self, name: impl AsRef<str>) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+        let found = self.addresses(name.as_ref()).await?;
+        Ok(found.into_iter().map(|address| SocketAddr::new(address, 0)).collect::<Vec<_>>().into_iter())
+    }
 }
 
 impl Service<Name> for Resolver {
@@ -139,6 +119,64 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        Box::pin(self.clone().resolve(name))
+        Box::pin(self.clone().sockets(name.as_str().to_owned()))
+    }
+}
+
+impl reqwest::dns::Resolve for Resolver {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let found = self.clone().sockets(name.as_str().to_owned());
+        Box::pin(async move { Ok(Box::new(found.await?) as reqwest::dns::Addrs) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn resolver(folder: &Path) -> Resolver {
+        std::fs::write(folder.join("resolv.conf"), "nameserver 127.0.0.1\n").unwrap();
+        std::fs::write(folder.join("hosts"), "127.0.0.7 region.test\n").unwrap();
+        Resolver::of(Files { resolv_conf: folder.join("resolv.conf"), hosts: folder.join("hosts") })
+    }
+
+    async fn found(resolver: &Resolver) -> String {
+        resolver.addresses("region.test").await.unwrap()[0].to_string()
+    }
+
+    #[tokio::test]
+    async fn changed_hosts_count_from_the_next_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let resolver = resolver(folder.path());
+        assert_eq!(found(&resolver).await, "127.0.0.7");
+        // In place, and of the same length.
+        std::fs::write(folder.path().join("hosts"), "127.0.0.8 region.test\n").unwrap();
+        assert_eq!(found(&resolver).await, "127.0.0.8");
+        // By another file, as Kubernetes and editors do.
+        std::fs::write(folder.path().join("new"), "127.0.0.9 region.test\n").unwrap();
+        std::fs::rename(folder.path().join("new"), folder.path().join("hosts")).unwrap();
+        assert_eq!(found(&resolver).await, "127.0.0.9");
+    }
+
+    #[tokio::test]
+    async fn unreadable_settings_leave_what_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let resolver = resolver(folder.path());
+        std::fs::write(folder.path().join("resolv.conf"), "# none\n").unwrap();
+        assert_eq!(found(&resolver).await, "127.0.0.7");
+        std::fs::remove_file(folder.path().join("resolv.conf")).unwrap();
+        assert_eq!(found(&resolver).await, "127.0.0.7");
+    }
+
+    #[tokio::test]
+    async fn a_reload_reads_unchanged_settings_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let resolver = resolver(folder.path());
+        let before = resolver.servers().unwrap();
+        assert!(Arc::ptr_eq(&before, &resolver.servers().unwrap()), "nothing has changed");
+        resolver.clone().reread();
+        assert!(!Arc::ptr_eq(&before, &resolver.servers().unwrap()), "clones share the settings");
     }
 }

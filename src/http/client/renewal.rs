@@ -20,6 +20,7 @@ use crate::http::client::http1_pool::Http1Pool;
 use crate::http::client::http2_client::Http2Client;
 use crate::model::ids::RegionId;
 use crate::model::time::Clock;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// How one region is contacted over TLS.
 #[derive(Clone, Default)]
@@ -62,6 +63,7 @@ impl HttpOrigin {
     /// # Errors
     /// See [`UnusableClient`].
     pub(crate) fn renewed_for(&self, service: &config::Service) -> Result<Self, UnusableClient> {
+        self.resolver.reread();
         let mut renewed = self.renewed(&service.regions)?;
         let urls = service.routes.iter().filter_map(|route| route.second.as_ref()?.url.as_ref());
         for url in urls {
@@ -182,6 +184,7 @@ impl HttpOrigin {
             meeting: Mutex::default(),
             successor: Notify::new(),
             unreachable: AtomicBool::new(false),
+            reach_lines: [RateLimiter::new(), RateLimiter::new()],
             is_kept_warm: AtomicBool::new(false),
             reached: Reached { url: region.url.clone(), certificates: trust.digest },
             replaced: CancellationToken::new(),

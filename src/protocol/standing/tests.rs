@@ -5,6 +5,7 @@ use super::*;
 use crate::model::ids::{Generation, RecordId, TypeId};
 use crate::model::time::Wall;
 use crate::protocol::holding::{ShownRecord, ShownRecords};
+use crate::protocol::horizon::TypeDoubts;
 
 const LAG: Duration = Duration::from_secs(60);
 const SOFT: Duration = Duration::from_secs(30);
@@ -301,4 +302,34 @@ fn what_is_known_to_be_below_the_floor_states_no_bound() {
     assert_eq!(bound_of(&entry(state(6, 2)), &both, at(200)), None);
     let provisional = Routed { standing: Standing::Provisional, ..entry(state(6, 2)) };
     assert_eq!(bound_of(&provisional, &both, at(200)), None);
+}
+
+/// R21: evidence against one region leaves the other's word as it is.
+#[test]
+fn astray_witnesses_earn_only_the_soft_ttl() {
+    let strays = |regions: RegionSet, made: u64| {
+        let mut doubts = TypeDoubts::default();
+        doubts.no_full_ttl.turn(regions, at(made));
+        let live = |region: u8| live(if region == 0 { 0 } else { 1 }, 1_000);
+        Horizon::new(vec![live(0), live(1)], vec![doubts].into())
+    };
+    let entry = entry(state(5, 1));
+    let judged = |horizon: &Horizon, now| judge(&entry, at(100), horizon, at(now), SOFT);
+    let (one, both) = (RegionSet::first(1), RegionSet::first(2));
+    assert_eq!(judged(&strays(one, 100), 900), Use::Fresh, "the other region still vouches for it");
+    let all = strays(both, 100);
+    assert_eq!((judged(&all, 129), judged(&all, 130)), (Use::Unwired, Use::Expired));
+    assert_eq!(seconds_left(&entry, at(100), &all, at(110), SOFT), SOFT.as_secs() as i64 - 10);
+    assert_eq!(seconds_left(&entry, at(100), &strays(one, 100), at(110), SOFT), 3_590);
+    let provisional = Routed { standing: Standing::Provisional, ..entry.clone() };
+    assert_eq!(judge(&provisional, at(100), &all, at(110), SOFT), Use::Provisional);
+
+    // It is over; what was made before that may lack what passed by.
+    let mut doubts = TypeDoubts::default();
+    doubts.no_full_ttl.turn(both, at(0));
+    doubts.no_full_ttl.turn(RegionSet::EMPTY, at(101));
+    let over = Horizon::new(vec![live(0, 1_000), live(1, 1_000)], vec![doubts].into());
+    assert_eq!(judged(&over, 110), Use::Unwired);
+    let later = Routed { confirmed: at(101), ..entry.clone() };
+    assert_eq!(judge(&later, at(101), &over, at(900), SOFT), Use::Fresh);
 }

@@ -11,6 +11,8 @@ use crate::engine::memory::MemoryStore;
 use crate::engine::{Condition, ItemKey, ItemWrite, Stream, bucket};
 use crate::protocol::announcement::decode;
 use crate::protocol::announcement::message::AnnouncementKind;
+use crate::tasks::Tasks;
+use crate::tasks::supervision::FailingTask;
 
 /// What a topic was given, and what the region's table held then.
 #[derive(Clone)]
@@ -254,11 +256,12 @@ async fn what_panics_ends_the_term_and_the_next_one_begins_at_once_and_says_it()
     let topic = Arc::new(Panics(world.witness.clone(), AtomicBool::new(false)));
     let ingester = Ingester::new(IngestParts { topic, ..world.parts() });
     world.put("a", 7).await;
-    let running = ingester.clone().run("b".to_owned(), CancellationToken::new());
-    let mut running = std::pin::pin!(running);
+    let tasks = Tasks::new();
+    let stopping = tasks.stopping();
+    tasks.spawn_service("ingest", move || ingester.clone().run("b".to_owned(), stopping.clone()));
     // The one before was killed, so its lease has to run out; that of this one is given back.
-    let span = crate::engine::limits::LEASE + BEGIN_PAUSE + Duration::from_secs(6);
-    assert!(tokio::time::timeout(span, running.as_mut()).await.is_err(), "it goes on");
+    tokio::time::sleep(crate::engine::limits::LEASE + BEGIN_PAUSE + Duration::from_secs(6)).await;
+    assert_eq!(tasks.failing(), [FailingTask { name: "ingest", panics: 1 }]);
     let said = world.witness.said.lock().unwrap();
     assert!(said.iter().any(|heard| heard.announcement.kind == AnnouncementKind::Changed { version: Some(7) }));
 }

@@ -40,6 +40,8 @@ struct Watched {
     inner: MemoryStore,
     reads: AtomicUsize,
     is_down: AtomicBool,
+    /// What lies there is no item of ours.
+    is_damaged: AtomicBool,
     /// So many of the next reads fail.
     failing: AtomicUsize,
     /// Of the next reads, the last first; then none.
@@ -56,6 +58,9 @@ impl Tables for Watched {
             // What a consistent read sees is what there was when it came.
             let item = self.inner.get(table, key).await;
             tokio::time::sleep(delay).await;
+            if self.is_damaged.load(Ordering::Relaxed) {
+                return Err(EngineError::Refused { what: "GetItem".to_owned(), why: "no item of ours".to_owned() });
+            }
             match self.is_down.load(Ordering::Relaxed) || fails {
                 true => Err(EngineError::Throttled { what: "GetItem".to_owned() }),
                 false => item,
@@ -141,6 +146,7 @@ impl Node {
             inner: MemoryStore::new(clock.clone()),
             reads: AtomicUsize::new(0),
             is_down: AtomicBool::new(false),
+            is_damaged: AtomicBool::new(false),
             failing: AtomicUsize::new(0),
             delays: Mutex::default(),
         });

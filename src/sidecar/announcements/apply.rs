@@ -11,7 +11,7 @@ use super::key_form::{self, Meant};
 use crate::aws::remembered::Remembered;
 use crate::aws::verify::Verified;
 use crate::core::keyed_hashes::KeyedHashes;
-use crate::model::ids::{RecordId, RegionId, Version};
+use crate::model::ids::{RecordId, RegionId, TypeId, Version};
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::announcement::decode;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PATH_PUBLISHER};
@@ -64,6 +64,10 @@ impl Applied {
 /// Whether somebody here reads a record ([`crate::protocol::Freshness::is_read`]).
 pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
 
+/// Notes that a region announced a key that is read here in another form
+/// ([`crate::protocol::Freshness::misnamed`]).
+pub type OnMisnamed = Box<dyn Fn(TypeId, RegionId) + Send + Sync>;
+
 /// Applies verified messages of all regions.
 pub struct Applier {
     step: Step,
@@ -75,6 +79,7 @@ pub struct Applier {
     sink: ActionSink,
     undecodable: RateLimiter,
     is_read: Option<IsRead>,
+    on_misnamed: Option<OnMisnamed>,
     /// The regions' names, for the log.
     names: Vec<String>,
 }
@@ -90,8 +95,19 @@ impl Applier {
         observed: Arc<Observed>,
         sink: ActionSink,
     ) -> Self {
-        let (undecodable, is_read, names) = (RateLimiter::new(), None, Vec::new());
-        Self { step, keyring, remembered, clock, metrics, observed, sink, undecodable, is_read, names }
+        Self {
+            step,
+            keyring,
+            remembered,
+            clock,
+            metrics,
+            observed,
+            sink,
+            undecodable: RateLimiter::new(),
+            is_read: None,
+            on_misnamed: None,
+            names: Vec::new(),
+        }
     }
 
     /// Calls the regions by these names in the log.
@@ -100,8 +116,8 @@ impl Applier {
     }
 
     /// For announced keys that nobody reads, looks for a key inside them that somebody does.
-    pub fn comparing_keys(self, is_read: IsRead) -> Self {
-        Self { is_read: Some(is_read), ..self }
+    pub fn comparing_keys(self, is_read: IsRead, on_misnamed: OnMisnamed) -> Self {
+        Self { is_read: Some(is_read), on_misnamed: Some(on_misnamed), ..self }
     }
 
     /// Applies what `region`'s topic delivered. `queued` is the SQS `SentTimestamp` if it came
@@ -174,7 +190,7 @@ impl Applier {
             return self.observed.unrouted_type(region, &announcement.record_type, self.clock.now());
         }
         if let Says::Changed(record, _) | Says::Deleted(record, _) = read.says {
-            self.compare_key(record, announcement);
+            self.compare_key(region, record, announcement);
         }
         let path = matches!(read.says, Says::Heartbeat { path: true, .. });
         self.observed.region(region, |notes| {
@@ -198,13 +214,14 @@ impl Applier {
 
     /// Whether a key that is read is inside one that is not: then the publisher writes it in
     /// another form.
-    fn compare_key(&self, record: RecordId, announcement: &Announcement) {
+    fn compare_key(&self, region: RegionId, record: RecordId, announcement: &Announcement) {
         let Some(is_read) = self.is_read.as_ref().filter(|is_read| !is_read(record)) else { return };
         let Announcement { record_type, key, .. } = announcement;
         self.observed.unread_key(record_type, key);
         let is_meant = |meant: &Meant<'_>| self.keyring.record(record_type, &meant.key).is_some_and(is_read);
         if let Some(meant) = key_form::meant(key).find(is_meant) {
             self.observed.key_form(record_type, &meant.form());
+            self.on_misnamed.iter().for_each(|note| note(record.record_type, region));
         }
     }
 

@@ -53,9 +53,12 @@ impl VerifyingIntake {
         let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
         let metrics = sidecar.metrics.clone();
         let (clock, observed) = (sidecar.clock.clone(), sidecar.observed.clone());
-        let read = sidecar.freshness.clone();
+        let (read, misnamed) = (sidecar.freshness.clone(), sidecar.freshness.clone());
         let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink)
-            .comparing_keys(Box::new(move |record| read.is_read(record)))
+            .comparing_keys(
+                Box::new(move |record| read.is_read(record)),
+                Box::new(move |record_type, region| misnamed.misnamed(record_type, region)),
+            )
             .naming(sidecar.names.clone());
         let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
         let rejections = names.iter().map(|_| RateLimiter::new()).collect();

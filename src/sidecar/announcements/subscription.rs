@@ -31,10 +31,11 @@ use crate::config::{Config, Transport};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment};
 use crate::protocol::event::Event;
-use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, Transported};
+use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, LifecycleProgress, Transported};
 use crate::sidecar::limits;
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::rate_limiter::RateLimiter;
 use endpoint::Entrance;
 
 /// What the announcement path touches of the rest of the process.
@@ -179,12 +180,15 @@ pub struct Subscriptions {
     listening: Option<SocketAddr>,
 }
 
+/// Ends with what could not be removed; with nothing if it was dropped, or panicked at the end.
+type LifeTask = JoinHandle<Option<Option<Vec<Left>>>>;
+
 /// One region's lifecycle, seen from outside.
 struct Kept {
     region: RegionId,
     status: watch::Receiver<SubscriptionStatus>,
     ask: watch::Sender<Duration>,
-    task: Mutex<Option<JoinHandle<Option<Vec<Left>>>>>,
+    task: Mutex<Option<LifeTask>>,
 }
 
 impl Subscriptions {
@@ -220,17 +224,23 @@ impl Subscriptions {
                 edges: edges.clone(),
                 stopping: stopping.clone(),
                 status: standing,
+                lines: RateLimiter::new(),
+                progress: tokio::sync::Mutex::new(LifecycleProgress::new(way, asked, &pace)),
             };
-            let span = tracing::info_span!("subscription", region = configured.name);
-            lives.push((region, status, ask, Box::pin(life.live(way, asked).instrument(span))));
+            lives.push((region, status, ask, Arc::new(life), configured.name.clone()));
         }
         // First: without it nothing may be left in AWS.
         if let Transport::Http { listen, .. } = &config.announcements.transport {
-            let opened = endpoint::open(*listen, doors, edges, stopping);
+            let opened = endpoint::open(*listen, doors, edges, stopping.clone());
             subscriptions.listening = Some(opened.map_err(|source| CannotListen { listen: *listen, source })?);
         }
-        for (region, status, ask, life) in lives {
-            let task = edges.tasks.spawn("subscription", life);
+        for (region, status, ask, life, name) in lives {
+            let live = move || {
+                let (life, span) = (life.clone(), tracing::info_span!("subscription", region = name));
+                // On the heap: the futures of AWS's clients are large.
+                Box::pin(async move { life.live().await }.instrument(span))
+            };
+            let task = edges.tasks.spawn_service_until("subscription", stopping.clone(), live);
             subscriptions.kept.push(Kept { region, status, ask, task: Mutex::new(Some(task)) });
         }
         Ok(subscriptions)
@@ -279,7 +289,7 @@ impl Kept {
         let Some(mut task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Vec::new();
         };
-        if let Ok(Ok(Some(left))) = tokio::time::timeout(deadline, &mut task).await {
+        if let Ok(Ok(Some(Some(left)))) = tokio::time::timeout(deadline, &mut task).await {
             return left;
         }
         task.abort();

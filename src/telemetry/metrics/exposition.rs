@@ -53,6 +53,8 @@ pub struct Gauges {
     pub connections: usize,
     /// Running tasks, by name.
     pub tasks: BTreeMap<&'static str, usize>,
+    /// Tasks that panicked, by name.
+    pub task_panics: BTreeMap<&'static str, u64>,
     /// Each route's path, and its requests by outcome.
     pub routes: Vec<(String, [(&'static str, u64); 3])>,
     /// Of routes with a second way.
@@ -141,6 +143,7 @@ fn requests(page: &mut Page, cells: &Cells) -> fmt::Result {
         "Stored replies served, labelled, although they could not be shown fresh",
         &cells.stale,
     )?;
+    page.words("passed_requests", "Requests passed on to one region, past the store", &cells.passed)?;
     page.words("refused_requests", "Requests refused before they were looked up", &cells.refused)?;
     let mut refusals =
         page.describe("budget_refusals", "Times that a budget had no room", None, MetricType::Counter)?;
@@ -291,6 +294,7 @@ fn process(page: &mut Page, gauges: &Gauges) -> fmt::Result {
         states: &READINESS,
         connections: gauges.connections,
         tasks: gauges.tasks.clone(),
+        task_panics: gauges.task_panics.clone(),
     };
     process.write(&mut page.encoder)?;
     let help = "Open findings: what of the configuration does not fit the service";
@@ -510,6 +514,7 @@ mod tests {
             cache_entries: 12,
             audits_open: 3,
             tasks: BTreeMap::from([("fill", 4)]),
+            task_panics: BTreeMap::from([("fill", 2)]),
             ..Gauges::default()
         };
         let page = regions().render(&gauges);
@@ -529,6 +534,7 @@ mod tests {
             "nearside_readiness{state=\"fresh\"} 1",
             "nearside_readiness{state=\"draining\"} 0",
             "nearside_tasks{name=\"fill\"} 4",
+            "nearside_task_panics_total{task=\"fill\"} 2",
         ] {
             assert!(lines(&page).contains(&line), "{line} is missing from\n{page}");
         }

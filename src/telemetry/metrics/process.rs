@@ -22,6 +22,8 @@ pub struct ProcessGauges {
     pub connections: usize,
     /// Running tasks, by name.
     pub tasks: BTreeMap<&'static str, usize>,
+    /// Tasks that panicked, by name, of all names that there are.
+    pub task_panics: BTreeMap<&'static str, u64>,
 }
 
 impl ProcessGauges {
@@ -40,6 +42,11 @@ impl ProcessGauges {
         let mut tasks = encoder.encode_descriptor("tasks", "Tasks running", None, MetricType::Gauge)?;
         for (name, count) in &self.tasks {
             tasks.encode_family(&[("name", *name)])?.encode_gauge(&(*count as u64))?;
+        }
+        let help = "Tasks that panicked, which is a defect";
+        let mut panics = encoder.encode_descriptor("task_panics", help, None, MetricType::Counter)?;
+        for (task, count) in &self.task_panics {
+            panics.encode_family(&[("task", *task)])?.encode_counter::<NoLabelSet, u64, u64>(count, None)?;
         }
         let help = "Log lines that were lost, since the log was not read or could not be written";
         let mut lost = encoder.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?;

@@ -9,6 +9,8 @@ use super::super::scripted::{Home, LIMITS, Plan, PlannedStore, views};
 use super::*;
 use crate::engine::follow::Apply;
 use crate::engine::memory::MemoryStore;
+use crate::telemetry::limits::RATIONED_LINES;
+use crate::telemetry::scripted::CountedLines;
 
 fn limits_view() -> Arc<ViewDefinition> {
     views(LIMITS).remove(0)
@@ -357,4 +359,20 @@ async fn a_view_that_is_ahead_of_its_note_is_not_set_back() {
     let outcome = home.mapper().map(&limits_view(), "acme", Trigger::Main(2)).await;
     assert_eq!(outcome, Ok(MapOutcome::Written(2_000_001)));
     home.assert_right(LIMITS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_make_no_view_fill_no_log() {
+    let (home, lines) = (Home::new(), CountedLines::start());
+    for number in 0..100 {
+        let key = format!("t{number}");
+        home.put("tenant", &key, 1, Some("[]")).await;
+        let outcome = home.mapper().map(&limits_view(), &key, Trigger::Main(1)).await.unwrap();
+        assert!(matches!(outcome, MapOutcome::Failed(_)));
+    }
+    assert_eq!(lines.with("a view cannot be made"), RATIONED_LINES.0 as usize);
+    tokio::time::advance(RATIONED_LINES.1).await;
+    home.put("tenant", "last", 1, Some("[]")).await;
+    home.mapper().map(&limits_view(), "last", Trigger::Main(1)).await.unwrap();
+    assert_eq!(lines.with("left_out=90"), 1, "and says how many it left out");
 }

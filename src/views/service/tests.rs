@@ -1,9 +1,16 @@
 //! The whole service on a memory engine with every fault that the contract allows.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+
 use super::super::scripted::{Home, LIMITS, views};
 use super::*;
-use crate::engine::Stream;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
+use crate::engine::{FeedBatch, FeedShard, Position, ShardId, Stream};
+use crate::tasks::Tasks;
+use crate::tasks::supervision::FailingTask;
 
 fn service(home: &Home, text: &str, holder: &str, faults: &Faults) -> ViewsService {
     ViewsService {
@@ -129,6 +136,41 @@ async fn a_service_that_gave_its_lease_back_shows_no_work() {
     let state = service.status.get();
     assert!(!state.holds_lease && state.active.is_empty() && state.failures == 0);
     assert_eq!((home.counters.failures.get(), home.counters.jobs.get()), (0, 0));
+}
+
+/// A feed whose first reading panics.
+struct PanickingFeed(Arc<dyn Feed>, AtomicBool);
+
+impl Feed for PanickingFeed {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
+        self.0.shards()
+    }
+
+    fn open(&self, shard: &ShardId, from: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
+        assert!(self.1.swap(true, Ordering::Relaxed), "on purpose");
+        self.0.open(shard, from)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_panics_is_counted_and_begun_again() {
+    let (home, faults) = (Home::new(), Faults::default());
+    home.put("tenant", "acme", 1, Some(r#"{"users":1}"#)).await;
+    let mut service = service(&home, LIMITS, "a", &faults);
+    service.feed = Arc::new(PanickingFeed(service.feed.clone(), AtomicBool::new(false)));
+    let (tasks, own) = (Tasks::new(), service.clone());
+    let stopping = tasks.stopping();
+    tasks.spawn_service("views", move || {
+        let (own, stopping) = (own.clone(), stopping.clone());
+        async move { own.run(&stopping).await }
+    });
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(tasks.failing(), [FailingTask { name: "views", panics: 1 }]);
+    assert!(service.status.get().holds_lease, "it gave the lease back, and took it again");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((tasks.failing(), tasks.panics()["views"]), (Vec::new(), 1));
+    assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
+    home.assert_right(LIMITS).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,8 +15,8 @@ const COMPLAINTS: usize = 10;
 const ROUNDED: Duration = Duration::from_secs(1);
 /// Longest wait of a reader: far beyond what it takes.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
-const LABELS: [&str; 7] =
-    ["below-floor", "floor-escaped", "grace", "stale-if-error", "max-stale", "unproven", "provisional"];
+const LABELS: [&str; 8] =
+    ["below-floor", "floor-escaped", "grace", "stale-if-error", "max-stale", "unproven", "unwired", "provisional"];
 
 /// When each version was in the table of views.
 #[derive(Default)]

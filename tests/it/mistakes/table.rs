@@ -287,11 +287,11 @@ pub(super) const MISTAKES: &[Mistake] = &[
     of("a route that never matches", "route-unmatched", ["no request matched it", "nearside explain"], |it| {
         it.route[0] = r#"path = "/v1/context/{key}/{view}""#.to_owned();
     }),
-    of("an API key that is not forwarded", "refused", ["answers 401, and x-api-key", "route's forward"], |it| {
+    of("an API key that is not forwarded", "header-passed", ["x-api-key", "forward = [\"x-api-key\"]"], |it| {
         it.all(|region| region.demands = Some(("x-api-key", 401)));
         it.send("x-api-key", "k");
     }),
-    of("a tenant that is not forwarded", "refused", ["answers 400, and x-tenant", "route's forward"], |it| {
+    of("a tenant that is not forwarded", "header-passed", ["x-tenant", "forward = [\"x-tenant\"]"], |it| {
         it.all(|region| region.demands = Some(("x-tenant", 400)));
         it.send("x-tenant", "t");
     }),
@@ -312,10 +312,38 @@ pub(super) const MISTAKES: &[Mistake] = &[
             it.all(|region| region.demands = Some(("x-tenant", 400)));
         },
     ),
-    of("a language that is not forwarded", "vary", ["vary by accept-language", "write accept-language in"], |it| {
+    of(
+        "a language that makes no difference",
+        "header-passed",
+        ["accept-language", "ignore = [\"accept-language\"]"],
+        |it| {
+            it.send("accept-language", "de");
+        },
+    ),
+    of(
+        "replies that vary by what is thought to change nothing",
+        "vary",
+        ["vary by referer", "write referer in"],
+        |it| {
+            it.all(|region| region.headers = &[("vary", "Referer")]);
+            it.send("referer", "https://example.com");
+        },
+    ),
+    of("replies that vary by what is ignored", "vary", ["vary by accept-language", "instead of ignore"], |it| {
+        it.route.push(r#"ignore = ["accept-language"]"#.to_owned());
         it.all(|region| region.headers = &[("vary", "Accept-Language")]);
         it.send("accept-language", "de");
     }),
+    of(
+        "an ignored key that the service demands",
+        "refused",
+        ["answers 401, and x-api-key", "route's forward"],
+        |it| {
+            it.route.push(r#"ignore = ["x-api-key"]"#.to_owned());
+            it.all(|region| region.demands = Some(("x-api-key", 401)));
+            it.send("x-api-key", "k");
+        },
+    ),
     of("replies that vary by everything", "vary", ["vary by *", "leave it out"], |it| {
         it.all(|region| region.headers = &[("vary", "*")]);
     }),

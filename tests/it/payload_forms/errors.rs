@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use nearside::core::answer::{ByAccept, Outcome, respond};
 use nearside::core::batch::request::Refused;
 use nearside::core::shape::ShapeRefused;
-use nearside::http::admission::Refusal;
+use nearside::http::admission::{BadHost, Refusal};
 use nearside::http::body::Body;
 use nearside::http::limits::{
     BODIES_BYTES, REPLY_BODY_BYTES, REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES, SMALL_BODIES_BYTES,
@@ -97,7 +97,7 @@ fn of_refusal(refusal: Refusal) -> Row {
     let (status, how) = match refusal {
         Refusal::Tunnel => (501, with("Upgrade: websocket")),
         Refusal::Coding => (501, post(&["Transfer-Encoding: gzip, chunked"], b"0\r\n\r\n")),
-        Refusal::BadHost => (400, with("Host: localhost")),
+        Refusal::BadHost(_) => (400, with("Host: localhost")),
         Refusal::ForeignHost => (421, get("http://evil.example/v1/contexts/plain")),
         Refusal::Forwarded => (403, with("X-Forwarded-For: 192.0.2.1")),
         Refusal::CrossSite => (403, with("Sec-Fetch-Site: cross-site")),
@@ -162,7 +162,7 @@ fn rows() -> Vec<Row> {
     let refusals = [
         Refusal::Tunnel,
         Refusal::Coding,
-        Refusal::BadHost,
+        Refusal::BadHost(BadHost::Several),
         Refusal::ForeignHost,
         Refusal::Forwarded,
         Refusal::CrossSite,
@@ -248,7 +248,9 @@ async fn ask(wire: &Wire, row: &Row, accept: &str) -> Got {
 
 fn head(first: &str, lines: impl Iterator<Item = String>, body: &[u8]) -> Vec<u8> {
     let lines: String = lines.map(|line| line + "\r\n").collect();
-    [format!("{first}\r\nHost: 127.0.0.1\r\n{lines}\r\n").as_bytes(), body].concat()
+    let absolute = first.split_once("http://").and_then(|(_, rest)| rest.split('/').next());
+    let host = absolute.unwrap_or("127.0.0.1");
+    [format!("{first}\r\nHost: {host}\r\n{lines}\r\n").as_bytes(), body].concat()
 }
 
 fn batch(lines: impl Iterator<Item = String>, media_type: &str, body: &[u8]) -> Vec<u8> {

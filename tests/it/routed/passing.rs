@@ -142,7 +142,7 @@ async fn a_reply_too_large_to_hold_streams_from_one_region_and_is_not_stored() {
         (format!("HTTP/1.1 200 OK\r\nX-Record-Version: 1\r\nContent-Length: {LARGE}\r\n\r\n"), gate.clone());
     let first = [head.as_bytes(), &vec![1; 1000]].concat();
     let say = Say::Gated(first, open, vec![2; LARGE - 1000]);
-    let wire = routed(&sidecar(&file), say).await;
+    let wire = routed(&format!("{}\nignore = [\"x-other\"]", sidecar(&file)), say).await;
     let mut stream = wire.connect().await;
     let lines = ["Authorization: mine", "X-Other: 1"];
     stream.write_all(&request("GET", "/r/a", &lines, b"")).await.unwrap();
@@ -242,7 +242,8 @@ async fn a_strict_sidecar_passes_no_part_that_is_below_the_floor() {
 
 #[tokio::test]
 async fn a_range_on_a_route_passes_through_with_the_routes_headers_alone() {
-    let wire = routed("forward = [\"x-tenant\"]", reply(206, "Content-Range: bytes 0-0/5", "1")).await;
+    let settings = "forward = [\"x-tenant\"]\nignore = [\"x-other\"]";
+    let wire = routed(settings, reply(206, "Content-Range: bytes 0-0/5", "1")).await;
     let lines = ["Range: bytes=0-0", "X-Tenant: 1", "X-Other: 2", "Authorization: me", "Accept: a/b"];
     for _ in 0..2 {
         let part = wire.get("/r/a", &lines).await;

@@ -5,7 +5,7 @@
 //! it fails.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -29,8 +29,12 @@ impl Service {
     /// The command with this file, once it serves.
     pub(crate) async fn start(command: &[&str], file: &Path) -> Self {
         let args: Vec<&str> = command.iter().copied().chain(["--config", path(file)]).collect();
-        let mut child =
-            program::command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        Self::start_by(program::command(&args)).await
+    }
+
+    /// The same, by a whole command.
+    pub(crate) async fn start_by(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let said = follow(child.stderr.take().expect("it is piped"));
         let mut service = Self { child, said, serving: Value::Null };
         service.serving = service.line("serving").await;

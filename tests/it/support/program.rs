@@ -45,6 +45,19 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
+/// Fills a pipe, so that its next writer waits for a reader.
+pub(crate) fn fill(writer: &std::io::PipeWriter) {
+    // Through a description of its own, so that the program's end stays as it was made.
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(writer));
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).expect("a small number");
+    let mut options = std::fs::OpenOptions::new();
+    let own = std::os::unix::fs::OpenOptionsExt::custom_flags(options.write(true), flags).open(path);
+    let own = own.expect("it is open");
+    for size in [4096, 1] {
+        while std::io::Write::write(&mut &own, &vec![b'x'; size]).is_ok() {}
+    }
+}
+
 /// Runs the program to its end.
 pub(crate) fn run(args: &[&str]) -> Output {
     command(args).output().expect("the program starts")

@@ -1,8 +1,8 @@
 //! The log is blocked, gone, full or closed: lines may be lost, and nothing else.
 
 use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -55,13 +55,25 @@ impl Unheard {
         serde_json::from_str(&asked.await.expect("/status is answered").1).unwrap()
     }
 
+    /// Has it say something.
+    async fn reload(&self) {
+        let before = self.status().await["reload"]["at"].clone();
+        kill(&self.child, Signal::HUP);
+        let reloaded = async { while self.status().await["reload"]["at"] == before {} };
+        tokio::time::timeout(PATIENCE, reloaded).await.expect("it is reloaded");
+    }
+
+    /// How many lines it counts as lost.
+    async fn lost(&self, reason: &str) -> u64 {
+        let page = get(&format!("http://{}/metrics", self.admin)).await.1;
+        let name = format!("nearside_log_lines_lost_total{{reason=\"{reason}\"}} ");
+        page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap()
+    }
+
     /// Has it say more lines than one, then asks the suite's question of it.
     async fn bears_it(self) {
         for _ in 0..4 {
-            let before = self.status().await["reload"]["at"].clone();
-            kill(&self.child, Signal::HUP);
-            let reloaded = async { while self.status().await["reload"]["at"] == before {} };
-            tokio::time::timeout(PATIENCE, reloaded).await.expect("it is reloaded");
+            self.reload().await;
         }
         for url in [
             format!("http://{}/v1/contexts/alpha", self.tcp),
@@ -93,15 +105,116 @@ async fn bears(stderr: impl Into<Stdio>) {
 #[tokio::test]
 async fn a_blocked_log_stops_nothing() {
     let (_reader, writer) = std::io::pipe().unwrap();
-    // Filled through a description of its own, so that the program's end stays as it was made.
-    let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
-    let own = std::os::unix::fs::OpenOptionsExt::custom_flags(OpenOptions::new().write(true), flags).open(path);
-    let own = own.unwrap();
-    for size in [4096, 1] {
-        while std::io::Write::write(&mut &own, &vec![b'x'; size]).is_ok() {}
-    }
+    program::fill(&writer);
     bears(writer).await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_of_the_log_stops_nothing() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    program::fill(&writer);
+    // What it takes is far less than what is written, until the program has ended.
+    let read = move || {
+        while reader.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    std::thread::Builder::new().spawn(read).unwrap();
+    bears(writer).await;
+}
+
+/// The lines that were lost are counted, and a line says so as soon as somebody reads again.
+#[tokio::test]
+async fn lost_lines_are_counted_and_told_once_somebody_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+    let open = || {
+        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(OpenOptions::new().read(true), flags).open(&path).unwrap()
+    };
+    let first = open();
+    let writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let unheard = Unheard::start(|args| {
+        let mut command = program::command(args);
+        command.stderr(writer);
+        command
+    })
+    .await;
+    drop(first);
+    unheard.reload().await;
+    let counted = unheard.lost("not-written").await;
+    assert!(counted > 0, "nobody read what a reload says");
+    let mut reader = open();
+    let (mut page, told) = (Vec::new(), "log lines were lost");
+    let comes = async {
+        while !String::from_utf8_lossy(&page).contains(told) {
+            unheard.reload().await;
+            let mut more = [0; 65_536];
+            let count = reader.read(&mut more).unwrap_or(0);
+            page.extend_from_slice(&more[..count]);
+        }
+    };
+    tokio::time::timeout(PATIENCE, comes).await.expect("a line says how many");
+    let text = String::from_utf8(page).unwrap();
+    let line = text.lines().find(|line| line.contains(told)).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["lost"], unheard.lost("not-written").await);
+    unheard.bears_it().await;
+}
+
+/// A service whose log is blocked: `role` with a file of all three, and whether it has callers.
+async fn service_bears(role: &str) {
+    let (listen, admin, other) = (free(), free(), free());
+    let directory = tempfile::tempdir().unwrap();
+    let (file, views) = (directory.path().join("service.toml"), directory.path().join("views.toml"));
+    let view = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
+    std::fs::write(&views, view).unwrap();
+    let (mine, theirs) = if role == "catalogue" { (admin, other) } else { (other, admin) };
+    let text = format!(
+        "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"{listen}\"\nadmin = \"{mine}\"\n\
+         [[catalogue.type]]\nname = \"tenant\"\n[views]\nfile = \"{}\"\nadmin = \"127.0.0.1:0\"\n\
+         [[region]]\nname = \"eu-west-1\"\nlisten = \"{listen}\"\nadmin = \"{theirs}\"\n\
+         [drain]\nlinger = \"0s\"\ndeadline = \"3s\"\n[log]\nformat = \"json\"\n",
+        views.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let (_reader, writer) = std::io::pipe().unwrap();
+    program::fill(&writer);
+    let mut command = program::command(&[role, "--config", program::path(&file)]);
+    let mut child = command.stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+    let started = async {
+        for address in [admin, listen] {
+            while TcpStream::connect(address).await.is_err() {}
+        }
+    };
+    let came = tokio::time::timeout(PATIENCE, started).await;
+    assert!(came.is_ok(), "it never listened: {:?}", child.try_wait());
+    // Each is a line in its log.
+    (0..4).for_each(|_| kill(&child, Signal::HUP));
+    let callers =
+        if role == "catalogue" { ("/v1/records/tenant/acme", 404) } else { ("/v1/contexts/acme/limits", 503) };
+    for (address, path, status) in [(listen, callers.0, callers.1), (admin, "/livez", 200), (admin, "/metrics", 200)]
+    {
+        let url = format!("http://{address}{path}");
+        let asked = tokio::time::timeout(Duration::from_secs(10), get(&url)).await;
+        assert_eq!(asked.expect("it is answered").0, status, "{url}");
+    }
+    kill(&child, Signal::TERM);
+    let ended = tokio::task::spawn_blocking(move || child.wait().unwrap());
+    let status = tokio::time::timeout(Duration::from_secs(20), ended).await.expect("it ends").unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_catalogue_bears_a_blocked_log() {
+    service_bears("catalogue").await;
+}
+
+#[tokio::test]
+async fn a_region_bears_a_blocked_log() {
+    service_bears("region").await;
 }
 
 #[tokio::test]

@@ -1,21 +1,26 @@
 //! The machine is small or odd: few descriptors, one CPU, a root that is read-only, no `/proc`, an
 //! environment with nothing in it. What needs a mount namespace needs root, and fails without it.
 
-use std::process::{Command, Stdio};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 
 use tokio::net::TcpStream;
 
+use super::super::deployed;
 use super::super::program::{self, Program, get, settings, text};
 use super::super::service::Service;
+use super::within;
 
-/// The program's command, run by another one that `shell` ends with.
-fn within(shell: &str, args: &[&str]) -> Command {
-    let plain = program::command(args);
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(format!("{shell} \"$0\" \"$@\"")).arg(plain.get_program()).args(args);
-    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.stdin(Stdio::null());
-    command
+/// Connections to each of these, which say nothing.
+async fn hold(addresses: &[SocketAddr], count: usize) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for address in addresses {
+        for _ in 0..count {
+            held.push(TcpStream::connect(address).await.unwrap());
+        }
+    }
+    held
 }
 
 fn config(service: &Service) -> String {
@@ -31,11 +36,10 @@ async fn few_descriptors_leave_operators_their_share() {
         let shell = format!("ulimit -n {most}; exec");
         let program = Program::start_by(&config(&service), |args| within(&shell, args)).await;
         super::serves(&program, "alpha").await;
-        let mut held = Vec::new();
-        for _ in 0..2 * most {
-            held.push(TcpStream::connect(program.tcp).await.unwrap());
-        }
-        assert_eq!(program.page("/livez").await.0, 200, "{most} descriptors, all callers' taken");
+        let held = hold(&[program.tcp, program.admin], 2 * most).await;
+        assert_eq!(program.page("/livez").await.0, 200, "{most} descriptors, all callers' and operators' taken");
+        let health = program::run(&["health", "--admin", &program.admin.to_string()]);
+        assert!(health.status.success(), "{most} descriptors: {}", text(&health.stderr));
         let (status, _) = get(&format!("http://{}/v1/contexts/beta", program.tcp)).await;
         assert_eq!(status, 200, "{most} descriptors: a silent connection makes room");
         assert!(program.lines().iter().any(|line| line.contains("fewer connections than")), "it is said at start");
@@ -70,6 +74,117 @@ async fn odd_machines_serve_and_stop() {
     for (what, shell) in odd {
         println!("{what}");
         let program = Program::start_by(&config(&service), |args| within(shell, args)).await;
+        super::serves(&program, "alpha").await;
+        super::stops(program).await;
+    }
+}
+
+/// All roles of a file on the memory engine.
+const SERVICES: &str = "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+    [[catalogue.type]]\nname = \"tenant\"\n[views]\nfile = \"VIEWS\"\nadmin = \"127.0.0.1:0\"\n\
+    [[region]]\nname = \"eu-west-1\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+    [drain]\nlinger = \"0s\"\n[log]\nformat = \"json\"\n";
+
+#[tokio::test]
+async fn few_descriptors_leave_services_pages_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, views) = (directory.path().join("service.toml"), directory.path().join("views.toml"));
+    let view = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
+    std::fs::write(&views, view).unwrap();
+    std::fs::write(&file, SERVICES.replace("VIEWS", program::path(&views))).unwrap();
+    for role in ["catalogue", "views", "region"] {
+        let args = [role, "--config", program::path(&file)];
+        let service = deployed::Service::start_by(within("ulimit -n 64; exec", &args)).await;
+        let admin: SocketAddr = service.admin().parse().unwrap();
+        let listen = service.serving["listen"].as_str().map(|listen| listen.parse().unwrap());
+        let held = hold(&listen.into_iter().chain([admin]).collect::<Vec<_>>(), 128).await;
+        assert_eq!(service.page("/livez").await.0, 200, "{role}");
+        let health = program::run(&["health", "--admin", service.admin()]);
+        // A region that has taken in nothing yet is well and not ready.
+        let said = text(&health.stderr);
+        assert!(health.status.success() || said.contains(" 503 "), "{role}: {said}");
+        if let Some(listen) = listen {
+            let (status, _) = get(&format!("http://{listen}/nowhere")).await;
+            assert!((400..=503).contains(&status), "{role}: a silent connection makes room");
+        }
+        drop(held);
+        assert_eq!(service.terminated().await, Some(0), "{role}");
+    }
+}
+
+/// Runs what comes after it where `/proc/self/cgroup` says `groups`, and `files` of the cgroups are
+/// as given. A fork changes `/proc/self`, so it is the last command that gets the mount.
+fn in_cgroup(folder: &Path, groups: &str, files: &[(&str, &str)]) -> String {
+    let (sys, said) = (folder.join("cgroup"), folder.join("groups"));
+    std::fs::write(&said, groups).unwrap();
+    for (file, text) in files {
+        let file = sys.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    format!(
+        "exec unshare -m sh -c 'mount --bind {} /sys/fs/cgroup && mount --bind {} /proc/$$/cgroup && exec \"$0\" \"$@\"'",
+        sys.display(),
+        said.display()
+    )
+}
+
+#[tokio::test]
+async fn limits_of_either_cgroup_version_hold() {
+    let service = Service::start(2);
+    const MIB_128: &str = "134217728\n";
+    let groups: [(&str, &str, &[(&str, &str)]); 4] = [
+        ("v2", "0::/own\n", &[("own/memory.max", MIB_128), ("memory.max", "max\n")]),
+        ("v2, a namespace of its own", "0::/\n", &[("memory.max", MIB_128)]),
+        ("v1", "4:memory:/docker/1\n1:name=systemd:/\n", &[("memory/docker/1/memory.limit_in_bytes", MIB_128)]),
+        (
+            "hybrid",
+            "4:memory:/own\n0::/own\n",
+            &[("memory/own/memory.limit_in_bytes", MIB_128), ("unified/own/cgroup.procs", "")],
+        ),
+    ];
+    for (what, said, files) in groups {
+        let folder = tempfile::tempdir().unwrap();
+        let shell = in_cgroup(folder.path(), said, files);
+        let file = folder.path().join("nearside.toml");
+        std::fs::write(&file, config(&service)).unwrap();
+        let checked = within(&shell, &["check", "--config", program::path(&file)]).output().unwrap();
+        let told = text(&checked.stderr);
+        assert!(told.contains("the cgroup's limit of 128.0 MiB"), "{what}: {told}");
+        let program = Program::start_by(&config(&service), |args| within(&shell, args)).await;
+        super::serves(&program, "alpha").await;
+        super::stops(program).await;
+    }
+}
+
+/// A library that a program asks for the time in the kernel's place.
+fn clock_library(folder: &Path) -> std::path::PathBuf {
+    let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
+    std::fs::write(&source, include_str!("clock.c")).unwrap();
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o", program::path(&library)]).arg(&source).output();
+    let built = built.expect("the C compiler that Rust links with is here");
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    library
+}
+
+#[tokio::test]
+async fn odd_clocks_serve_and_stop() {
+    let (service, folder) = (Service::start(2), tempfile::tempdir().unwrap());
+    let library = clock_library(folder.path());
+    for (begins, year) in
+        [(5_i64, "1970-"), ((1 << 31) - 1, "2038-"), ((1 << 32) - 1, "2106-"), (253_402_300_700, "9999-")]
+    {
+        println!("{year}");
+        let config = config(&service);
+        let program = Program::start_by(&config, |args| {
+            let mut command = program::command(args);
+            command.env("LD_PRELOAD", &library).env("CLOCK_BEGINS", begins.to_string());
+            command
+        });
+        let program = program.await;
+        let serving = program.line(|line| line["message"] == "serving").await;
+        assert!(serving["timestamp"].as_str().unwrap().starts_with(year), "the clock is the test's: {serving}");
         super::serves(&program, "alpha").await;
         super::stops(program).await;
     }

@@ -71,7 +71,7 @@ pub(crate) struct EntrySeen {
     pub status: u16,
     /// `confirmed`, `provisional`, `unverified`; `unrouted` where RFC 9111 decides.
     pub standing: String,
-    /// What it is good for now: `fresh`, `unproven`, `provisional`, `doubted`, `unverified`,
+    /// What it is good for now: `fresh`, `unproven`, `unwired`, `provisional`, `doubted`, `unverified`,
     /// `expired`, `below`, `unrouted`.
     pub now: String,
     /// The version that it states for each record.
@@ -105,10 +105,10 @@ pub(crate) struct RegionSeen {
     pub says: String,
 }
 
-struct Look<'a> {
-    sidecar: &'a Arc<Core>,
-    horizon: &'a Horizon,
-    now: Moment,
+pub(super) struct Look<'a> {
+    pub(super) sidecar: &'a Arc<Core>,
+    pub(super) horizon: &'a Horizon,
+    pub(super) now: Moment,
 }
 
 /// For a type or for everything the list would be endless.
@@ -175,15 +175,22 @@ impl Look<'_> {
         self.now.since(at)
     }
 
+    fn state(&self, id: RecordId) -> Snapshot {
+        let freshness = &self.sidecar.freshness;
+        let record = freshness.pin(id);
+        let state = record.snapshot();
+        drop(record);
+        freshness.release(id);
+        state
+    }
+
+    /// The highest version of it that was announced or served.
+    pub(super) fn floor(&self, id: RecordId) -> Version {
+        self.state(id).floor
+    }
+
     fn record(&self, acts: &Acts, id: RecordId) -> RecordSeen {
-        let state = {
-            let freshness = &self.sidecar.freshness;
-            let record = freshness.pin(id);
-            let state = record.snapshot();
-            drop(record);
-            freshness.release(id);
-            state
-        };
+        let state = self.state(id);
         let announced = state.marker.filter(|marker| marker.regions != RegionSet::ALL);
         RecordSeen {
             record_type: self.sidecar.keyring.type_name(id.record_type).unwrap_or_default().to_owned(),
@@ -226,7 +233,7 @@ impl Look<'_> {
         [Some(floor), announced, doubted].into_iter().flatten().collect()
     }
 
-    fn entry(&self, key: &Key, entry: &Entry) -> EntrySeen {
+    pub(super) fn entry(&self, key: &Key, entry: &Entry) -> EntrySeen {
         let key = key.as_ref();
         let target = key.target();
         let (path, query) = target.split_once('?').map_or((target, false), |(path, _)| (path, true));

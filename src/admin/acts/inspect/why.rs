@@ -13,6 +13,7 @@ pub(super) const fn word(good_for: Use) -> &'static str {
     match good_for {
         Use::Fresh => "fresh",
         Use::Unproven => "unproven",
+        Use::Unwired => "unwired",
         Use::Provisional => "provisional",
         Use::Doubted => "doubted",
         Use::Unverified => "unverified",
@@ -35,6 +36,11 @@ impl Look<'_> {
             Use::Unproven => vec![
                 "confirmed, but nothing proves now that announcements still arrive: served for cache.soft_ttl, \
                  labelled unproven"
+                    .to_owned(),
+            ],
+            Use::Unwired => vec![
+                "confirmed, but announcements are seen to miss its record type: served for cache.soft_ttl, labelled \
+                 unwired; the findings in /status say what to write"
                     .to_owned(),
             ],
             Use::Fresh => {

@@ -124,6 +124,46 @@ async fn a_record_that_is_too_deep_for_parsers_spoils_no_other_part() {
     world.stop().await;
 }
 
+/// One record must not cost the others: what strict readers refuse goes as base64.
+#[tokio::test(start_paused = true)]
+async fn what_strict_readers_refuse_goes_as_base64() {
+    let refused: [&[u8]; 10] = [
+        br#"{"a":"\ud800"}"#,
+        br#"{"\udc00":1}"#,
+        br#"["\ud800\u0041"]"#,
+        br#"["\ud83d\\ude00"]"#,
+        b"[1e999]",
+        b"-1E400",
+        b"{\"a\":[1,1e+309]}",
+        b"\xef\xbb\xbf{}",
+        b"NaN",
+        b"[1,]",
+    ];
+    let taken: [&[u8]; 9] = [
+        br#"["\ud83d\ude00"]"#,
+        br#"["\\ud800"]"#,
+        br#"["\"1e999"]"#,
+        b"[-0,-0.0,1e-999,1e308]",
+        b"123456789012345678901234567890",
+        br#"{"a":1,"a":2}"#,
+        "[\"\u{2028}\"]".as_bytes(),
+        br#""\u0000""#,
+        b"0.1234567890123456789012345678901234567890",
+    ];
+    let all: Vec<Vec<u8>> = refused.iter().chain(&taken).map(|body| body.to_vec()).collect();
+    let bodies = all.clone();
+    let (world, _regions) =
+        world(move |_, key, _| Some(Says { body: bodies[key.parse::<usize>().unwrap()].clone().into(), ..at(5) }));
+    let keys: Vec<String> = (0..all.len()).map(|key| key.to_string()).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let parts = many(&world, &keys).await;
+    for (place, part) in parts.iter().enumerate() {
+        let is_base64 = part["encoding"] == "base64";
+        assert_eq!(is_base64, place < refused.len(), "{}: {part}", String::from_utf8_lossy(&all[place]));
+    }
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_part_that_fails_in_one_region_is_won_by_another_and_leaves_the_others_alone() {
     let (world, _regions) = world(|region, key, _| match key {

@@ -10,6 +10,7 @@ use super::RoutedFill;
 use crate::cache::rfc9111::directives::ResponseDirectives;
 use crate::cache::rfc9111::storing::nominated;
 use crate::core::answer::CACHE_STATUS;
+use crate::core::fill::ask::differs_in_one_key;
 use crate::core::race::Tally;
 use crate::core::race::region::{Leg, Purpose};
 use crate::core::race::verdict::{self, is_worthless};
@@ -170,7 +171,7 @@ impl RoutedFill<'_> {
             }
             let varies = nominated(&reply.headers);
             let names = varies.as_deref().unwrap_or_default();
-            let lost: Vec<_> = names.iter().filter(|name| self.ask.dropped.contains(name)).collect();
+            let lost: Vec<_> = names.iter().filter(|name| differs_in_one_key(self.route, name)).collect();
             notes.varied.push(varies.is_none() || !lost.is_empty());
             lost.into_iter().for_each(|name| count_name(&mut notes.vary, name.as_str()));
             if varies.is_none() {

@@ -84,7 +84,7 @@ impl Forms {
 async fn who_names_nothing_gets_the_regions_bytes_and_who_names_protobuf_the_other_form_of_one_fill() {
     let forms = Forms::new(json(RECORD));
     let axios = ("accept", "application/json, text/plain, */*");
-    for line in [axios, ("accept", "*/*"), ("accept", "application/json"), ("x-none", "")] {
+    for line in [axios, ("accept", "*/*"), ("accept", "application/json"), ("date", "")] {
         let answer = forms.get("/v1/forms/x", &[line]).await;
         assert_eq!((answer.status, answer.body.as_str(), answer.header("etag")), (200, RECORD, "\"v1\""));
         assert_eq!(answer.header("content-type"), "application/json");
@@ -467,4 +467,42 @@ async fn a_field_is_found_however_the_caller_and_the_region_spell_it() {
             forms.world.stop().await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn passed_reads_come_in_their_callers_shape() {
+    let forms = Forms::new(json(RECORD));
+    forms.get("/v1/forms/x", &[PROTOBUF]).await;
+    let tenant = ("x-tenant", "acme");
+    forms.world.set_all(5, json("{\"seats\":10,\"plan\":{\"name\":\"acme\"}}"));
+    forms.world.requests();
+    let binary = forms.get("/v1/forms/x", &[PROTOBUF, tenant]).await;
+    assert_eq!((binary.status, binary.header("content-type")), (200, "application/x-protobuf"));
+    assert_ne!(&binary.bytes[..], BINARY, "another's");
+    assert!(!binary.is_hit() && !binary.is_stored());
+    let fields = forms.get("/v1/forms/x?fields=plan", &[tenant]).await;
+    assert_eq!((fields.status, fields.body.as_str()), (200, "{\"plan\":{\"name\":\"acme\"}}"));
+    let head = forms
+        .world
+        .ask(
+            http::Method::HEAD,
+            "/v1/forms/x",
+            [PROTOBUF, tenant]
+                .iter()
+                .map(|(name, value)| {
+                    (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
+                })
+                .collect(),
+        )
+        .await;
+    assert_eq!(
+        (head.header("content-type"), head.header("etag")),
+        (binary.header("content-type"), binary.header("etag"))
+    );
+    let asked = forms.world.requests();
+    assert_eq!(asked.len(), 3);
+    assert!(asked.iter().all(|(_, _, request)| request.headers["x-tenant"] == "acme" && request.method == "GET"));
+    assert!(asked.iter().all(|(_, _, request)| request.path_and_query == "/v1/forms/x"));
+    assert_eq!(&forms.get("/v1/forms/x", &[PROTOBUF]).await.bytes[..], BINARY, "what is stored is as it was");
+    forms.world.stop().await;
 }

@@ -53,7 +53,7 @@ async fn what_is_gone_is_a_404_with_its_version_and_what_never_was_one_without()
 async fn what_cannot_be_in_the_table_is_not_looked_for() {
     let node = Node::heard().await;
     let long = format!("/v1/contexts/{}/limits", "k".repeat(513));
-    let odd = ["", "%ff", "%00", "%2e%2E", ".", &long[13..526]].map(|key| format!("/v1/contexts/{key}/limits"));
+    let odd = ["", "%00", "%2e%2E", ".", &long[13..526]].map(|key| format!("/v1/contexts/{key}/limits"));
     let odd = odd.iter().map(String::as_str);
     let none =
         ["/v1/contexts/acme", "/", "/v1/contexts/acme/limits/", "/v1/contexts/acme/limits/x", "/v1/contexts/a/L"];
@@ -63,6 +63,35 @@ async fn what_cannot_be_in_the_table_is_not_looked_for() {
     let refused = node.send(Method::PUT, LIMITS, &[]).await;
     assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"));
     assert_eq!(node.reads(), 0);
+    node.stop().await;
+}
+
+/// A 404 would say that there is no such record.
+#[tokio::test(start_paused = true)]
+async fn a_key_with_broken_escapes_is_a_bad_request() {
+    let node = Node::heard().await;
+    node.put("%zz", 5, Some("{}")).await;
+    for key in ["%zz", "%", "a%4", "%%41", "%ff", "%C3", "%ED%A0%80"] {
+        let refused = node.get(&format!("/v1/contexts/{key}/limits"), &[]).await;
+        assert_eq!((refused.status, refused.header("content-type")), (400, "application/problem+json"), "{key}");
+        assert!(refused.body.contains("problem:bad-key") && refused.body.contains("%25"), "{}", refused.body);
+    }
+    assert_eq!(node.reads(), 0);
+    assert_eq!(node.get("/v1/contexts/%25zz/limits", &[]).await.version(), 5);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_damaged_item_is_no_table_that_is_down() {
+    let node = Node::heard().await;
+    node.table.is_damaged.store(true, Ordering::Relaxed);
+    let damaged = node.get(LIMITS, &[]).await;
+    assert_eq!(damaged.status, 500, "{}", damaged.body);
+    assert!(damaged.body.contains("problem:damaged") && damaged.body.contains("under this key"), "{}", damaged.body);
+    node.table.is_damaged.store(false, Ordering::Relaxed);
+    node.table.is_down.store(true, Ordering::Relaxed);
+    let down = node.get("/v1/contexts/other/limits", &[]).await;
+    assert!(down.status == 503 && down.body.contains("problem:table-down"), "{}", down.body);
     node.stop().await;
 }
 

@@ -19,6 +19,7 @@ fn keyring() -> KeyedHashes {
         records,
         identity: IdentityMode::Exact(Vec::new()),
         forward: Vec::new(),
+        ignore: Vec::new(),
         ttl: std::time::Duration::from_secs(3600),
         store_no_store: false,
         payload: Default::default(),

@@ -56,6 +56,10 @@ struct Endpoint {
     stopping: CancellationToken,
     /// Envelopes between arrival and receipt.
     pending: Semaphore,
+    /// Of connections.
+    permits: Arc<Semaphore>,
+    lines: RateLimiter,
+    confirm_lines: RateLimiter,
     bodies: Arc<ByteBudget>,
 }
 
@@ -101,16 +105,21 @@ pub(crate) fn open(
     let (most, small) = (ENVELOPES_BYTES as u64, SMALL_ENVELOPE_BYTES as u64);
     let for_small = ENDPOINT_CONNECTIONS as u64 * small;
     let bodies = ByteBudget::with_room_for_small(most, small, for_small);
-    let endpoint = Arc::new(Endpoint { doors, edges: edges.clone(), stopping, pending, bodies });
-    edges.tasks.spawn("announcement endpoint", accept(listener, endpoint));
+    let (permits, lines) = (Arc::new(Semaphore::new(ENDPOINT_CONNECTIONS)), RateLimiter::new());
+    let (until, listener) = (stopping.clone(), Arc::new(listener));
+    let (edges, confirm_lines) = (edges.clone(), RateLimiter::new());
+    let tasks = edges.tasks.clone();
+    let endpoint = Endpoint { doors, edges, stopping, pending, permits, lines, confirm_lines, bodies };
+    let endpoint = Arc::new(endpoint);
+    let accept = move || accept(listener.clone(), endpoint.clone());
+    tasks.spawn_service_until("announcement endpoint", until, accept);
     Ok(address)
 }
 
-async fn accept(listener: TcpListener, endpoint: Arc<Endpoint>) {
-    let (permits, lines) = (Arc::new(Semaphore::new(ENDPOINT_CONNECTIONS)), RateLimiter::new());
+async fn accept(listener: Arc<TcpListener>, endpoint: Arc<Endpoint>) {
     loop {
         let next = async {
-            let permit = permits.clone().acquire_owned().await;
+            let permit = endpoint.permits.clone().acquire_owned().await;
             (permit, listener.accept().await)
         };
         let Some((permit, accepted)) = endpoint.stopping.run_until_cancelled(next).await else { return };
@@ -124,7 +133,7 @@ async fn accept(listener: TcpListener, endpoint: Arc<Endpoint>) {
             }
             Err(error) => {
                 // Usually out of file descriptors: accepting again at once would only spin.
-                if let Some(left_out) = lines.take(endpoint.edges.clock.now()) {
+                if let Some(left_out) = endpoint.lines.take(endpoint.edges.clock.now()) {
                     tracing::warn!(%error, left_out, "an announcement connection could not be accepted");
                 }
                 tokio::time::sleep(limits::POLL_AGAIN.0).await;
@@ -218,7 +227,11 @@ impl Endpoint {
             Ok(_) => tell(door, Notice::Confirmed),
             Err(failure) => {
                 let advice = failure.advice();
-                tracing::warn!(region = door.topic.region, %failure, advice, "a subscription could not be confirmed");
+                // A confirmation can be posted again by whoever saw it.
+                if let Some(left_out) = self.confirm_lines.take(self.edges.clock.now()) {
+                    let region = &door.topic.region;
+                    tracing::warn!(region, %failure, advice, left_out, "a subscription could not be confirmed");
+                }
                 Answer::Again
             }
         }

@@ -3,11 +3,12 @@
 //! R11: subscribe, say so, let proofs arrive.
 //!
 //! At most one subscription is in use. What it replaces is removed after the new one works. Nothing
-//! that was made is forgotten: it is removed, or named when the task ends.
+//! that was made is forgotten: it is removed, or named when the task ends. That holds across a panic
+//! too: the next run of the task finds what the last one made.
 
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::attest::{self, Attestation};
@@ -24,6 +25,7 @@ use crate::model::time::{Moment, Wall};
 use crate::protocol::event::Event;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, Left, Pace, Stage, SubscriptionStatus};
 use crate::sidecar::limits;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// How messages reach this region's lifecycle.
 pub(crate) enum Transported {
@@ -42,7 +44,49 @@ pub(crate) struct Lifecycle {
     pub(crate) edges: Edges,
     pub(crate) stopping: CancellationToken,
     pub(crate) status: watch::Sender<SubscriptionStatus>,
+    /// Limits how often a loss is logged.
+    pub(crate) lines: RateLimiter,
+    /// Held by the one run of the task.
+    pub(crate) progress: Mutex<LifecycleProgress>,
 }
+
+/// What a run of the task leaves to the next one, should it panic.
+pub(crate) struct LifecycleProgress {
+    way: Transported,
+    asked: watch::Receiver<Duration>,
+    backoff: Backoff,
+    /// Of its own: what was made without a failure may all the same be lost each time.
+    losses: Backoff,
+    made: Made,
+    discarded: Vec<Made>,
+}
+
+impl LifecycleProgress {
+    pub(crate) fn new(way: Transported, asked: watch::Receiver<Duration>, pace: &Pace) -> Self {
+        let losses = Backoff::new((pace.again.0, pace.again.1 * limits::LOSS_STRETCH));
+        let backoff = Backoff::new(pace.again);
+        Self { way, asked, backoff, losses, made: Made::default(), discarded: Vec::new() }
+    }
+}
+
+/// Names the panic of a task among what keeps a region from being subscribed.
+struct PanicNote<'l>(&'l Lifecycle);
+
+impl Drop for PanicNote<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let trouble = AwsTrouble { saw: PANICKED.0.to_owned(), advice: PANICKED.1, is_passing: false };
+            self.0.status.send_modify(|status| status.failure = Some(trouble));
+            self.0.stage(Stage::Subscribing);
+        }
+    }
+}
+
+const PANICKED: (&str, &str) = (
+    "the task of this subscription panicked and is started again after a pause",
+    "look for \"a thread panicked\" in the log: a setting of the AWS SDK may be one that it cannot use; else report \
+     that line",
+);
 
 /// What exists in AWS, or may.
 #[derive(Default)]
@@ -67,27 +111,22 @@ enum End {
 
 impl Lifecycle {
     /// Runs until the process stops; returns what could not be removed.
-    pub(crate) async fn live(self, mut way: Transported, mut asked: watch::Receiver<Duration>) -> Vec<Left> {
+    pub(crate) async fn live(&self) -> Vec<Left> {
+        let _note = PanicNote(self);
+        let mut progress = self.progress.lock().await;
+        let LifecycleProgress { way, asked, backoff, losses, made, discarded } = &mut *progress;
         let clients = self.edges.sdk.clients(&self.topic.region).await;
-        let mut backoff = Backoff::new(self.pace.again);
-        // Of its own: what was made without a failure may all the same be lost each time.
-        let mut losses = Backoff::new((self.pace.again.0, self.pace.again.1 * limits::LOSS_STRETCH));
-        let mut discarded: Vec<Made> = Vec::new();
-        let mut made = Made::default();
         while !self.stopping.is_cancelled() {
             self.emit(Event::Subscribing(self.region));
-            if !self.subscribe(&clients, &mut way, &mut made, &mut backoff).await {
+            if !self.subscribe(&clients, way, made, backoff).await {
                 break;
             }
             // Requests so far are satisfied by this subscription.
             asked.mark_unchanged();
             self.emit(Event::Subscribed(self.region));
-            for old in &mut discarded {
-                self.remove(&clients, old).await;
-            }
-            discarded.retain(Made::exists);
+            self.remove_all(&clients, discarded).await;
             let held = self.edges.clock.now();
-            match Box::pin(self.hold(&clients, &mut way, &made, &mut asked)).await {
+            match Box::pin(self.hold(&clients, way, made, asked)).await {
                 End::Stopping => break,
                 End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
                 End::Lost(why) => {
@@ -100,14 +139,16 @@ impl Lifecycle {
                         status.losses += 1;
                         status.lost = Some((now, why));
                     });
-                    tracing::warn!(why, ?wait, "the subscription was lost; making it anew");
+                    if let Some(left_out) = self.lines.take(now) {
+                        tracing::warn!(why, ?wait, left_out, "the subscription was lost; making it anew");
+                    }
                     self.emit(Event::Lost(self.region));
                     self.pause(wait).await;
                 }
             }
-            self.discard(&mut way, &mut made, &mut discarded);
+            self.discard(way, made, discarded);
         }
-        discarded.push(made);
+        discarded.push(std::mem::take(made));
         self.stage(Stage::Stopped);
         self.finish(&clients, discarded).await
     }
@@ -410,17 +451,21 @@ impl Lifecycle {
         }
     }
 
-    async fn finish(&self, clients: &Clients, mut discarded: Vec<Made>) -> Vec<Left> {
-        for made in &mut discarded {
+    async fn remove_all(&self, clients: &Clients, discarded: &mut Vec<Made>) {
+        for made in discarded.iter_mut() {
             self.remove(clients, made).await;
         }
         discarded.retain(Made::exists);
+    }
+
+    async fn finish(&self, clients: &Clients, discarded: &mut Vec<Made>) -> Vec<Left> {
+        self.remove_all(clients, discarded).await;
         if discarded.is_empty() {
             self.status.send_modify(|status| (status.queue, status.subscription) = (None, None));
             tracing::info!("unsubscribed");
         }
         let left = |made: Made| Left { region: self.region, queue: made.queue_name, subscription: made.subscription };
-        discarded.into_iter().map(left).collect()
+        std::mem::take(discarded).into_iter().map(left).collect()
     }
 
     async fn pause(&self, span: Duration) {

@@ -30,6 +30,7 @@ use crate::protocol::event::Event;
 use crate::sidecar::announcements::Receipt;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, SubscriptionStatus};
 use crate::sidecar::limits;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// The most that SQS takes, of messages and of deletions.
 const FULL: usize = limits::MESSAGES_PER_POLL as usize;
@@ -47,7 +48,7 @@ pub(crate) async fn poll(
     edges: &Edges,
     status: &watch::Sender<SubscriptionStatus>,
 ) {
-    let mut backoff = Backoff::new(limits::POLL_AGAIN);
+    let (mut backoff, lines) = (Backoff::new(limits::POLL_AGAIN), RateLimiter::new());
     let mut pause = Pause::default();
     let mut aside = Aside::default();
     let mut deletions = FuturesUnordered::new();
@@ -96,7 +97,9 @@ pub(crate) async fn poll(
                     // Not for a single passing failure: the next poll may work.
                     status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
                 }
-                tracing::warn!(%failure, ?wait, advice = failure.advice(), "a poll failed");
+                if let Some(left_out) = lines.take(now) {
+                    tracing::warn!(%failure, ?wait, advice = failure.advice(), left_out, "a poll failed");
+                }
                 wait
             }
         };

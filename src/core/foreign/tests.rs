@@ -1,0 +1,245 @@
+use http::{HeaderValue, Method};
+
+use super::*;
+use crate::core::scripted::{Act, Answer, Say, World, body, ms, shows, status};
+use crate::http::inert::NAMES;
+
+const X: &str = "/v1/contexts/x/full";
+
+fn lines(of: &[(&'static str, &str)]) -> HeaderMap {
+    let line =
+        |(name, value): &(&'static str, &str)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+    of.iter().map(line).collect()
+}
+
+async fn get(world: &World, of: &[(&'static str, &str)]) -> Answer {
+    world.ask(Method::GET, X, lines(of)).await
+}
+
+fn world(say: Say) -> World {
+    World::new([(5, say.clone().into()), (9, say.clone().into()), (9, say.into())])
+}
+
+/// The first route with one more setting.
+fn set(world: &mut World, change: impl Fn(&mut Route)) {
+    world.reload(|config| config.service.routes.iter_mut().for_each(&change));
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_headers_go_whole_to_one_region() {
+    let world = world(shows(5));
+    get(&world, &[]).await;
+    world.requests();
+    let sent = [("x-tenant", "acme"), ("accept-language", "de"), ("origin", "https://a"), ("tracestate", "a=b")];
+    for _ in 0..3 {
+        let answer = get(&world, &sent).await;
+        assert!(!answer.is_hit() && !answer.is_stored(), "{}", answer.line);
+        let asked = world.requests();
+        assert_eq!(asked.len(), 1, "one region");
+        sent.iter().for_each(|(name, value)| assert_eq!(asked[0].2.headers[*name], *value));
+    }
+    assert!(get(&world, &[]).await.is_hit(), "others lose nothing");
+    assert_eq!(world.asked(), []);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn inert_headers_and_ignored_ones_cost_no_hit() {
+    let mut world = world(shows(5));
+    set(&mut world, |route| route.ignore = vec![crate::config::HeaderPattern::Prefix("x-forwarded-".to_owned())]);
+    get(&world, &[]).await;
+    world.requests();
+    let handled =
+        ["range", "if-range", "if-match", "if-unmodified-since", "cache-control", "pragma", "accept-encoding"];
+    for (name, ..) in NAMES.iter().filter(|(name, ..)| !handled.contains(name) && *name != "accept") {
+        assert!(get(&world, &[(name, "1")]).await.is_hit(), "{name}");
+    }
+    for name in ["x-forwarded-for", "x-forwarded-host", "x-b3-traceid", "sec-fetch-mode", "x-datadog-origin"] {
+        assert!(get(&world, &[(name, "1")]).await.is_hit(), "{name}");
+    }
+    assert!(get(&world, &[("accept-language", "*")]).await.is_hit());
+    assert_eq!(world.asked(), []);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn forwarding_it_makes_each_value_an_entry() {
+    let mut world = world(shows(5));
+    set(&mut world, |route| route.forward = vec![HeaderName::from_static("x-tenant")]);
+    for (tenant, is_hit) in [("a", false), ("b", false), ("a", true), ("b", true)] {
+        assert_eq!(get(&world, &[("x-tenant", tenant)]).await.is_hit(), is_hit, "{tenant}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_if_cached_gets_nothing_of_others() {
+    let world = world(shows(5));
+    get(&world, &[]).await;
+    world.requests();
+    let wish = ("cache-control", "only-if-cached");
+    assert_eq!(get(&world, &[wish]).await.status, 200);
+    assert_eq!(get(&world, &[wish, ("x-tenant", "a")]).await.status, 504);
+    assert_eq!(world.asked(), []);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn heads_ranges_and_conditions_are_passed_whole() {
+    let world = world(shows(5).with("etag", "\"1\""));
+    get(&world, &[]).await;
+    world.requests();
+    let tenant = ("x-tenant", "a");
+    world.ask(Method::HEAD, X, lines(&[tenant])).await;
+    get(&world, &[tenant, ("range", "bytes=0-1")]).await;
+    get(&world, &[tenant, ("if-match", "\"1\"")]).await;
+    assert_eq!(get(&world, &[tenant, ("if-none-match", "\"1\"")]).await.status, 304);
+    let asked = world.requests();
+    assert_eq!(asked.len(), 4);
+    assert!(asked.iter().all(|(_, _, request)| request.headers["x-tenant"] == "a"));
+    assert_eq!(asked[0].2.method, Method::HEAD);
+    assert_eq!(asked[1].2.headers["range"], "bytes=0-1");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_passed_read_below_the_floor_loses() {
+    let world = world(shows(5));
+    world.live().await;
+    world.set(crate::core::scripted::A, 5, shows(4));
+    get(&world, &[]).await;
+    world.announce(crate::core::scripted::B, "x", 7);
+    world.set(crate::core::scripted::B, 9, shows(7));
+    let answer = get(&world, &[("x-tenant", "a")]).await;
+    assert_eq!((answer.body.as_str(), answer.label()), ("7", None));
+    world.set_all(5, shows(6));
+    assert_eq!(get(&world, &[("x-tenant", "a")]).await.label(), Some("below-floor"));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_passed_read_after_a_write_is_of_it() {
+    let world = world(body("old"));
+    world.live().await;
+    get(&world, &[]).await;
+    world.requests();
+    world.set(crate::core::scripted::A, 5, body("new"));
+    let written = world.send(Method::PUT, X).await;
+    assert_eq!(written.status, 200);
+    let (taker, ..) = world.requests()[0].clone();
+    world.set_all(5, body("old"));
+    world.set(taker, 9, body("new"));
+    assert_eq!(get(&world, &[("x-tenant", "a")]).await.body, "new");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_varying_by_an_inert_header_is_nobody_elses() {
+    for (by, is_shared) in [
+        ("Referer", false),
+        ("tracestate", false),
+        ("Accept-Encoding, Sec-Fetch-Mode", false),
+        ("User-Agent", false),
+        ("Origin, Accept-Encoding", true),
+        ("X-Tenant", true),
+        ("Accept-Language", true),
+        ("Host", true),
+        ("Content-Type", false),
+    ] {
+        let world = world(shows(5).with("vary", by));
+        world.live().await;
+        get(&world, &[]).await;
+        tokio::time::sleep(ms(50)).await;
+        assert_eq!(get(&world, &[]).await.is_hit(), is_shared, "{by}");
+        assert!(!get(&world, &[("x-tenant", "a")]).await.is_hit(), "{by}");
+        world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn passes_are_counted_by_reason_and_noted_by_name() {
+    let world = world(shows(5));
+    for _ in 0..30 {
+        get(&world, &[("x-tenant", "a"), ("x-feature", "b")]).await;
+    }
+    world.send(Method::PUT, X).await;
+    get(&world, &[("range", "bytes=0-1")]).await;
+    let notes = world.sidecar.observed.seen();
+    let passed = &notes.routes["/v1/contexts/{key}/{view}"].passed;
+    assert_eq!(passed.names, [("x-feature".to_owned(), 30), ("x-tenant".to_owned(), 30)].into());
+    assert_eq!(world.sidecar.observed.passed(world.now()), Some(100));
+    let page = world.sidecar.metrics.render(&Default::default());
+    for (reason, count) in [("header", 30), ("method", 1), ("range", 1), ("size", 0)] {
+        let line = format!("nearside_passed_requests_total{{reason=\"{reason}\"}} {count}\n");
+        assert!(page.contains(&line), "{line}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_region_gives_way_to_the_next() {
+    let world = world(shows(5));
+    world.set(crate::core::scripted::A, 5, Act::from(status(503)));
+    world.set(crate::core::scripted::B, 5, Act::Fail(crate::http::exchange::Failure::Connect));
+    assert_eq!(get(&world, &[("x-tenant", "a")]).await.body, "5");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_varying_by_an_ignored_header_is_not_shared() {
+    let mut world = world(shows(5).with("vary", "X-Tenant"));
+    set(&mut world, |route| route.ignore = vec![crate::config::HeaderPattern::Prefix("x-ten".to_owned())]);
+    world.live().await;
+    for _ in 0..3 {
+        for sent in [&[][..], &[("x-tenant", "a")]] {
+            let answer = get(&world, sent).await;
+            assert!(!answer.is_hit() && !answer.is_stored(), "{}", answer.line);
+        }
+    }
+    let notes = world.sidecar.observed.seen();
+    assert!(notes.routes["/v1/contexts/{key}/{view}"].vary.contains_key("x-tenant"), "a finding says so");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fills_under_way_are_not_joined() {
+    let world = World::new([(50, body("all").into()), (90, body("all").into()), (90, body("all").into())]);
+    let plain = world.begin(X);
+    tokio::time::sleep(ms(10)).await;
+    world.requests();
+    world.set_all(5, body("acme"));
+    assert_eq!(get(&world, &[("x-tenant", "acme")]).await.body, "acme");
+    assert_eq!(world.requests().len(), 1, "asked for itself");
+    assert_eq!(plain.await.unwrap().unwrap().body, "all");
+    assert_eq!(get(&world, &[]).await.body, "all");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn refetches_carry_nobodys_foreign_headers() {
+    let world = world(shows(5));
+    world.live().await;
+    get(&world, &[]).await;
+    get(&world, &[("x-tenant", "acme")]).await;
+    world.requests();
+    world.set_all(5, shows(6));
+    world.announce(crate::core::scripted::A, "x", 6);
+    tokio::time::sleep(ms(500)).await;
+    let refetched = world.requests();
+    assert!(!refetched.is_empty(), "it was read within the last minute");
+    assert!(refetched.iter().all(|(_, _, request)| !request.headers.contains_key("x-tenant")));
+    let answer = get(&world, &[]).await;
+    assert!(answer.is_hit() && answer.body == "6", "{}", answer.line);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ignoring_a_header_later_loses_what_varies_by_it() {
+    let mut world = world(shows(5).with("vary", "X-Tenant"));
+    world.live().await;
+    get(&world, &[]).await;
+    assert!(get(&world, &[]).await.is_hit(), "whoever sends none shares it");
+    set(&mut world, |route| route.ignore = vec![crate::config::HeaderPattern::Prefix("x-ten".to_owned())]);
+    assert!(!get(&world, &[("x-tenant", "a")]).await.is_hit());
+    world.stop().await;
+}

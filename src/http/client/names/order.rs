@@ -1,0 +1,132 @@
+//! Asks in order of preference without waiting for those who are silent: each gets a head start
+//! over the next.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+/// The outcome of asking for a name.
+#[derive(Debug)]
+pub(super) enum Found {
+    Addresses(Vec<IpAddr>),
+    /// A name server said that there is none.
+    Absent,
+    /// Nobody who was asked could say.
+    Failed(io::Error),
+}
+
+/// What an absence means for those who come after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// The answer, once nobody before can contradict it: name servers.
+    Ends,
+    /// The next one's turn: search suffixes.
+    Continues,
+}
+
+/// Begins each ask when the one before ends without addresses, or is silent for `head_start`. The
+/// first addresses are the answer.
+pub(super) async fn in_order<F: Future<Output = Found>>(
+    asks: impl IntoIterator<Item = F>,
+    head_start: Duration,
+    absence: Absence,
+) -> Found {
+    let mut asks = asks.into_iter().peekable();
+    let mut running = FuturesUnordered::new();
+    let mut outcomes: Vec<Option<Found>> = Vec::new();
+    loop {
+        if let Some(ask) = asks.next() {
+            let index = outcomes.len();
+            outcomes.push(None);
+            running.push(async move { (index, ask.await) });
+        } else if running.is_empty() {
+            return last_word(outcomes);
+        }
+        let wait = if asks.peek().is_some() { head_start } else { Duration::MAX };
+        match tokio::time::timeout(wait, running.next()).await {
+            Err(_) | Ok(None) => {}
+            Ok(Some((_, found @ Found::Addresses(_)))) => return found,
+            Ok(Some((index, found))) => {
+                outcomes[index] = Some(found);
+                let first = outcomes.iter().find(|outcome| !matches!(outcome, Some(Found::Failed(_))));
+                if absence == Absence::Ends && matches!(first, Some(Some(Found::Absent))) {
+                    return Found::Absent;
+                }
+            }
+        }
+    }
+}
+
+/// Absent if all said so; otherwise the first failure.
+fn last_word(outcomes: Vec<Option<Found>>) -> Found {
+    let failed = outcomes.into_iter().flatten().find(|outcome| matches!(outcome, Found::Failed(_)));
+    failed.unwrap_or(Found::Absent)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const HEAD_START: Duration = Duration::from_secs(1);
+
+    /// After so many milliseconds: an address by its last number, 0 for an absence, `None` for a
+    /// failure.
+    async fn after(wait_ms: u64, found: Option<u8>) -> Found {
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        match found {
+            None => Found::Failed(io::ErrorKind::TimedOut.into()),
+            Some(0) => Found::Absent,
+            Some(last) => Found::Addresses(vec![[127, 0, 0, last].into()]),
+        }
+    }
+
+    /// Who won, and after how many milliseconds.
+    async fn outcome(asks: &[(u64, Option<u8>)], absence: Absence) -> (Option<u8>, u128) {
+        let began = Instant::now();
+        let asks: Vec<_> = asks.iter().map(|(wait, found)| after(*wait, *found)).collect();
+        let found = match in_order(asks, HEAD_START, absence).await {
+            Found::Failed(_) => None,
+            Found::Absent => Some(0),
+            Found::Addresses(found) => match found[0] {
+                IpAddr::V4(address) => Some(address.octets()[3]),
+                IpAddr::V6(_) => panic!("none was given"),
+            },
+        };
+        (found, began.elapsed().as_millis())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_costs_a_head_start_alone() {
+        for absence in [Absence::Ends, Absence::Continues] {
+            let silent = (60_000, None);
+            assert_eq!(outcome(&[silent, (5, Some(2))], absence).await, (Some(2), 1005));
+            assert_eq!(outcome(&[silent, silent, (5, Some(3))], absence).await, (Some(3), 2005));
+            assert_eq!(outcome(&[(900, Some(1)), (5, Some(2))], absence).await, (Some(1), 900), "it has its start");
+            assert_eq!(outcome(&[(1500, Some(1)), silent], absence).await, (Some(1), 1500), "late is not never");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_begins_the_next_at_once() {
+        for absence in [Absence::Ends, Absence::Continues] {
+            assert_eq!(outcome(&[(5, None), (5, Some(2))], absence).await, (Some(2), 10));
+            assert_eq!(outcome(&[(5, None), (5, None)], absence).await, (None, 10));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_absence_ends_servers_and_continues_suffixes() {
+        let absent = (5, Some(0));
+        assert_eq!(outcome(&[absent, (5, Some(2))], Absence::Ends).await, (Some(0), 5));
+        assert_eq!(outcome(&[absent, (5, Some(2))], Absence::Continues).await, (Some(2), 10));
+        assert_eq!(outcome(&[absent, (5, None)], Absence::Continues).await, (None, 10), "it may be there");
+        // A public server knows nothing of what the slower one before it has.
+        assert_eq!(outcome(&[(1500, Some(1)), absent], Absence::Ends).await, (Some(1), 1500));
+        assert_eq!(outcome(&[(1500, None), absent], Absence::Ends).await, (Some(0), 1500));
+    }
+}

@@ -1,0 +1,232 @@
+//! The name servers of one reading of the settings, and a name's way through them: `hosts` first,
+//! then each name that the search list makes of it, at each server, in both families.
+
+use std::fs::File;
+use std::future::ready;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::{Either, FutureExt, select};
+use hickory_resolver::config::{ConnectionConfig, LookupIpStrategy, ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::{Name, RecordType};
+use hickory_resolver::system_conf::parse_resolv_conf;
+use hickory_resolver::{Hosts, TokioResolver};
+
+use super::order::{Absence, Found, in_order};
+use crate::http::limits::{ABSENT_NAME_AGE, NAME_SERVERS, OTHER_FAMILY_WAIT, SERVER_HEAD_START, SUFFIX_HEAD_START};
+
+pub(super) struct Servers {
+    /// In the order of the file; each keeps what it said for its TTL.
+    servers: Vec<TokioResolver>,
+    search: Vec<Name>,
+    ndots: usize,
+    hosts: Hosts,
+    stated: Stated,
+    /// The server that is asked first, with `rotate`.
+    turn: AtomicUsize,
+}
+
+/// Options of `resolv.conf` that the library reads over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stated {
+    rotate: bool,
+    /// Asks nobody for IPv6 addresses.
+    no_aaaa: bool,
+    /// Asks over TCP alone.
+    use_vc: bool,
+}
+
+impl Stated {
+    fn read(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("options"));
+        let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        let has = |word| words.contains(&word);
+        Self { rotate: has("rotate"), no_aaaa: has("no-aaaa"), use_vc: has("use-vc") }
+    }
+}
+
+/// How one server is asked: as `resolv.conf` says, except that an absence is not kept for long.
+fn options(read: ResolverOpts) -> ResolverOpts {
+    let mut options = read;
+    // The library counts what comes after the first try.
+    options.attempts = options.attempts.saturating_sub(1);
+    options.negative_max_ttl = Some(ABSENT_NAME_AGE);
+    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+    options.use_hosts_file = ResolveHosts::Never;
+    options
+}
+
+impl Servers {
+    /// Of what `resolv.conf` says, and the file of `hosts`.
+    pub(super) fn new(text: &[u8], hosts: &Path) -> io::Result<Self> {
+        let (config, read) = parse_resolv_conf(text).map_err(io::Error::other)?;
+        let (stated, options) = (Stated::read(text), options(read));
+        let one = |server: &hickory_resolver::config::NameServerConfig| {
+            let mut server = server.clone();
+            if stated.use_vc {
+                server.connections = vec![ConnectionConfig::tcp()];
+            }
+            let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+            let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+            builder.with_options(options.clone()).build().map_err(io::Error::other)
+        };
+        let servers = config.name_servers().iter().take(NAME_SERVERS).map(one).collect::<Result<_, _>>()?;
+        let search = match config.search() {
+            [] => config.domain().filter(|domain| !domain.is_root()).cloned().into_iter().collect(),
+            search => search.to_vec(),
+        };
+        let mut known = Hosts::default();
+        if let Ok(file) = File::open(hosts) {
+            known.read_hosts_conf(file)?;
+        }
+        Ok(Self { servers, search, ndots: options.ndots, hosts: known, stated, turn: AtomicUsize::new(0) })
+    }
+
+    /// The addresses of `name`, IPv6 first: the connector begins with the family of the first.
+    pub(super) async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let asked = Name::from_utf8(name).map_err(io::Error::other)?;
+        if let Some(found) = self.local(&asked) {
+            return Ok(found);
+        }
+        let asks = self.candidates(&asked).into_iter().map(|candidate| self.both_families(candidate));
+        match in_order(asks, SUFFIX_HEAD_START, Absence::Continues).await {
+            Found::Addresses(mut found) => {
+                found.sort_by_key(IpAddr::is_ipv4);
+                Ok(found)
+            }
+            Found::Absent => Err(io::Error::new(io::ErrorKind::NotFound, "no name server knows the name")),
+            Found::Failed(error) => Err(error),
+        }
+    }
+
+    /// What needs no name server.
+    fn local(&self, name: &Name) -> Option<Vec<IpAddr>> {
+        let of = |kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind));
+        let known = [RecordType::AAAA, RecordType::A].into_iter().filter_map(of);
+        let known: Vec<IpAddr> = known
+            .flat_map(|lookup| lookup.answers().iter().filter_map(|it| it.data.ip_addr()).collect::<Vec<_>>())
+            .collect();
+        match known.is_empty() {
+            true if name.is_localhost() => Some(vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]),
+            true => None,
+            false => Some(known),
+        }
+    }
+
+    /// What the search list makes of a name, in the order in which it is asked for.
+    fn candidates(&self, name: &Name) -> Vec<Name> {
+        let mut alone = name.clone();
+        alone.set_fqdn(true);
+        if name.is_fqdn() {
+            return vec![alone];
+        }
+        let mut candidates: Vec<Name> =
+            self.search.iter().filter_map(|suffix| name.clone().append_domain(suffix).ok()).collect();
+        let dots = usize::from(name.num_labels()).saturating_sub(1);
+        let place = if dots >= self.ndots { 0 } else { candidates.len() };
+        candidates.insert(place, alone);
+        candidates
+    }
+
+    /// The addresses of whichever family is found first, and those of the other if they come within
+    /// [`OTHER_FAMILY_WAIT`] (RFC 8305, 3).
+    async fn both_families(&self, name: Name) -> Found {
+        let v4 = self.of_servers(&name, RecordType::A).boxed();
+        let v6 = match self.stated.no_aaaa {
+            true => ready(Found::Absent).boxed(),
+            false => self.of_servers(&name, RecordType::AAAA).boxed(),
+        };
+        let (first, other) = match select(v4, v6).await {
+            Either::Left((first, other)) | Either::Right((first, other)) => (first, other),
+        };
+        if let Found::Addresses(mut addresses) = first {
+            if let Ok(Found::Addresses(more)) = tokio::time::timeout(OTHER_FAMILY_WAIT, other).await {
+                addresses.extend(more);
+            }
+            return Found::Addresses(addresses);
+        }
+        match (first, other.await) {
+            (_, found @ Found::Addresses(_)) => found,
+            (failed @ Found::Failed(_), _) | (_, failed) => failed,
+        }
+    }
+
+    async fn of_servers(&self, name: &Name, kind: RecordType) -> Found {
+        let count = self.servers.len();
+        let first = if self.stated.rotate { self.turn.fetch_add(1, Ordering::Relaxed) % count.max(1) } else { 0 };
+        let asks = (0..count).map(|index| of_one(&self.servers[(first + index) % count], name.clone(), kind));
+        in_order(asks, SERVER_HEAD_START, Absence::Ends).await
+    }
+}
+
+async fn of_one(server: &TokioResolver, name: Name, kind: RecordType) -> Found {
+    match server.lookup(name, kind).await {
+        Ok(lookup) => {
+            let found: Vec<IpAddr> = lookup.answers().iter().filter_map(|record| record.data.ip_addr()).collect();
+            if found.is_empty() { Found::Absent } else { Found::Addresses(found) }
+        }
+        Err(error) if error.is_no_records_found() => Found::Absent,
+        Err(error) => Found::Failed(io::Error::other(error)),
+    }
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Servers")
+            .field("servers", &self.servers.len())
+            .field("search", &self.search)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn servers(text: &str) -> Servers {
+        Servers::new(text.as_bytes(), Path::new("/nonexistent")).unwrap()
+    }
+
+    #[test]
+    fn resolv_conf_is_honoured_both_ways() {
+        for (line, wait, retries) in [("", 5, 1), ("timeout:1 attempts:1", 1, 0), ("timeout:9 attempts:4", 9, 3)] {
+            let text = format!("nameserver 127.0.0.1\noptions {line}\n");
+            let options = options(parse_resolv_conf(text).unwrap().1);
+            assert_eq!((options.timeout, options.attempts), (Duration::from_secs(wait), retries), "{line}");
+            assert_eq!(options.negative_max_ttl, Some(ABSENT_NAME_AGE), "an absence is kept for seconds");
+        }
+    }
+
+    #[test]
+    fn options_that_the_library_skips_are_read() {
+        let read = |text: &str| Stated::read(text.as_bytes());
+        assert_eq!(read("nameserver 127.0.0.1\n# options rotate\n"), Stated::default());
+        let all = Stated { rotate: true, no_aaaa: true, use_vc: true };
+        assert_eq!(read("options rotate use-vc\n options\tno-aaaa ndots:5\n"), all);
+    }
+
+    #[tokio::test]
+    async fn search_names_are_made_as_the_c_library_makes_them() {
+        let of = |text: &str, name: &str| -> Vec<String> {
+            let made = servers(&format!("nameserver 127.0.0.1\n{text}"));
+            made.candidates(&Name::from_utf8(name).unwrap()).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(of("search a.test b.test\n", "region"), ["region.a.test.", "region.b.test.", "region."]);
+        assert_eq!(of("search a.test\n", "eu.region"), ["eu.region.", "eu.region.a.test."]);
+        assert_eq!(of("search a.test\noptions ndots:5\n", "eu.region"), ["eu.region.a.test.", "eu.region."]);
+        assert_eq!(of("search a.test\noptions ndots:5\n", "eu.region."), ["eu.region."]);
+    }
+
+    #[tokio::test]
+    async fn localhost_needs_no_name_server() {
+        let found = servers("nameserver 192.0.2.1\n").lookup("localhost").await.unwrap();
+        assert!(found.iter().all(IpAddr::is_loopback) && found.len() == 2);
+    }
+}

@@ -1,0 +1,109 @@
+//! Requests of one route that were passed on for their headers: which headers, and how many of all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::time::Moment;
+use crate::telemetry::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
+
+/// Span over which a share is taken.
+const WINDOW: Duration = Duration::from_secs(60);
+/// Fewest requests passed on in it that are more than a few.
+const FEW: u64 = 20;
+
+/// Names and counts of what was passed on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedNotes {
+    /// Counts of the most frequent names. A new name takes the place and the count of the rarest one,
+    /// so that made-up names do not displace those that callers really send.
+    pub names: BTreeMap<String, u64>,
+    pub last: Option<Moment>,
+    current: Window,
+    previous: Window,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Window {
+    begin: Moment,
+    passed: u64,
+    /// Requests of the route before it, and by its last note.
+    before: u64,
+    by_now: u64,
+}
+
+impl PassedNotes {
+    /// Notes one request with these foreign headers, of `requests` of its route so far.
+    pub fn note<'n>(&mut self, names: impl Iterator<Item = &'n str>, requests: u64, now: Moment) {
+        if self.last.is_none() || now.since(self.current.begin) >= WINDOW {
+            self.previous = self.current;
+            let before = if self.last.is_none() { requests.saturating_sub(1) } else { self.current.by_now };
+            self.current = Window { begin: now, passed: 0, before, by_now: requests };
+        }
+        self.current.passed += 1;
+        self.current.by_now = requests;
+        self.last = Some(now);
+        names.take(OBSERVED_NAMES).for_each(|name| self.count(name));
+    }
+
+    fn count(&mut self, name: &str) {
+        if name.len() > OBSERVED_NAME_BYTES {
+            return;
+        }
+        let mut count = self.names.remove(name).unwrap_or_default();
+        if self.names.len() >= OBSERVED_NAMES {
+            let rarest = self.names.iter().min_by_key(|(_, count)| **count).map(|(name, _)| name.clone());
+            count = rarest.and_then(|name| self.names.remove(&name)).unwrap_or_default();
+        }
+        self.names.insert(name.to_owned(), count + 1);
+    }
+
+    /// Per cent of the route's requests that were passed on lately, if that is more than a few.
+    pub fn share(&self, now: Moment) -> Option<u64> {
+        let is_recent = self.last.is_some_and(|last| now.since(last) < 2 * WINDOW);
+        let share = |window: &Window| {
+            let all = (window.by_now - window.before).max(window.passed);
+            (window.passed >= FEW).then(|| window.passed * 100 / all)
+        };
+        let highest = [share(&self.current), share(&self.previous)].into_iter().flatten().max();
+        highest.filter(|percent| is_recent && *percent >= 5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn made_up_names_displace_no_frequent_one() {
+        let mut notes = PassedNotes::default();
+        for number in 0..1000 {
+            let made_up = format!("x-{number}");
+            notes.note(["x-tenant", made_up.as_str()].into_iter(), number, at(1));
+        }
+        assert_eq!(notes.names.len(), OBSERVED_NAMES);
+        assert!(notes.names.contains_key("x-tenant"));
+        notes.note(["x".repeat(OBSERVED_NAME_BYTES + 1).as_str()].into_iter(), 1001, at(1));
+        assert!(notes.names.keys().all(|name| name.len() <= OBSERVED_NAME_BYTES));
+    }
+
+    #[test]
+    fn a_few_are_no_share_worth_mentioning() {
+        let mut notes = PassedNotes::default();
+        (0..FEW - 1).for_each(|number| notes.note(["x-a"].into_iter(), number + 1, at(10)));
+        assert_eq!(notes.share(at(10)), None);
+        notes.note(["x-a"].into_iter(), FEW, at(11));
+        assert_eq!(notes.share(at(11)), Some(100));
+        assert_eq!(notes.share(at(11 + 120)), None, "it is long ago");
+    }
+
+    #[test]
+    fn a_small_share_of_many_is_few() {
+        let mut notes = PassedNotes::default();
+        (1..=100).for_each(|number| notes.note(["x-a"].into_iter(), number * 100, at(10)));
+        assert_eq!(notes.share(at(10)), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! Counts log lines in tests.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
+
+/// The lines of this thread, until it is dropped.
+pub(crate) struct CountedLines {
+    page: Page,
+    _guard: DefaultGuard,
+    // With one alone, another test's thread that comes to a line first would decide for all that
+    // nobody listens to it.
+    _second: Dispatch,
+}
+
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl CountedLines {
+    pub(crate) fn start() -> Self {
+        let page = Page::default();
+        let to = page.clone();
+        let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+        let second = Dispatch::new(NoSubscriber::new());
+        Self { page, _guard: set_default(lines), _second: second }
+    }
+
+    /// How many of them have this in them.
+    pub(crate) fn with(&self, part: &str) -> usize {
+        let bytes = self.page.0.lock().unwrap();
+        String::from_utf8_lossy(&bytes).lines().filter(|line| line.contains(part)).count()
+    }
+}

@@ -1,0 +1,166 @@
+//! The environment names proxies: no call goes through one, and it is said.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+
+use super::super::program::{self, PATIENCE, Program, settings, text};
+use crate::world::World;
+
+/// Every variable that some client takes for a proxy.
+const VARIABLES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// A port that notes what each connection begins with, and answers it with credentials.
+struct Recorder {
+    address: SocketAddr,
+    heard: watch::Receiver<Vec<String>>,
+}
+
+impl Recorder {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (say, heard) = watch::channel(Vec::new());
+        let serve = move || {
+            for stream in listener.incoming() {
+                let (stream, say) = (stream.unwrap(), say.clone());
+                std::thread::Builder::new().spawn(move || record(stream, &say)).unwrap();
+            }
+        };
+        std::thread::Builder::new().name("recorder".to_owned()).spawn(serve).unwrap();
+        Self { address, heard }
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.borrow().clone()
+    }
+
+    /// Waits until somebody has said something.
+    async fn asked(&self) {
+        let mut heard = self.heard.clone();
+        let came = tokio::time::timeout(PATIENCE, heard.wait_for(|heard| !heard.is_empty())).await;
+        assert!(came.is_ok(), "nobody came");
+    }
+}
+
+fn record(mut stream: TcpStream, say: &watch::Sender<Vec<String>>) {
+    let mut begin = [0; 2048];
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let read = stream.read(&mut begin).unwrap_or(0);
+    say.send_modify(|heard| heard.push(String::from_utf8_lossy(&begin[..read]).into_owned()));
+    let body = r#"{"AccessKeyId":"a","SecretAccessKey":"b","Token":"c","Expiration":"2099-01-01T00:00:00Z"}"#;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    // Who has gone needs no answer.
+    let _ = stream.write_all((head + body).as_bytes());
+}
+
+/// The program's command with a proxy that has a password.
+fn behind(variable: &str, proxy: &Recorder, args: &[&str]) -> Command {
+    let mut command = program::command(args);
+    command.env(variable, format!("http://user:hush@{}", proxy.address)).env("NO_PROXY", "elsewhere.test");
+    command
+}
+
+fn of_world(world: &World, aws: &str, rest: &str) -> String {
+    let region = &world.regions[0];
+    let rest = format!("[drain]\nlinger = \"0s\"\n[announcements]\nendpoint_url = \"{aws}\"\n{rest}");
+    settings("proxied", &[(region.name.as_str(), &region.url(), region.publisher.topic())], &rest)
+}
+
+#[tokio::test]
+async fn announcements_arrive_past_every_proxy() {
+    let world = World::builder().regions(1).records(10).heartbeat(Duration::from_millis(250)).start().await.unwrap();
+    let base = &world.aws.base;
+    let settings = of_world(&world, base, &format!("insecure_sns_signer = \"{base}\"\n"));
+    let each = VARIABLES.map(|variable| {
+        let settings = &settings;
+        async move {
+            let proxy = Recorder::start();
+            let program = Program::start_by(settings, |args| behind(variable, &proxy, args)).await;
+            // Subscribed, its signatures verified.
+            program.until("/readyz", |page| page["state"] == "fresh").await;
+            super::serves(&program, "tenant-1").await;
+            let told =
+                program.line(|line| line["message"].as_str().is_some_and(|it| it.contains("is ignored"))).await;
+            assert!(told["message"].as_str().unwrap().starts_with(variable), "{told}");
+            assert!(program.lines().iter().all(|line| !line.contains("hush")), "its password is nobody's");
+            super::stops(program).await;
+            assert_eq!(proxy.heard(), Vec::<String>::new(), "{variable}");
+        }
+    });
+    join_all(each).await;
+}
+
+#[tokio::test]
+async fn https_calls_go_straight_too() {
+    let world = World::builder().regions(1).records(10).start().await.unwrap();
+    let each = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"].map(|variable| {
+        let world = &world;
+        async move {
+            let (proxy, aws) = (Recorder::start(), Recorder::start());
+            let settings = of_world(world, &format!("https://{}", aws.address), "");
+            let program = Program::start_by(&settings, |args| behind(variable, &proxy, args)).await;
+            tokio::select! {
+                () = aws.asked() => {}
+                () = proxy.asked() => {}
+            }
+            assert_eq!(proxy.heard(), Vec::<String>::new(), "{variable}");
+            super::serves(&program, "tenant-1").await;
+            super::stops(program).await;
+        }
+    });
+    join_all(each).await;
+}
+
+#[tokio::test]
+async fn a_tasks_token_reaches_its_address_alone() {
+    let world = World::builder().regions(1).records(10).start().await.unwrap();
+    // Loopback, as the agents of EKS and Greengrass have it; link-local, as ECS has it, where nobody is here.
+    for link_local in [false, true] {
+        let (proxy, agent) = (Recorder::start(), Recorder::start());
+        let settings = of_world(&world, "http://aws.invalid:4566", "");
+        let program = Program::start_by(&settings, |args| {
+            let mut command = behind("HTTP_PROXY", &proxy, args);
+            command.env("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret").env("AWS_MAX_ATTEMPTS", "1");
+            command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+            match link_local {
+                true => command.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/credentials"),
+                false => {
+                    let uri = format!("http://{}/credentials", agent.address);
+                    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri)
+                }
+            };
+            command
+        });
+        let program = program.await;
+        let topic = world.regions[0].publisher.topic().to_owned();
+        program.line(|line| line["level"] == "WARN" && line["topic"] == *topic).await;
+        assert_eq!(proxy.heard(), Vec::<String>::new(), "link-local: {link_local}");
+        let given = agent.heard().iter().any(|head| head.to_lowercase().contains("authorization: secret"));
+        assert_eq!(given, !link_local, "{:?}", agent.heard());
+        super::serves(&program, "tenant-1").await;
+        super::stops(program).await;
+    }
+}
+
+#[test]
+fn check_and_doctor_name_ignored_proxies() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("nearside.toml");
+    let rest = "[announcements]\ntransport = \"off\"\n";
+    std::fs::write(&file, settings("proxied", &[("eu", "http://127.0.0.1:9", "")], rest)).unwrap();
+    let proxy = Recorder::start();
+    for args in [&["check"][..], &["doctor", "--listen", "100ms"]] {
+        let args: Vec<&str> = args.iter().copied().chain(["--config", program::path(&file)]).collect();
+        let output = behind("https_proxy", &proxy, &args).output().unwrap();
+        let told = text(&output.stderr);
+        assert!(
+            told.contains("https_proxy: ") && told.contains("is ignored") && !told.contains("hush"),
+            "{args:?}: {told}"
+        );
+    }
+}
