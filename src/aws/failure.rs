@@ -78,8 +78,8 @@ impl CallFault {
                 "correct it and restart: nearside check shows all that is wrong, each with its place"
             }
             Self::Unreachable(_) => {
-                "check the way to the region's SNS and SQS endpoints (VPC endpoint, proxy, firewall) or \
-                 announcements.endpoint_url"
+                "check the direct way to the region's SNS and SQS endpoints (VPC endpoint, NAT, firewall; no proxy is \
+                 used) or announcements.endpoint_url"
             }
             Self::Unconfirmed => "check that SNS can reach announcements.http_public_url from the internet",
         }
