@@ -1,4 +1,4 @@
-//! Calls AWS: one configuration per region, bounded calls, and a meaning for every failed call.
+//! Calls AWS: one configuration per region, bounded calls.
 //!
 //! A call goes to its topic's region, never to the environment's. Credentials come from the SDK's
 //! default chain: environment, shared files, web identity (EKS service accounts), container
@@ -14,11 +14,13 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_sns::error::{ConnectorError, ProvideErrorMetadata, SdkError};
+use aws_credential_types::provider::SharedCredentialsProvider;
 use tokio::sync::OnceCell;
 use url::Url;
 
+use crate::aws::failure::{CallFailure, CallFault};
+use crate::aws::sdk_settings::{self, SdkSettings};
+use crate::aws::usable::{CheckedCredentials, NoCredentials, profiles};
 use crate::aws::{direct, limits};
 use crate::config::TopicArn;
 
@@ -29,8 +31,56 @@ use crate::config::TopicArn;
 #[derive(Clone)]
 pub struct Sdk {
     endpoint: Option<Url>,
-    base: Arc<OnceCell<SdkConfig>>,
+    base: Arc<OnceCell<Base>>,
 }
+
+/// What calls in all regions share.
+struct Base {
+    config: SdkConfig,
+    endpoints: Endpoints,
+}
+
+/// Where the services are.
+#[derive(Clone)]
+enum Endpoints {
+    /// Where the configuration that was given says.
+    Given,
+    /// All at this one.
+    One(String),
+    /// Where variables and profile say, else where AWS has them.
+    Set(Arc<SdkSettings>),
+}
+
+/// The configuration of a region's calls.
+pub(super) struct Calls {
+    pub(super) config: SdkConfig,
+    endpoints: Endpoints,
+}
+
+impl Calls {
+    /// What replaces the endpoint of `service` that the SDK has read itself, if anything does: it
+    /// takes an empty variable for one.
+    pub(super) fn endpoint(&self, service: &str) -> Option<Option<String>> {
+        match &self.endpoints {
+            Endpoints::Given => None,
+            Endpoints::One(url) => Some(Some(url.clone())),
+            Endpoints::Set(settings) => Some(settings.endpoint(service).map(str::to_owned)),
+        }
+    }
+}
+
+/// A client of `$service`, called `$name` in settings, with what `$config` says of timeouts and
+/// retries.
+macro_rules! client {
+    ($service:ident, $name:literal, $calls:expr, $config:expr) => {{
+        let mut builder = $service::config::Builder::from($config);
+        if let Some(endpoint) = $calls.endpoint($name) {
+            builder.set_endpoint_url(endpoint);
+        }
+        $service::Client::from_conf(builder.build())
+    }};
+}
+pub(super) use client;
 
 #[derive(Clone, Debug)]
 pub struct Clients {
@@ -54,7 +104,10 @@ impl Sdk {
 
     /// Uses a configuration made elsewhere, with its region, timeouts and retries replaced.
     pub fn given(base: SdkConfig) -> Self {
-        Self { endpoint: None, base: Arc::new(OnceCell::new_with(Some(base))) }
+        Self {
+            endpoint: None,
+            base: Arc::new(OnceCell::new_with(Some(Base { config: base, endpoints: Endpoints::Given }))),
+        }
     }
 
     /// Clients for `region`. The first call reads files and the environment, but never the network.
@@ -62,47 +115,87 @@ impl Sdk {
         let calls = self.calls(region).await;
         // The SDK does not retry a poll: the loop around it knows better when to try again.
         let polls = calls
+            .config
             .to_builder()
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().operation_timeout(limits::POLL_ANSWER_WAIT).build())
             .build();
-        let looks = calls.to_builder().retry_config(RetryConfig::disabled()).build();
+        let looks = calls.config.to_builder().retry_config(RetryConfig::disabled()).build();
         Clients {
-            sns: aws_sdk_sns::Client::new(&calls),
-            looks: aws_sdk_sns::Client::new(&looks),
-            sqs: aws_sdk_sqs::Client::new(&calls),
-            polling: aws_sdk_sqs::Client::new(&polls),
+            sns: client!(aws_sdk_sns, "SNS", calls, &calls.config),
+            looks: client!(aws_sdk_sns, "SNS", calls, &looks),
+            sqs: client!(aws_sdk_sqs, "SQS", calls, &calls.config),
+            polling: client!(aws_sdk_sqs, "SQS", calls, &polls),
         }
     }
 
     /// The configuration of calls in `region` that may be repeated.
-    pub(super) async fn calls(&self, region: &str) -> SdkConfig {
+    pub(super) async fn calls(&self, region: &str) -> Calls {
         let base = self.base.get_or_init(|| load(self.endpoint.as_ref(), region)).await;
         let (call, attempt) = limits::AWS_CALL_WAIT;
-        base.to_builder()
+        let config = base
+            .config
+            .to_builder()
             .region(Region::new(region.to_owned()))
             .retry_config(RetryConfig::standard().with_max_attempts(limits::AWS_ATTEMPTS))
             .timeout_config(
                 TimeoutConfig::builder().operation_timeout(call).operation_attempt_timeout(attempt).build(),
             )
-            .build()
+            .build();
+        Calls { config, endpoints: base.endpoints.clone() }
     }
 }
 
-async fn load(endpoint: Option<&Url>, region: &str) -> SdkConfig {
+async fn load(endpoint: Option<&Url>, region: &str) -> Base {
+    let settings = sdk_settings::read(sdk_settings::variable);
+    let is_emulator = endpoint.is_some_and(crate::config::is_loopback);
+    for wrong in &settings.ignored {
+        tracing::warn!(%wrong, "a setting of the AWS SDK is passed over");
+    }
+    for wrong in settings.fatal.iter().filter(|_| !is_emulator) {
+        tracing::error!(%wrong, "a setting of the AWS SDK cannot be used, so AWS is not called");
+    }
     // This region only tells the credentials chain which STS to ask. Stating it also keeps the SDK
     // from asking the instance metadata service for one.
+    let region = Region::new(region.to_owned());
+    let config = match settings.unusable().filter(|_| !is_emulator) {
+        Some(why) => SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(region)
+            .credentials_provider(SharedCredentialsProvider::new(NoCredentials(why)))
+            .build(),
+        None => read_by_sdk(&settings, endpoint, region).await,
+    };
+    let endpoints = match endpoint {
+        Some(url) => Endpoints::One(url.as_str().trim_end_matches('/').to_owned()),
+        None => Endpoints::Set(Arc::new(settings)),
+    };
+    Base { config, endpoints }
+}
+
+/// What the SDK makes of its settings, once those that it cannot use are replaced.
+async fn read_by_sdk(settings: &SdkSettings, endpoint: Option<&Url>, region: Region) -> SdkConfig {
     let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .region(Region::new(region.to_owned()))
-        .http_client(direct::client());
-    match endpoint {
-        Some(url) => {
-            let loader = loader.endpoint_url(url.as_str().trim_end_matches('/'));
-            let loader =
-                if crate::config::is_loopback(url) { loader.credentials_provider(stand_in()) } else { loader };
-            loader.load().await
+        .region(region)
+        .http_client(direct::client())
+        // It panics on retries that it cannot use. These are replaced for each kind of call.
+        .retry_config(RetryConfig::standard())
+        .profile_files(profiles(settings))
+        .profile_name(settings.profile.clone());
+    let loader = match endpoint {
+        Some(url) => loader.endpoint_url(url.as_str().trim_end_matches('/')),
+        None => loader,
+    };
+    if endpoint.is_some_and(crate::config::is_loopback) {
+        return loader.credentials_provider(stand_in()).load().await;
+    }
+    let config = loader.load().await;
+    match config.credentials_provider() {
+        Some(chain) => {
+            let checked = SharedCredentialsProvider::new(CheckedCredentials(chain));
+            config.to_builder().credentials_provider(checked).build()
         }
-        None => loader.load().await,
+        None => config,
     }
 }
 
@@ -115,151 +208,6 @@ fn stand_in() -> Credentials {
 impl fmt::Debug for Sdk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sdk").field("endpoint", &self.endpoint.as_ref().map(Url::as_str)).finish_non_exhaustive()
-    }
-}
-
-/// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{call}: {fault}")]
-pub struct CallFailure {
-    /// The API call, by its AWS name.
-    pub call: &'static str,
-    pub fault: CallFault,
-}
-
-/// The cause of a failed call. A retry helps with all but `Denied` and `Gone`, and with those once
-/// somebody has acted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallFault {
-    #[error("it does not exist")]
-    Gone,
-    /// Too many calls per second in this account and region.
-    #[error("throttled")]
-    Throttled,
-    /// The credentials are known but do not allow this call. Holds AWS's own words.
-    #[error("denied: {0}")]
-    Denied(String),
-    /// No credentials were found, or AWS does not know them. Holds a stable word.
-    #[error("no usable credentials ({0})")]
-    Credentials(String),
-    /// AWS could not be reached, or did not answer in time. Holds the reason.
-    #[error("AWS cannot be reached ({0})")]
-    Unreachable(&'static str),
-    /// AWS answered with another error. Holds its code only: the message may quote what was sent.
-    #[error("refused with {0}")]
-    Refused(String),
-    /// SNS did not post a confirmation in time.
-    #[error("no confirmation arrived")]
-    Unconfirmed,
-}
-
-impl CallFault {
-    /// What an operator can do about the fault.
-    pub const fn advice(&self) -> &'static str {
-        match self {
-            Self::Gone => "check that the topic exists in that region and account",
-            Self::Throttled => "nothing to do: it is tried again later",
-            Self::Denied(_) => {
-                "allow this process's role sns:Subscribe, sns:Unsubscribe, sns:GetSubscriptionAttributes and \
-                 sns:ConfirmSubscription on the topic, and with sqs also sqs:CreateQueue, sqs:DeleteQueue, \
-                 sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:DeleteMessage and sqs:TagQueue on nearside-*; with announcements.queue_kms_key also \
-                 kms:Decrypt on the key"
-            }
-            Self::Credentials(_) => {
-                "give the process credentials: a task role (ECS), a service account or pod identity (EKS), or \
-                 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            }
-            Self::Unreachable(_) => {
-                "check the direct way to the region's SNS and SQS endpoints (VPC endpoint, NAT, firewall; no proxy is \
-                 used) or announcements.endpoint_url"
-            }
-            Self::Refused(_) => "look the code up under the call's name in AWS's documentation",
-            Self::Unconfirmed => "check that SNS can reach announcements.http_public_url from the internet",
-        }
-    }
-}
-
-impl CallFailure {
-    /// Whether AWS could not be asked, or is refusing to answer for now.
-    pub(crate) fn is_passing(&self) -> bool {
-        matches!(self.fault, CallFault::Throttled | CallFault::Unreachable(_))
-    }
-
-    /// Interprets the error of a failed `call`.
-    pub fn of<E: ProvideErrorMetadata + std::error::Error + 'static, R>(
-        call: &'static str,
-        error: &SdkError<E, R>,
-    ) -> Self {
-        let fault = match error {
-            SdkError::TimeoutError(_) => CallFault::Unreachable("no answer in time"),
-            SdkError::ConstructionFailure(_) => CallFault::Credentials("none found".to_owned()),
-            SdkError::DispatchFailure(failure) if failure.is_timeout() => CallFault::Unreachable("no answer in time"),
-            SdkError::DispatchFailure(failure) if failure.is_io() => CallFault::Unreachable("connection failed"),
-            SdkError::DispatchFailure(failure) if failure.as_connector_error().is_some_and(of_credentials) => {
-                CallFault::Credentials("none found".to_owned())
-            }
-            SdkError::DispatchFailure(_) => CallFault::Unreachable("the request could not be sent"),
-            SdkError::ResponseError(_) => CallFault::Unreachable("what answered does not speak AWS's protocol"),
-            SdkError::ServiceError(answer) => of_code(answer.err().code().unwrap_or("unknown"), || {
-                answer.err().message().unwrap_or("no reason given").to_owned()
-            }),
-            _ => CallFault::Unreachable("unknown"),
-        };
-        Self { call, fault }
-    }
-
-    pub fn is_gone(&self) -> bool {
-        self.fault == CallFault::Gone
-    }
-}
-
-/// The SDK reports a failed credentials chain as a dispatch failure; only the error's source tells
-/// the difference.
-fn of_credentials(failure: &ConnectorError) -> bool {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(failure);
-    while let Some(error) = source {
-        if error.is::<CredentialsError>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
-/// SNS speaks the query protocol and SQS speaks JSON, so the same fault has several codes.
-fn of_code(code: &str, message: impl FnOnce() -> String) -> CallFault {
-    match code.rsplit(['#', '.']).next().unwrap_or(code) {
-        "NotFound" | "NotFoundException" | "ResourceNotFoundException" | "QueueDoesNotExist" | "NonExistentQueue" => {
-            CallFault::Gone
-        }
-        "Throttling"
-        | "ThrottlingException"
-        | "Throttled"
-        | "ThrottledException"
-        | "ProvisionedThroughputExceededException"
-        | "KMSThrottlingException"
-        | "LimitExceededException"
-        | "RequestThrottled"
-        | "TooManyRequestsException"
-        | "RequestLimitExceeded"
-        | "OverLimit" => CallFault::Throttled,
-        "AuthorizationError"
-        | "AuthorizationErrorException"
-        | "AccessDenied"
-        | "AccessDeniedException"
-        | "KMSAccessDenied"
-        | "KMSAccessDeniedException" => CallFault::Denied(message()),
-        "InvalidClientTokenId"
-        | "UnrecognizedClientException"
-        | "SignatureDoesNotMatch"
-        | "ExpiredToken"
-        | "ExpiredTokenException"
-        | "InvalidSecurity"
-        | "InvalidSecurityException"
-        | "MissingAuthenticationToken"
-        | "IncompleteSignature"
-        | "OptInRequired" => CallFault::Credentials(code.to_owned()),
-        _ => CallFault::Refused(code.to_owned()),
     }
 }
 
@@ -325,32 +273,12 @@ pub async fn unsubscribe(sns: &aws_sdk_sns::Client, subscription: &str) -> Resul
 pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn the_codes_of_both_protocols_mean_the_same_fault() {
-        let fault = |code| of_code(code, || "why".to_owned());
-        assert_eq!(fault("AWS.SimpleQueueService.NonExistentQueue"), CallFault::Gone);
-        assert_eq!(fault("com.amazonaws.sqs#QueueDoesNotExist"), CallFault::Gone);
-        assert_eq!(fault("NotFound"), CallFault::Gone);
-        assert_eq!(fault("Throttling"), CallFault::Throttled);
-        assert_eq!(fault("AuthorizationError"), CallFault::Denied("why".to_owned()));
-        assert_eq!(fault("ExpiredToken"), CallFault::Credentials("ExpiredToken".to_owned()));
-        assert_eq!(fault("InvalidParameter"), CallFault::Refused("InvalidParameter".to_owned()));
-    }
-
-    #[test]
-    fn only_a_denial_repeats_what_aws_said() {
-        let said = |code: &str| of_code(code, || "token=secret".to_owned()).to_string();
-        assert!(!said("InvalidParameter").contains("secret"));
-        assert!(!said("ExpiredToken").contains("secret"));
-        assert!(said("AccessDenied").contains("secret"));
-    }
-
     #[tokio::test]
     async fn an_endpoint_where_nothing_listens_is_unreachable_and_says_what_to_check() {
         let clients = nowhere().clients("eu-west-1").await;
         let failure = unsubscribe(&clients.sns, "arn:aws:sns:eu-west-1:000000000000:t:1").await.unwrap_err();
         assert_eq!(failure.fault, CallFault::Unreachable("connection failed"));
-        assert!(failure.fault.advice().contains("endpoint_url"));
+        assert!(failure.advice().contains("endpoint_url"));
     }
 
     /// AWS on a local port that has just been closed, with fixed credentials so that no test looks

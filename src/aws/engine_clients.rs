@@ -5,7 +5,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 
-use crate::aws::clients::Sdk;
+use crate::aws::clients::{Sdk, client};
 use crate::aws::limits;
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl Sdk {
     /// Clients for `region`. The first call reads files and the environment, but never the network.
     pub async fn engine_clients(&self, region: &str) -> EngineClients {
         let calls = self.calls(region).await;
-        let writes = calls.to_builder().retry_config(RetryConfig::disabled()).build();
+        let writes = calls.config.to_builder().retry_config(RetryConfig::disabled()).build();
         let reads = writes
             .to_builder()
             .timeout_config(TimeoutConfig::builder().operation_timeout(limits::READ_WAIT).build())
@@ -35,12 +35,12 @@ impl Sdk {
         let subscriptions =
             writes.to_builder().stalled_stream_protection(StalledStreamProtectionConfig::disabled()).build();
         EngineClients {
-            tables: aws_sdk_dynamodb::Client::new(&calls),
-            reads: aws_sdk_dynamodb::Client::new(&reads),
-            writes: aws_sdk_dynamodb::Client::new(&writes),
-            kinesis: aws_sdk_kinesis::Client::new(&calls),
-            subscriptions: aws_sdk_kinesis::Client::new(&subscriptions),
-            sns: aws_sdk_sns::Client::new(&calls),
+            tables: client!(aws_sdk_dynamodb, "DYNAMODB", calls, &calls.config),
+            reads: client!(aws_sdk_dynamodb, "DYNAMODB", calls, &reads),
+            writes: client!(aws_sdk_dynamodb, "DYNAMODB", calls, &writes),
+            kinesis: client!(aws_sdk_kinesis, "KINESIS", calls, &calls.config),
+            subscriptions: client!(aws_sdk_kinesis, "KINESIS", calls, &subscriptions),
+            sns: client!(aws_sdk_sns, "SNS", calls, &calls.config),
         }
     }
 }

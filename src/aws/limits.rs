@@ -26,6 +26,8 @@ pub(crate) const REMEMBERED_MESSAGES: usize = 65_536;
 /// How long one AWS call may take including its retries, and how long one attempt may take.
 pub(crate) const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
 pub(crate) const AWS_ATTEMPTS: u32 = 3;
+/// Largest profile or token file, in bytes. A pipe or device would have no end.
+pub(crate) const PROFILE_FILE_BYTES: u64 = 1024 * KIB as u64;
 /// How long a single read of a table may take. It is not repeated: whoever reads hedges.
 pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);
 /// How long a long poll waits for a message. SQS allows no more.

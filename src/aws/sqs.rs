@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 
-use crate::aws::clients::{CallFailure, CallFault};
+use crate::aws::failure::{CallFailure, CallFault};
 use crate::aws::limits;
 use crate::config::{QueuesConfig, TopicArn};
 use crate::model::time::Wall;

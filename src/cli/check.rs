@@ -10,6 +10,7 @@ mod message;
 
 use super::{CheckArgs, CommandError, paint, settings, told, variables, with_schemas};
 use crate::app::bounds::{Bounds, raise_descriptors};
+use crate::aws::sdk_settings::SdkSettings;
 use crate::cache::capacity::Memory;
 use crate::config::scope::Origins;
 use crate::config::{effective, read};
@@ -21,6 +22,11 @@ pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
         true => settings(path)?,
         false => told(with_schemas(read::load(path, variables())))?,
     };
+    let sdk = if args.without_files { SdkSettings::default() } else { super::sdk_settings(&config) };
+    if !sdk.fatal.is_empty() {
+        super::tell(&[sdk.fatal, sdk.ignored].concat());
+        return Err(CommandError::Usage(String::new()));
+    }
     if let Some(file) = &args.announcement {
         return message::explain(&config, file, args.path.as_deref());
     }
@@ -28,6 +34,9 @@ pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
         let (regions, routes) = (config.service.regions.len(), config.service.routes.len());
         print_settings(&origins, &format!("{}, {}", count(regions, "region"), count(routes, "route")))?;
         let mut err = std::io::stderr().lock();
+        for wrong in &sdk.ignored {
+            writeln!(err, "the AWS SDK's setting is passed over: {wrong}")?;
+        }
         let memory = Memory::of_the_machine();
         if let Err(too_few) = raise_descriptors() {
             writeln!(err, "{too_few}")?;

@@ -59,6 +59,9 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
     let (config, origins) = told(with_schemas(read::load(args.settings.config.as_deref(), variables())))?;
     log::init(&log::for_commands()).map_err(|error| CommandError::Failed(error.to_string()))?;
     origins.warnings.iter().for_each(|warning| say(&warning.to_string()));
+    let sdk = super::sdk_settings(&config);
+    sdk.fatal.iter().for_each(|wrong| say(&format!("the AWS SDK cannot use this, so AWS is not called: {wrong}")));
+    sdk.ignored.iter().for_each(|wrong| say(&format!("the AWS SDK's setting is passed over: {wrong}")));
     let listen = args.listen;
     if doctor::is_posted_to(&config) {
         say(

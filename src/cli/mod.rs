@@ -10,9 +10,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use url::Url;
 
+use crate::aws::sdk_settings::SdkSettings;
 use crate::config::error::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
-use crate::config::{Config, TopicArn, read};
+use crate::config::{Config, TopicArn, Transport, is_loopback, read};
 use crate::core::shape::unusable_schemas;
 use crate::telemetry::log;
 
@@ -351,6 +352,18 @@ fn tell(mistakes: &[ConfigError]) {
     let stderr = std::io::stderr();
     // If standard error is closed, nobody is left to tell.
     let _ = paint::mistakes(&mut stderr.lock(), mistakes, paint::Styles::of(&stderr));
+}
+
+/// The AWS SDK's settings, if this configuration has topics that it is needed for.
+fn sdk_settings(config: &Config) -> SdkSettings {
+    let has_topics = config.service.regions.iter().any(|region| region.topic.is_some());
+    let is_emulator = config.announcements.endpoint_url.as_ref().is_some_and(is_loopback);
+    match config.announcements.transport {
+        Transport::Sqs | Transport::Http { .. } if has_topics && !is_emulator => {
+            crate::aws::sdk_settings::read(crate::aws::sdk_settings::variable)
+        }
+        _ => SdkSettings::default(),
+    }
 }
 
 /// The environment. What is not Unicode gets replacement characters, which no setting accepts

@@ -41,6 +41,10 @@ pub const TAG_EVERY: Duration = Duration::from_secs(3600);
 pub const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 /// First and longest wait before a subscription is tried again.
 pub const SUBSCRIBE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Longest wait after a loss, in longest waits after a failure ([`SUBSCRIBE_AGAIN`]): 5 minutes.
+pub const LOSS_STRETCH: u32 = 5;
+/// How long a new queue may be unknown to SQS, which asks for a second.
+pub const QUEUE_SHOWS: Duration = Duration::from_secs(10);
 /// First and longest wait before a failed poll is tried again.
 pub const POLL_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 /// How long SNS may take to post a confirmation before Subscribe is called again.

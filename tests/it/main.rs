@@ -34,6 +34,8 @@ mod engines;
 #[cfg(test)]
 mod failing;
 #[cfg(test)]
+mod failing_aws;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod flooded;
@@ -104,4 +106,4 @@ mod words;
 mod world;
 
 #[cfg(test)]
-use support::{announced, deployed, emulator, program, service, stage};
+use support::{announced, deployed, emulator, program, scripted_aws, service, stage};

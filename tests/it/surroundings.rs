@@ -13,6 +13,7 @@ mod log;
 mod machine;
 mod names;
 mod proxies;
+mod sdk;
 mod start;
 mod store;
 

@@ -164,8 +164,11 @@ fn what_a_topic_lacks_is_said_with_what_is_lost_by_it() {
     checked(
         Check::Access,
         |case| {
-            case.subscriptions[0].failure =
-                Some(AwsTrouble { saw: "Subscribe: denied".to_owned(), advice: "allow this role sns:Subscribe" });
+            case.subscriptions[0].failure = Some(AwsTrouble {
+                saw: "Subscribe: denied".to_owned(),
+                advice: "allow this role sns:Subscribe",
+                is_passing: false,
+            });
         },
         "Subscribe: denied; allow this role",
     );

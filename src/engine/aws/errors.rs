@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use super::super::EngineError;
-use crate::aws::clients::{CallFailure, CallFault};
+use crate::aws::failure::{CallFailure, CallFault, of_answer};
 
 /// A call, in the words of IAM.
 #[derive(Clone, Copy)]
@@ -18,6 +18,7 @@ impl Asked<'_> {
     pub(super) fn failed<E, R>(self, error: &SdkError<E, R>) -> EngineError
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
+        R: std::fmt::Debug + 'static,
     {
         self.meaning(CallFailure::of(self.action, error).fault)
     }
@@ -34,6 +35,11 @@ impl Asked<'_> {
         EngineError::Throttled { what: self.what() }
     }
 
+    /// The meaning of a code that stands inside an answer.
+    pub(super) fn coded(self, code: &str) -> EngineError {
+        self.meaning(of_answer(Some(code), None, None))
+    }
+
     fn what(self) -> String {
         format!("{} on {}", self.action, self.resource)
     }
@@ -44,14 +50,19 @@ impl Asked<'_> {
                 what: self.resource.to_owned(),
                 advice: "create it (`nearside setup`), or correct the prefix, the region or the account".to_owned(),
             },
-            CallFault::Throttled => self.throttled(),
+            CallFault::Throttled(_) => self.throttled(),
             CallFault::Denied(said) => self.denied(&said),
-            // Credentials are refreshed, and roles are attached while a process waits.
-            CallFault::Credentials(_) | CallFault::Unreachable(_) | CallFault::Unconfirmed => {
-                self.unavailable(&fault.to_string())
-            }
-            CallFault::Refused(code) if passes(&code) => self.unavailable(&code),
             CallFault::Refused(code) => self.refused(&code),
+            CallFault::Passing(_) => self.unavailable(&fault.to_string()),
+            // Credentials are refreshed, roles attached, keys enabled and clocks set while a process
+            // waits.
+            CallFault::Credentials(_)
+            | CallFault::Clock(_)
+            | CallFault::Settings(_)
+            | CallFault::Key(_)
+            | CallFault::Account(_)
+            | CallFault::Unreachable(_)
+            | CallFault::Unconfirmed => self.unavailable(&format!("{fault}; {}", fault.advice())),
         }
     }
 
@@ -63,26 +74,6 @@ impl Asked<'_> {
             resource: after("on resource: ").unwrap_or(self.resource).to_owned(),
         }
     }
-}
-
-/// Errors of AWS's own, and states that pass.
-fn passes(code: &str) -> bool {
-    matches!(
-        code.rsplit('#').next().unwrap_or(code),
-        "InternalServerError"
-            | "InternalFailure"
-            | "InternalFailureException"
-            | "InternalError"
-            | "InternalErrorException"
-            | "ServiceUnavailable"
-            | "ServiceUnavailableException"
-            | "TransactionInProgressException"
-            | "ReplicatedWriteConflictException"
-            | "ExpiredIteratorException"
-            | "ResourceInUseException"
-            // Nothing that AWS's services say: something on the way answered.
-            | "unknown"
-    )
 }
 
 #[cfg(test)]
@@ -111,16 +102,26 @@ mod tests {
 
     #[test]
     fn whose_fault_it_is_decides_whether_a_retry_helps() {
-        let word = |fault| ASKED.meaning(fault).word();
-        let refused = |code: &str| word(CallFault::Refused(code.to_owned()));
-        assert_eq!(word(CallFault::Gone), "missing");
-        assert_eq!(word(CallFault::Throttled), "throttled");
-        assert_eq!(word(CallFault::Unreachable("no answer in time")), "unavailable");
-        assert_eq!(word(CallFault::Credentials("ExpiredToken".to_owned())), "unavailable");
-        assert_eq!(refused("InternalServerError"), "unavailable");
-        assert_eq!(refused("com.amazonaws.dynamodb.v20120810#TransactionInProgressException"), "unavailable");
-        assert_eq!(refused("ValidationException"), "refused");
-        assert_eq!(refused("ItemCollectionSizeLimitExceededException"), "refused");
+        let word = |code: &str, status| ASKED.meaning(of_answer(Some(code), Some(status), None)).word();
+        assert_eq!(word("ResourceNotFoundException", 400), "missing");
+        assert_eq!(word("ThrottlingException", 400), "throttled");
+        assert_eq!(word("ExpiredToken", 400), "unavailable");
+        assert_eq!(word("InternalServerError", 500), "unavailable");
+        assert_eq!(word("com.amazonaws.dynamodb.v20120810#TransactionInProgressException", 400), "unavailable");
+        assert_eq!(word("ValidationException", 400), "refused");
+        assert_eq!(word("ItemCollectionSizeLimitExceededException", 400), "refused");
+        // No code of AWS's: something on the way answered.
+        assert_eq!(word("NeverDocumented", 502), "unavailable");
+        assert_eq!(ASKED.meaning(CallFault::Unreachable("no answer in time")).word(), "unavailable");
+    }
+
+    #[test]
+    fn kms_key_and_clock_are_named_with_advice() {
+        for (code, advice) in [("KMSDisabledException", "enable the KMS key"), ("RequestExpired", "clock (NTP)")] {
+            let error = ASKED.meaning(of_answer(Some(code), Some(400), None));
+            assert_eq!(error.word(), "unavailable", "{error}");
+            assert!(error.to_string().contains(advice), "{error}");
+        }
     }
 
     #[test]

@@ -129,6 +129,7 @@ impl Shared {
     fn not_opened<E, R>(&self, action: &'static str, error: &SdkError<E, R>) -> EngineError
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
+        R: std::fmt::Debug + 'static,
     {
         let service = error.as_service_error();
         let said = service.and_then(|error| error.message()).unwrap_or_default();

@@ -211,6 +211,7 @@ fn part(name: String, write: ItemWrite) -> Result<TransactWriteItem, aws_sdk_dyn
 fn single_failure<E, R>(error: &SdkError<E, R>, asked: Asked<'_>) -> WriteError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
 {
     match error.as_service_error().and_then(ProvideErrorMetadata::code) {
         Some("ConditionalCheckFailedException") => WriteError::Conflict(vec![0]),
@@ -219,7 +220,10 @@ where
     }
 }
 
-fn transaction_failure<R>(error: &SdkError<TransactWriteItemsError, R>, asked: Asked<'_>) -> WriteError {
+fn transaction_failure<R: std::fmt::Debug + 'static>(
+    error: &SdkError<TransactWriteItemsError, R>,
+    asked: Asked<'_>,
+) -> WriteError {
     match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
             cancellation(canceled.cancellation_reasons(), asked)
@@ -237,11 +241,9 @@ fn cancellation(reasons: &[CancellationReason], asked: Asked<'_>) -> WriteError 
     if !failed.is_empty() || any(&["TransactionConflict"]) {
         return WriteError::Conflict(failed);
     }
-    if any(&["ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"]) {
-        return asked.throttled().into();
-    }
-    let code = codes().find(|code| *code != "None").unwrap_or("cancelled for no reason");
-    asked.refused(code).into()
+    let code = codes().find(|code| *code != "None");
+    // The reasons are codes like those of whole calls, and mean the same.
+    code.map_or_else(|| asked.refused("cancelled for no reason"), |code| asked.coded(code)).into()
 }
 
 impl Tables for DynamoTables {

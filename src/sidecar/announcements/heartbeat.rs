@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::aws::clients::{CallFailure, Clients, Sdk};
+use crate::aws::clients::{Clients, Sdk};
+use crate::aws::failure::{CallFailure, CallFault};
 use crate::config::TopicArn;
 use crate::model::time::{Clock, Wall};
 
@@ -89,8 +90,8 @@ impl Heartbeat {
 
 fn advice(failure: &CallFailure) -> &'static str {
     match failure.fault {
-        crate::aws::clients::CallFault::Denied(_) => "allow this process's role sns:Publish on the topic",
-        ref fault => fault.advice(),
+        CallFault::Denied(_) => "allow this process's role sns:Publish on the topic",
+        _ => failure.advice(),
     }
 }
 

@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::aws::clients::{self, CallFailure, CallFault, Clients, Sdk};
+use crate::aws::clients::{self, Clients, Sdk};
+use crate::aws::failure::{CallFailure, CallFault};
 use crate::aws::sqs::{self, ALIVE, OURS, PREFIX};
 use crate::config::TopicArn;
 use crate::model::time::Wall;
@@ -120,7 +121,7 @@ fn advice(failure: &CallFailure) -> &'static str {
             "allow this process's role sqs:ListQueues, sqs:ListQueueTags, sqs:GetQueueUrl, sqs:DeleteQueue, \
              sns:ListSubscriptionsByTopic and sns:Unsubscribe"
         }
-        ref fault => fault.advice(),
+        _ => failure.advice(),
     }
 }
 

@@ -9,6 +9,7 @@ mod attest;
 mod backoff;
 mod endpoint;
 mod lifecycle;
+mod new_queue;
 mod poll;
 
 use std::net::SocketAddr;
@@ -22,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Intake;
-use crate::aws::clients::{CallFailure, Sdk};
+use crate::aws::clients::Sdk;
+use crate::aws::failure::CallFailure;
 use crate::aws::limits::VISIBILITY;
 use crate::aws::verify::Rejected;
 use crate::config::{Config, Transport};
@@ -134,11 +136,13 @@ pub struct AwsTrouble {
     pub saw: String,
     /// What to do about it.
     pub advice: &'static str,
+    /// Whether AWS itself fails or cannot be reached: nothing that is made anew would be better.
+    pub is_passing: bool,
 }
 
 impl From<&CallFailure> for AwsTrouble {
     fn from(failure: &CallFailure) -> Self {
-        Self { saw: failure.to_string(), advice: failure.fault.advice() }
+        Self { saw: failure.to_string(), advice: failure.advice(), is_passing: failure.is_passing() }
     }
 }
 

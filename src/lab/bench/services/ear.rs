@@ -4,8 +4,9 @@
 use aws_sdk_sqs::types::Message;
 
 use super::deployment::{Deployment, REGION, VIEW};
-use crate::aws::clients::{self, CallFailure, Sdk};
+use crate::aws::clients::{self, Sdk};
 use crate::aws::envelope::Envelope;
+use crate::aws::failure::CallFailure;
 use crate::aws::sqs::{self, QueueOrder};
 use crate::config::{QueuesConfig, TopicArn};
 use crate::lab::limits;

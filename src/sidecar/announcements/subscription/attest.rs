@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use aws_sdk_sqs::types::QueueAttributeName;
 use url::Url;
 
-use crate::aws::clients::CallFailure;
+use crate::aws::failure::CallFailure;
 use crate::aws::policy;
 use crate::aws::sqs::{self, Queue};
 use crate::config::TopicArn;

@@ -226,7 +226,7 @@ impl Endpoint {
         match clients::confirm(&clients.sns, &door.topic, token).await {
             Ok(_) => tell(door, Notice::Confirmed),
             Err(failure) => {
-                let advice = failure.fault.advice();
+                let advice = failure.advice();
                 // A confirmation can be posted again by whoever saw it.
                 if let Some(left_out) = self.confirm_lines.take(self.edges.clock.now()) {
                     let region = &door.topic.region;

@@ -14,12 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::attest::{self, Attestation};
 use super::backoff::{Backoff, jittered, shortened};
 use super::endpoint::Notice;
+use super::new_queue::NewQueue;
 use super::poll;
-use crate::aws::clients::{self, CallFailure, CallFault, Clients};
+use crate::aws::clients::{self, Clients};
+use crate::aws::failure::{CallFailure, CallFault};
 use crate::aws::sqs::{self, Queue};
 use crate::config::{QueuesConfig, TopicArn};
 use crate::model::ids::RegionId;
-use crate::model::time::Wall;
+use crate::model::time::{Moment, Wall};
 use crate::protocol::event::Event;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, Left, Pace, Stage, SubscriptionStatus};
 use crate::sidecar::limits;
@@ -53,13 +55,17 @@ pub(crate) struct LifecycleProgress {
     way: Transported,
     asked: watch::Receiver<Duration>,
     backoff: Backoff,
+    /// Of its own: what was made without a failure may all the same be lost each time.
+    losses: Backoff,
     made: Made,
     discarded: Vec<Made>,
 }
 
 impl LifecycleProgress {
     pub(crate) fn new(way: Transported, asked: watch::Receiver<Duration>, pace: &Pace) -> Self {
-        Self { way, asked, backoff: Backoff::new(pace.again), made: Made::default(), discarded: Vec::new() }
+        let losses = Backoff::new((pace.again.0, pace.again.1 * limits::LOSS_STRETCH));
+        let backoff = Backoff::new(pace.again);
+        Self { way, asked, backoff, losses, made: Made::default(), discarded: Vec::new() }
     }
 }
 
@@ -69,7 +75,7 @@ struct PanicNote<'l>(&'l Lifecycle);
 impl Drop for PanicNote<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let trouble = AwsTrouble { saw: PANICKED.0.to_owned(), advice: PANICKED.1 };
+            let trouble = AwsTrouble { saw: PANICKED.0.to_owned(), advice: PANICKED.1, is_passing: false };
             self.0.status.send_modify(|status| status.failure = Some(trouble));
             self.0.stage(Stage::Subscribing);
         }
@@ -108,7 +114,7 @@ impl Lifecycle {
     pub(crate) async fn live(&self) -> Vec<Left> {
         let _note = PanicNote(self);
         let mut progress = self.progress.lock().await;
-        let LifecycleProgress { way, asked, backoff, made, discarded } = &mut *progress;
+        let LifecycleProgress { way, asked, backoff, losses, made, discarded } = &mut *progress;
         let clients = self.edges.sdk.clients(&self.topic.region).await;
         while !self.stopping.is_cancelled() {
             self.emit(Event::Subscribing(self.region));
@@ -119,20 +125,25 @@ impl Lifecycle {
             asked.mark_unchanged();
             self.emit(Event::Subscribed(self.region));
             self.remove_all(&clients, discarded).await;
+            let held = self.edges.clock.now();
             match Box::pin(self.hold(&clients, way, made, asked)).await {
                 End::Stopping => break,
                 End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
                 End::Lost(why) => {
                     let now = self.edges.clock.now();
+                    if self.proved(held, now) {
+                        losses.worked();
+                    }
+                    let wait = losses.wait();
                     self.status.send_modify(|status| {
                         status.losses += 1;
                         status.lost = Some((now, why));
                     });
                     if let Some(left_out) = self.lines.take(now) {
-                        tracing::warn!(why, left_out, "the subscription was lost; making it anew");
+                        tracing::warn!(why, ?wait, left_out, "the subscription was lost; making it anew");
                     }
                     self.emit(Event::Lost(self.region));
-                    self.pause(jittered(self.pace.again.0)).await;
+                    self.pause(wait).await;
                 }
             }
             self.discard(way, made, discarded);
@@ -165,7 +176,7 @@ impl Lifecycle {
                 tracing::info!(topic = self.topic.arn, queue = made.queue_name, "subscribed");
                 return true;
             };
-            let (wait, advice) = (backoff.wait(), failure.fault.advice());
+            let (wait, advice) = (backoff.wait().max(failure.least_wait()), failure.advice());
             tracing::warn!(%failure, topic = self.topic.arn, ?wait, "not subscribed; {advice}");
             self.status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
             self.pause(wait).await;
@@ -261,17 +272,23 @@ impl Lifecycle {
         match (way, &made.queue) {
             (Transported::Posted { endpoint, notices }, _) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
-                () = wanted(asked) => End::Asked,
+                () = self.wanted(asked) => End::Asked,
                 why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
                 () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
             },
-            (Transported::Queue, Some(queue)) => tokio::select! {
-                () = self.stopping.cancelled() => End::Stopping,
-                () = wanted(asked) => End::Asked,
-                () = poll::poll(clients, queue, self.region, &self.edges, &self.status) => End::Lost("queue"),
-                why = Box::pin(self.attest(clients, subscription, &queue.arn, Some(queue))) => End::Lost(why),
-                () = self.tag(clients, queue) => End::Lost("queue"),
-            },
+            (Transported::Queue, Some(queue)) => {
+                let new = NewQueue::made(self.edges.clock.now());
+                let ours = Some((queue, &new));
+                tokio::select! {
+                    () = self.stopping.cancelled() => End::Stopping,
+                    () = self.wanted(asked) => End::Asked,
+                    () = poll::poll(clients, queue, &new, self.region, &self.edges, &self.status) => {
+                        End::Lost("queue")
+                    }
+                    why = Box::pin(self.attest(clients, subscription, &queue.arn, ours)) => End::Lost(why),
+                    () = self.tag(clients, queue, &new) => End::Lost("queue"),
+                }
+            }
             (Transported::Queue, None) => End::Lost("queue"),
         }
     }
@@ -284,17 +301,15 @@ impl Lifecycle {
         clients: &Clients,
         subscription: &str,
         endpoint: &str,
-        queue: Option<&Queue>,
+        queue: Option<(&Queue, &NewQueue)>,
     ) -> &'static str {
         let began = self.edges.clock.now();
         let first = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
         // Only once: if somebody keeps taking policies away, queues must not be made at that rate.
-        if let Some(queue) = queue.filter(|_| self.status.borrow().losses == 0) {
+        if let Some((queue, new)) = queue.filter(|_| self.status.borrow().losses == 0) {
             tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
             let is_silent = !(self.edges.speaks)(self.region);
-            if is_silent
-                && let Ok(Attestation::Unfit(why)) = attest::look_at_policy(&clients.sqs, queue, &self.topic).await
-            {
+            if is_silent && let Ok(Attestation::Unfit(why)) = self.look_at_policy(clients, queue, new).await {
                 return why;
             }
         }
@@ -310,8 +325,8 @@ impl Lifecycle {
             }
             skipped = 0;
             let mut look = attest::look(&clients.looks, subscription, endpoint).await;
-            if let (Ok(Attestation::Sound), Some(queue)) = (&look, queue) {
-                look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await;
+            if let (Ok(Attestation::Sound), Some((queue, new))) = (&look, queue) {
+                look = self.look_at_policy(clients, queue, new).await;
             }
             match look {
                 Ok(Attestation::Sound) => {
@@ -331,14 +346,56 @@ impl Lifecycle {
                     if failure.is_passing() {
                         self.emit(Event::Unattested(self.region));
                     }
-                    wait = again.wait();
+                    wait = again.wait().max(failure.least_wait());
                 }
             }
         }
     }
 
+    /// A look at the queue's policy, where a new queue that does not show yet is no loss.
+    async fn look_at_policy(
+        &self,
+        clients: &Clients,
+        queue: &Queue,
+        new: &NewQueue,
+    ) -> Result<Attestation, CallFailure> {
+        let look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await?;
+        let is_gone = look == Attestation::Unfit("queue");
+        Ok(if is_gone && !new.is_lost(self.edges.clock.now()) { Attestation::Pending } else { look })
+    }
+
+    /// Whether the subscription that was held from `held` on has worked: it was found sound, its
+    /// topic was heard, or it lasted. That it could be made proves nothing.
+    fn proved(&self, held: Moment, now: Moment) -> bool {
+        self.status.borrow().attested.is_some_and(|at| at >= held)
+            || (self.edges.speaks)(self.region)
+            || now.since(held) > self.pace.again.1 * limits::LOSS_STRETCH
+    }
+
+    /// Resolves when a new subscription is wanted and its wait is over. While AWS itself fails,
+    /// another would be no better: then it resolves once AWS answers, unless the old one proves
+    /// itself first.
+    async fn wanted(&self, asked: &mut watch::Receiver<Duration>) {
+        let mut status = self.status.subscribe();
+        let fails = |status: &SubscriptionStatus| status.failure.as_ref().is_some_and(|trouble| trouble.is_passing);
+        loop {
+            requested(asked).await;
+            if !fails(&self.status.borrow()) {
+                return;
+            }
+            tracing::info!("no new subscription is made while AWS fails");
+            let answers = status.wait_for(|status| !fails(status)).await.map(drop);
+            answers.expect("this task holds the sender");
+            let since = self.edges.clock.now();
+            tokio::time::sleep(self.pace.attest + jittered(self.pace.attest_again)).await;
+            if !self.proved(since, since) {
+                return;
+            }
+        }
+    }
+
     /// Re-tags the queue so that no janitor takes it; returns when it is gone.
-    async fn tag(&self, clients: &Clients, queue: &Queue) {
+    async fn tag(&self, clients: &Clients, queue: &Queue, new: &NewQueue) {
         let mut backoff = Backoff::new(limits::SUBSCRIBE_AGAIN);
         let mut wait = shortened(self.pace.tag);
         loop {
@@ -348,10 +405,10 @@ impl Lifecycle {
                     backoff.worked();
                     wait = shortened(self.pace.tag);
                 }
-                Err(failure) if failure.is_gone() => return,
+                Err(failure) if failure.is_gone() && new.is_lost(self.edges.clock.now()) => return,
                 Err(failure) => {
-                    tracing::warn!(%failure, advice = failure.fault.advice(), "the queue could not be tagged as alive");
-                    wait = backoff.wait();
+                    tracing::warn!(%failure, advice = failure.advice(), "the queue could not be tagged as alive");
+                    wait = backoff.wait().max(failure.least_wait());
                 }
             }
         }
@@ -435,8 +492,8 @@ fn unconfirmed() -> CallFailure {
     CallFailure { call: "Subscribe", fault: CallFault::Unconfirmed }
 }
 
-/// Resolves when a new subscription is wanted and its wait is over.
-async fn wanted(asked: &mut watch::Receiver<Duration>) {
+/// Resolves when a new subscription is asked for and its wait is over.
+async fn requested(asked: &mut watch::Receiver<Duration>) {
     if asked.changed().await.is_err() {
         // Nobody can ask any more.
         std::future::pending::<()>().await;

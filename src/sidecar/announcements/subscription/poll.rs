@@ -19,7 +19,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use crate::aws::clients::{CallFailure, Clients};
+use super::new_queue::NewQueue;
+use crate::aws::clients::Clients;
+use crate::aws::failure::CallFailure;
 use crate::aws::limits::POLL_WAIT;
 use crate::aws::sqs::Queue;
 use crate::model::ids::RegionId;
@@ -33,7 +35,7 @@ use crate::telemetry::rate_limiter::RateLimiter;
 /// The most that SQS takes, of messages and of deletions.
 const FULL: usize = limits::MESSAGES_PER_POLL as usize;
 
-/// Polls `queue` for as long as it exists and passes each message to the intake.
+/// Polls `queue` for as long as it exists, or until it should have shown, and passes each message to the intake.
 ///
 /// `Event::Polled` follows a poll once everything it brought is applied: it is half of a proof that
 /// nothing waits unseen. A full poll, or one with a message that could not be verified or applied,
@@ -41,6 +43,7 @@ const FULL: usize = limits::MESSAGES_PER_POLL as usize;
 pub(crate) async fn poll(
     clients: &Clients,
     queue: &Queue,
+    new: &NewQueue,
     region: RegionId,
     edges: &Edges,
     status: &watch::Sender<SubscriptionStatus>,
@@ -66,6 +69,7 @@ pub(crate) async fn poll(
         let now = edges.clock.now();
         wait = match received {
             Ok(messages) => {
+                new.was_seen();
                 backoff.worked();
                 status.send_if_modified(|status| status.failure.take().is_some());
                 let brought = messages.len();
@@ -82,15 +86,19 @@ pub(crate) async fn poll(
                 }
                 pause.after(brought, alone)
             }
-            Err(failure) if failure.is_gone() => return,
+            Err(failure) if failure.is_gone() && new.is_lost(now) => return,
+            Err(failure) if failure.is_gone() => {
+                tracing::debug!(%failure, "the new queue does not show yet");
+                backoff.wait()
+            }
             Err(failure) => {
-                let wait = backoff.wait();
+                let wait = backoff.wait().max(failure.least_wait());
                 if !failure.is_passing() || wait > limits::POLL_AGAIN.0 {
                     // Not for a single passing failure: the next poll may work.
                     status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
                 }
                 if let Some(left_out) = lines.take(now) {
-                    tracing::warn!(%failure, ?wait, advice = failure.fault.advice(), left_out, "a poll failed");
+                    tracing::warn!(%failure, ?wait, advice = failure.advice(), left_out, "a poll failed");
                 }
                 wait
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::app::process::block_on;
-use crate::aws::clients::CallFailure;
+use crate::aws::failure::CallFailure;
 use crate::lab::bench::announcer::Announcer;
 use crate::lab::bench::histogram::Latencies;
 use crate::lab::bench::load::Counted;

@@ -1,0 +1,112 @@
+//! Profile files as the SDKs read them (`~/.aws/config`, `~/.aws/credentials`), each line with its
+//! place. The SDK itself drops a file with one wrong line, and its endpoint and region with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::config::error::{ConfigError, ConfigProblem, Place};
+
+/// The properties of one section, by name.
+pub(super) type Properties = BTreeMap<String, Property>;
+
+/// A property's value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Property {
+    pub(super) value: String,
+    pub(super) place: Place,
+    /// Lines `name = value` below one that has no value of its own.
+    pub(super) inner: Properties,
+}
+
+/// The sections of a file, by their names as written (`default`, `profile x`, `services y`).
+pub(super) type Sections = BTreeMap<String, Properties>;
+
+/// Reads a file; what is no profile file is in `wrong`.
+pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sections {
+    let mut sections = Sections::new();
+    let (mut section, mut last) = (None::<String>, None::<String>);
+    let file: Arc<str> = file.into();
+    for (index, line) in text.lines().enumerate() {
+        let place = Place::At { file: file.clone(), line: index + 1, column: 1 };
+        let content = line.trim();
+        if content.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        let mut refuse = |what: &str, instead: &str| {
+            wrong.push(ConfigError::new(place.clone(), "", ConfigProblem::new(what, instead)));
+        };
+        if line.starts_with('[') {
+            last = None;
+            section = name_of(content);
+            match &section {
+                Some(name) => drop(sections.entry(name.clone()).or_default()),
+                None => refuse("a section's name has no ]", "write [default], or [profile NAME]"),
+            }
+            continue;
+        }
+        let Some(properties) = section.as_ref().and_then(|name| sections.get_mut(name)) else {
+            refuse("a line before any section", "write [default] above it");
+            continue;
+        };
+        let pair = split(content);
+        if line.starts_with([' ', '\t']) {
+            let outer = last.as_ref().and_then(|name| properties.get_mut(name));
+            match (outer, pair) {
+                (None, _) => refuse("an indented line below no property", "begin the line at its left margin"),
+                (Some(outer), Some((name, value))) if outer.value.is_empty() => {
+                    outer.inner.insert(name, Property { value, place, inner: Properties::new() });
+                }
+                (Some(outer), None) if outer.value.is_empty() => refuse("a line without =", "write NAME = VALUE"),
+                (Some(outer), _) => outer.value = format!("{}\n{content}", outer.value),
+            }
+            continue;
+        }
+        match pair {
+            Some((name, value)) => {
+                last = Some(name.clone());
+                properties.insert(name, Property { value, place, inner: Properties::new() });
+            }
+            None => refuse("a line without = or without a name", "write NAME = VALUE, or # before a comment"),
+        }
+    }
+    sections
+}
+
+/// A section's name with single spaces; `None` if it has no end.
+fn name_of(line: &str) -> Option<String> {
+    let (name, _) = line.strip_prefix('[')?.split_once(']')?;
+    Some(name.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Name and value of a line, without what a comment adds.
+fn split(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once('=')?;
+    let name = name.trim().to_ascii_lowercase();
+    let comment = value.find(" #").or_else(|| value.find(" ;")).unwrap_or(value.len());
+    (!name.is_empty()).then(|| (name, value[..comment].trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_and_nested_properties_are_read() {
+        let text = "# mine\n[ default ]\nregion = eu-west-1 # here\nservices=s\n[services s]\nsqs =\n  endpoint_url = http://a\n";
+        let mut wrong = Vec::new();
+        let sections = read("f", text, &mut wrong);
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert_eq!(sections["default"]["region"].value, "eu-west-1");
+        assert_eq!(sections["services s"]["sqs"].inner["endpoint_url"].value, "http://a");
+        assert_eq!(sections["services s"]["sqs"].inner["endpoint_url"].place.to_string(), "f:7:1");
+    }
+
+    #[test]
+    fn lines_that_are_none_have_their_place() {
+        let text = "region = x\n[default\n[default]\n  a = b\nnothing\n= x\n";
+        let mut wrong = Vec::new();
+        read("f", text, &mut wrong);
+        let places: Vec<_> = wrong.iter().map(|it| it.place.to_string()).collect();
+        assert_eq!(places, ["f:1:1", "f:2:1", "f:4:1", "f:5:1", "f:6:1"], "{wrong:?}");
+    }
+}

@@ -1,0 +1,434 @@
+//! The SDK's own settings, from its variables and profile files: what it reads of them, and what of
+//! that it cannot use. The SDK panics on some of those, hangs on others, and passes over the rest, so
+//! all are read here first. An empty variable counts as unset, which is what everybody means.
+//!
+//! A fault without which calls would go elsewhere, or nowhere, keeps AWS from being called
+//! ([`SdkSettings::fatal`]); the others change nothing, since Nearside sets those values itself.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+use super::limits::PROFILE_FILE_BYTES;
+use super::profile::{self, Properties, Sections};
+use crate::config::error::{ConfigError, ConfigProblem, Place};
+
+/// The services that are called, as their variables and `services` sections name them.
+pub(super) const SERVICES: [&str; 5] = ["SNS", "SQS", "DYNAMODB", "KINESIS", "STS"];
+
+/// What the SDK is to be given.
+#[derive(Clone, Debug, Default)]
+pub struct SdkSettings {
+    /// What keeps AWS from being called.
+    pub fatal: Vec<ConfigError>,
+    /// What is passed over.
+    pub ignored: Vec<ConfigError>,
+    /// Text of the two profile files.
+    pub(super) config: String,
+    pub(super) credentials: String,
+    pub(super) profile: String,
+    endpoints: Vec<(&'static str, String)>,
+}
+
+impl SdkSettings {
+    /// What is shown in place of a call, if AWS must not be called.
+    pub(super) fn unusable(&self) -> Option<String> {
+        let first = self.fatal.first()?;
+        Some(match self.fatal.len() - 1 {
+            0 => first.to_string(),
+            more => format!("{first} (and {more} more: nearside check shows all)"),
+        })
+    }
+
+    /// The endpoint that a variable or the profile gives `service`, if one does.
+    pub(super) fn endpoint(&self, service: &str) -> Option<&str> {
+        self.endpoints.iter().find(|(of, _)| *of == service).map(|(_, url)| url.as_str())
+    }
+}
+
+/// What a value has to be.
+#[derive(Clone, Copy)]
+enum Kind {
+    Url,
+    Bool,
+    /// A whole number from this one on.
+    From(u64),
+    OneOf(&'static [&'static str]),
+    /// Goes into a header: no space, line end or other control character.
+    Token,
+    /// Goes into a header among other words.
+    Words,
+    /// A file that can be read to its end.
+    File,
+    Arn,
+    /// From its slash on.
+    Rooted,
+    Session,
+    Region,
+}
+
+/// A setting: its variable, its name in a profile (or ""), its kind, and whether AWS must not be
+/// called while it is wrong.
+struct Rule(&'static str, &'static str, Kind, bool);
+
+const WHEN: Kind = Kind::OneOf(&["when_supported", "when_required"]);
+
+const RULES: &[Rule] = &[
+    Rule("AWS_ENDPOINT_URL", "endpoint_url", Kind::Url, true),
+    Rule("AWS_ENDPOINT_URL_SNS", "", Kind::Url, true),
+    Rule("AWS_ENDPOINT_URL_SQS", "", Kind::Url, true),
+    Rule("AWS_ENDPOINT_URL_DYNAMODB", "", Kind::Url, true),
+    Rule("AWS_ENDPOINT_URL_KINESIS", "", Kind::Url, true),
+    Rule("AWS_ENDPOINT_URL_STS", "", Kind::Url, true),
+    Rule("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls", Kind::Bool, true),
+    Rule("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint", Kind::Bool, true),
+    Rule("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint", Kind::Bool, true),
+    Rule("AWS_ACCESS_KEY_ID", "aws_access_key_id", Kind::Token, true),
+    Rule("AWS_SECRET_ACCESS_KEY", "aws_secret_access_key", Kind::Token, true),
+    Rule("AWS_SESSION_TOKEN", "aws_session_token", Kind::Token, true),
+    Rule("AWS_ROLE_ARN", "role_arn", Kind::Arn, true),
+    Rule("AWS_ROLE_SESSION_NAME", "role_session_name", Kind::Session, true),
+    Rule("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file", Kind::File, true),
+    Rule("AWS_CONTAINER_CREDENTIALS_FULL_URI", "", Kind::Url, true),
+    Rule("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "", Kind::Rooted, true),
+    Rule("AWS_CONTAINER_AUTHORIZATION_TOKEN", "", Kind::Words, true),
+    Rule("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "", Kind::File, true),
+    Rule("AWS_EC2_METADATA_SERVICE_ENDPOINT", "ec2_metadata_service_endpoint", Kind::Url, true),
+    Rule(
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
+        "ec2_metadata_service_endpoint_mode",
+        Kind::OneOf(&["IPv4", "IPv6"]),
+        true,
+    ),
+    Rule("AWS_EXECUTION_ENV", "", Kind::Words, true),
+    Rule("AWS_EC2_METADATA_DISABLED", "", Kind::Bool, false),
+    Rule("AWS_MAX_ATTEMPTS", "max_attempts", Kind::From(1), false),
+    Rule("AWS_RETRY_MODE", "retry_mode", Kind::OneOf(&["standard", "adaptive", "legacy"]), false),
+    Rule("AWS_NEW_RETRIES_2026", "", Kind::Bool, false),
+    Rule("AWS_REGION", "region", Kind::Region, false),
+    Rule("AWS_DEFAULT_REGION", "", Kind::Region, false),
+    Rule("AWS_SDK_UA_APP_ID", "sdk_ua_app_id", Kind::Token, false),
+    Rule("AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation", WHEN, false),
+    Rule("AWS_RESPONSE_CHECKSUM_VALIDATION", "response_checksum_validation", WHEN, false),
+    Rule(
+        "AWS_ACCOUNT_ID_ENDPOINT_MODE",
+        "account_id_endpoint_mode",
+        Kind::OneOf(&["preferred", "disabled", "required"]),
+        false,
+    ),
+    Rule("AWS_DISABLE_REQUEST_COMPRESSION", "disable_request_compression", Kind::Bool, false),
+    Rule("AWS_DISABLE_CLOCK_SKEW_CORRECTION", "disable_clock_skew_correction", Kind::Bool, false),
+    Rule("AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES", "request_min_compression_size_bytes", Kind::From(0), false),
+];
+
+/// A variable of this process. What is not Unicode gets replacement characters, which no setting
+/// accepts.
+pub fn variable(name: &str) -> Option<String> {
+    Some(std::env::var_os(name)?.to_string_lossy().into_owned())
+}
+
+/// Reads the settings that `variable` and the files that it leads to hold.
+pub fn read(variable: impl Fn(&str) -> Option<String>) -> SdkSettings {
+    let raw = variable;
+    let variable = |name: &str| raw(name).filter(|value| !value.is_empty());
+    let mut settings = SdkSettings::default();
+    for Rule(name, _, kind, fatal) in RULES {
+        if let Some(value) = variable(name) {
+            settings.judge(Place::Variable((*name).into()), "", &value, *kind, *fatal);
+        }
+    }
+    let home = variable("HOME");
+    let mut file = |name: &str, usual: &str| {
+        let named = variable(name).map(|path| (path.clone(), expanded(&path, home.as_deref())));
+        let is_named = named.is_some();
+        let usual = home.as_ref().map(|home| (format!("~/.aws/{usual}"), Path::new(home).join(".aws").join(usual)));
+        let Some((_, path)) = named.or(usual) else { return (String::new(), String::new()) };
+        match contents(&path) {
+            Ok(text) => (path.display().to_string(), text),
+            Err(NotRead::Absent) if !is_named => (String::new(), String::new()),
+            Err(why) => {
+                let place = if is_named {
+                    Place::Variable(name.into())
+                } else {
+                    Place::File(path.display().to_string().into())
+                };
+                settings.refuse(place, "", why.problem(&path), true);
+                (String::new(), String::new())
+            }
+        }
+    };
+    let config = file("AWS_CONFIG_FILE", "config");
+    let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+    let mut wrong = Vec::new();
+    let configured = profile::read(&config.0, &config.1, &mut wrong);
+    let credited = profile::read(&credentials.0, &credentials.1, &mut wrong);
+    settings.fatal.extend(wrong);
+    settings.profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+    settings.pair(&variable);
+    settings.of_profile(&configured, &credited, variable("AWS_PROFILE").is_some());
+    settings.locate(&configured, &variable);
+    settings.emptied(&configured, &raw);
+    (settings.config, settings.credentials) = (config.1, credentials.1);
+    settings.fatal.sort();
+    settings
+}
+
+impl SdkSettings {
+    fn refuse(&mut self, place: Place, setting: &str, wrong: ConfigProblem, fatal: bool) {
+        let list = if fatal { &mut self.fatal } else { &mut self.ignored };
+        list.push(ConfigError::new(place, setting, wrong));
+    }
+
+    fn judge(&mut self, place: Place, setting: &str, value: &str, kind: Kind, fatal: bool) {
+        if let Some(wrong) = kind.wrong(value) {
+            self.refuse(place, setting, wrong, fatal);
+        }
+    }
+
+    /// Variables that are of use only together.
+    fn pair(&mut self, variable: &impl Fn(&str) -> Option<String>) {
+        let with = [
+            ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+        ];
+        for (set, other) in with {
+            if variable(set).is_some() && variable(other).is_none() {
+                let wrong = ConfigProblem::new(
+                    format!("is set, and {other} is not"),
+                    format!("set {other} too, or remove it"),
+                );
+                self.refuse(Place::Variable(set.into()), "", wrong, true);
+            }
+        }
+    }
+
+    /// The properties of the profile that is used.
+    fn of_profile(&mut self, config: &Sections, credentials: &Sections, is_named: bool) {
+        let name = &self.profile.clone();
+        let configured =
+            config.get(&format!("profile {name}")).or_else(|| config.get(name).filter(|_| name == "default"));
+        let both: Vec<&Properties> = configured.into_iter().chain(credentials.get(name)).collect();
+        if both.is_empty() && is_named && name != "default" {
+            let wrong = ConfigProblem::new(
+                "neither profile file has this profile",
+                format!("write [profile {name}] into the config file, or correct the name"),
+            );
+            self.refuse(Place::Variable("AWS_PROFILE".into()), "", wrong, true);
+        }
+        for properties in both {
+            for Rule(_, key, kind, fatal) in RULES {
+                if let Some(property) = properties.get(*key).filter(|property| !property.value.is_empty()) {
+                    self.judge(property.place.clone(), key, &property.value, *kind, *fatal);
+                }
+            }
+            self.of_role(properties, config, credentials);
+        }
+    }
+
+    /// How the profile says that a role is assumed.
+    fn of_role(&mut self, properties: &Properties, config: &Sections, credentials: &Sections) {
+        let has = |name: &str| properties.get(name);
+        for (key, other) in
+            [("aws_access_key_id", "aws_secret_access_key"), ("aws_secret_access_key", "aws_access_key_id")]
+        {
+            if let (Some(property), None) = (has(key), has(other)) {
+                let wrong =
+                    ConfigProblem::new(format!("is there, and {other} is not"), format!("write {other} below it"));
+                self.refuse(property.place.clone(), key, wrong, true);
+            }
+        }
+        for key in ["credential_process", "sso_session", "sso_start_url", "sso_account_id", "login_session"] {
+            if let Some(property) = has(key) {
+                let wrong = ConfigProblem::new("is not supported here", "use a role, a token file or keys");
+                self.refuse(property.place.clone(), key, wrong, true);
+            }
+        }
+        if let Some(role) = has("role_arn")
+            && ["source_profile", "credential_source", "web_identity_token_file"].iter().all(|key| has(key).is_none())
+        {
+            let wrong = ConfigProblem::new(
+                "nothing says who assumes it",
+                "write source_profile or credential_source below it",
+            );
+            self.refuse(role.place.clone(), "role_arn", wrong, true);
+        }
+        if let Some(source) = has("credential_source") {
+            let kind = Kind::OneOf(&["Environment", "Ec2InstanceMetadata", "EcsContainer"]);
+            self.judge(source.place.clone(), "credential_source", &source.value, kind, true);
+        }
+        if let Some(source) = has("source_profile") {
+            let name = &source.value;
+            let is_there = config.contains_key(&format!("profile {name}"))
+                || config.contains_key(name)
+                || credentials.contains_key(name);
+            if !is_there {
+                let wrong = ConfigProblem::new(
+                    "there is no such profile",
+                    format!("write [profile {name}], or correct the name"),
+                );
+                self.refuse(source.place.clone(), "source_profile", wrong, true);
+            }
+        }
+    }
+
+    /// The endpoints: a service's variable, the variable for all, the service's in the profile, the
+    /// profile's own.
+    fn locate(&mut self, config: &Sections, variable: &impl Fn(&str) -> Option<String>) {
+        let name = &self.profile;
+        let empty = Properties::new();
+        let profile = config
+            .get(&format!("profile {name}"))
+            .or_else(|| config.get(name).filter(|_| name == "default"))
+            .unwrap_or(&empty);
+        let value = |properties: &Properties, key: &str| {
+            properties.get(key).map(|property| property.value.clone()).filter(|value| !value.is_empty())
+        };
+        let ignores = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+            .or_else(|| value(profile, "ignore_configured_endpoint_urls"));
+        if ignores.is_some_and(|ignores| ignores.eq_ignore_ascii_case("true")) {
+            return;
+        }
+        let services = value(profile, "services").and_then(|services| config.get(&format!("services {services}")));
+        let (mut located, mut wrong) = (Vec::new(), Vec::new());
+        for service in SERVICES {
+            let inner = services.and_then(|services| services.get(&service.to_ascii_lowercase()));
+            let inner = inner.and_then(|service| service.inner.get("endpoint_url")).filter(|it| !it.value.is_empty());
+            wrong.extend(inner.map(|it| (it.place.clone(), it.value.clone())));
+            let found = variable(&format!("AWS_ENDPOINT_URL_{service}"))
+                .or_else(|| variable("AWS_ENDPOINT_URL"))
+                .or_else(|| inner.map(|it| it.value.clone()))
+                .or_else(|| value(profile, "endpoint_url"));
+            located.extend(found.map(|url| (service, url)));
+        }
+        self.endpoints = located;
+        for (place, url) in wrong {
+            self.judge(place, "endpoint_url", &url, Kind::Url, true);
+        }
+    }
+}
+
+impl SdkSettings {
+    /// The one place where an empty variable cannot be made unset: the SDK's own calls to STS.
+    fn emptied(&mut self, config: &Sections, raw: &impl Fn(&str) -> Option<String>) {
+        let role = config.get("default").into_iter().chain(config.get(&format!("profile {}", self.profile)));
+        let assumes = raw("AWS_WEB_IDENTITY_TOKEN_FILE").is_some_and(|file| !file.is_empty())
+            || role.into_iter().any(|properties| properties.contains_key("role_arn"));
+        for name in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS"] {
+            if assumes && raw(name).is_some_and(|url| url.is_empty()) {
+                let wrong =
+                    ConfigProblem::new("is empty, and STS, which gives the role, would be asked there", "remove it");
+                self.refuse(Place::Variable(name.into()), "", wrong, true);
+            }
+        }
+    }
+}
+
+impl Kind {
+    /// What is wrong with a value, which is never shown: it may be a secret.
+    fn wrong(self, value: &str) -> Option<ConfigProblem> {
+        let problem = |what: &str, instead: &str| Some(ConfigProblem::new(what, instead));
+        let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        match self {
+            Self::Url if !is_url(value) => problem("no http or https URL", "write it as https://HOST[:PORT]"),
+            Self::Bool if !["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)) => {
+                problem("neither true nor false", "write true or false, or remove it")
+            }
+            Self::From(least) if value.parse::<u32>().map_or(true, |number| u64::from(number) < least) => {
+                problem("no whole number, or too small", &format!("write a number from {least} on, or remove it"))
+            }
+            Self::OneOf(words) if !words.iter().any(|word| value.eq_ignore_ascii_case(word)) => {
+                problem("unknown word", &format!("write one of {}, or remove it", words.join(", ")))
+            }
+            Self::Token if !is_visible(value) => problem(
+                "holds a space, a line end or another character that no header takes",
+                "write it without that",
+            ),
+            Self::Words if !value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) => {
+                problem("holds a line end or another character that no header takes", "write it without that")
+            }
+            Self::File => contents(Path::new(value)).err().map(|why| why.problem(Path::new(value))),
+            Self::Arn if !value.starts_with("arn:") || value.split(':').count() < 6 || !is_visible(value) => {
+                problem("no ARN", "write it as arn:aws:iam::ACCOUNT:role/NAME")
+            }
+            Self::Rooted if !value.starts_with('/') || !is_visible(value) => {
+                problem("no path", "write it from its first slash on")
+            }
+            Self::Session if !(2..=64).contains(&value.len()) || !value.bytes().all(is_of_session) => {
+                problem("no session name", "write 2 to 64 letters, digits or any of _+=,.@-")
+            }
+            Self::Region if value.is_empty() || !value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => {
+                problem("no region's name", "write one such as eu-west-1; a topic's region is in its ARN")
+            }
+            _ => None,
+        }
+    }
+}
+
+const fn is_of_session(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'=' | b',' | b'.' | b'@' | b'-')
+}
+
+fn is_url(value: &str) -> bool {
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
+    is_plain && Url::parse(value).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// Why a file was not read.
+enum NotRead {
+    Absent,
+    /// A directory, a pipe, a device: reading it may never end.
+    NoFile,
+    TooLarge,
+    NoText,
+    Failed(std::io::Error),
+}
+
+impl NotRead {
+    fn problem(&self, path: &Path) -> ConfigProblem {
+        let path = path.display();
+        let (what, instead) = match self {
+            Self::Absent => (format!("{path} does not exist"), "mount the file, or remove the variable"),
+            Self::NoFile => (format!("{path} is no regular file"), "name a file"),
+            Self::TooLarge => (format!("{path} is larger than 1 MiB"), "name a profile or token file"),
+            Self::NoText => (format!("{path} is not UTF-8"), "write it as UTF-8"),
+            Self::Failed(why) => {
+                (format!("{path} cannot be read: {}", why.kind()), "let this process's user read it")
+            }
+        };
+        ConfigProblem::new(what, instead)
+    }
+}
+
+/// A file's text. `/dev/null` is an empty one.
+fn contents(path: &Path) -> Result<String, NotRead> {
+    if path == Path::new("/dev/null") {
+        return Ok(String::new());
+    }
+    let failed = |why: std::io::Error| match why.kind() {
+        std::io::ErrorKind::NotFound => NotRead::Absent,
+        _ => NotRead::Failed(why),
+    };
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(NotRead::NoFile);
+    }
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(PROFILE_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > PROFILE_FILE_BYTES {
+        return Err(NotRead::TooLarge);
+    }
+    String::from_utf8(text).map_err(|_| NotRead::NoText)
+}
+
+/// `path` with a leading `~/` replaced.
+fn expanded(path: &str, home: Option<&str>) -> PathBuf {
+    match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => Path::new(home).join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Settings of the SDK as environments and profile files have them.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+fn with(variables: &[(&str, &str)]) -> SdkSettings {
+    let variables: BTreeMap<_, _> = variables.iter().copied().collect();
+    read(|name| variables.get(name).map(|value| (*value).to_owned()))
+}
+
+/// The settings where the config file says this.
+fn with_profile(text: &str, variables: &[(&str, &str)]) -> SdkSettings {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config");
+    std::fs::write(&file, text).unwrap();
+    with(&[&[("AWS_CONFIG_FILE", file.to_str().unwrap())], variables].concat())
+}
+
+#[test]
+fn empty_variables_count_as_unset() {
+    let names: Vec<_> = RULES.iter().map(|rule| (rule.0, "")).collect();
+    let settings = with(&names);
+    assert_eq!((settings.fatal, settings.ignored, settings.endpoints), (vec![], vec![], vec![]));
+    assert_eq!(with(&[("AWS_PROFILE", "")]).profile, "default");
+    let both = with(&[("AWS_ENDPOINT_URL_SQS", ""), ("AWS_ENDPOINT_URL", "http://a")]);
+    assert_eq!(both.endpoint("SQS"), Some("http://a"));
+}
+
+#[test]
+fn each_wrong_variable_is_named_without_its_value() {
+    for Rule(name, _, _, fatal) in RULES {
+        let settings = with(&[(name, "\u{7f}wrong\nvalue")]);
+        let found = if *fatal { &settings.fatal } else { &settings.ignored };
+        let named = found.iter().find(|it| it.place == Place::Variable((*name).into()));
+        let named = named.unwrap_or_else(|| panic!("{name}: {settings:?}"));
+        assert!(!named.instead.is_empty());
+        assert!(name.ends_with("_FILE") || !named.to_string().contains("wrong\nvalue"), "{named}");
+    }
+}
+
+#[test]
+fn endpoints_come_from_service_then_all() {
+    let profile =
+        "[default]\nendpoint_url = http://p\nservices = s\n[services s]\nsqs =\n  endpoint_url = http://s\n";
+    let settings = with_profile(profile, &[]);
+    assert_eq!((settings.endpoint("SQS"), settings.endpoint("SNS")), (Some("http://s"), Some("http://p")));
+    let settings = with_profile(profile, &[("AWS_ENDPOINT_URL", "http://e"), ("AWS_ENDPOINT_URL_SNS", "http://n")]);
+    assert_eq!((settings.endpoint("SQS"), settings.endpoint("SNS")), (Some("http://e"), Some("http://n")));
+    let ignored = with_profile(profile, &[("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")]);
+    assert_eq!(ignored.endpoint("SQS"), None);
+}
+
+#[test]
+fn wrong_profile_lines_have_their_place() {
+    let settings = with_profile(
+        "[default]\nuse_fips_endpoint = maybe\nmax_attempts = abc\nrole_arn = arn:aws:iam::1:role/r\n",
+        &[],
+    );
+    let at = |list: &[ConfigError]| list.iter().map(|it| it.to_string()).collect::<Vec<_>>();
+    let fatal = at(&settings.fatal);
+    assert!(fatal[0].contains("config:2:1: use_fips_endpoint: neither true nor false"), "{fatal:?}");
+    assert!(fatal[1].contains("config:4:1: role_arn: nothing says who assumes it"), "{fatal:?}");
+    assert!(at(&settings.ignored)[0].contains("config:3:1: max_attempts"), "{settings:?}");
+}
+
+#[test]
+fn well_made_settings_are_all_taken() {
+    let settings = with_profile(
+        "[profile p]\nrole_arn = arn:aws:iam::123456789012:role/r\nsource_profile = base\nregion = eu-west-1\n\
+         [profile base]\naws_access_key_id = a\naws_secret_access_key = b/+=\n",
+        &[
+            ("AWS_PROFILE", "p"),
+            ("AWS_MAX_ATTEMPTS", "3"),
+            ("AWS_RETRY_MODE", "Standard"),
+            ("AWS_REGION", "eu-west-1"),
+        ],
+    );
+    assert_eq!((settings.fatal, settings.ignored), (vec![], vec![]));
+}

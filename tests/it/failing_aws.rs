@@ -1,0 +1,138 @@
+//! What a sidecar's subscription makes of AWS's errors: what is waited for, what is made anew, and
+//! how often.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use nearside::aws::clients::Sdk;
+use nearside::config::read;
+use nearside::model::ids::RegionId;
+use nearside::model::time::{Clock, Wall};
+use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, SubscriptionStatus, Subscriptions};
+use nearside::sidecar::announcements::{Intake, Receipt};
+use nearside::tasks::Tasks;
+use nearside::telemetry::metrics::Metrics;
+use url::Url;
+
+use super::program::PATIENCE;
+use super::scripted_aws::{Script, ScriptedAws};
+
+const GONE: Option<(u16, &str)> = Some((400, "QueueDoesNotExist"));
+
+/// Nothing is ever received.
+struct Nothing;
+
+impl Intake for Nothing {
+    fn take(&self, _: RegionId, _: Bytes, _: Option<Wall>) -> BoxFuture<'static, Receipt> {
+        Box::pin(std::future::ready(Receipt::Acknowledge))
+    }
+}
+
+/// One region's subscription at an AWS that fails as the script says.
+struct Subscribed {
+    aws: ScriptedAws,
+    subscriptions: Subscriptions,
+}
+
+impl Subscribed {
+    async fn start(pace: Pace, script: Script) -> Self {
+        let aws = ScriptedAws::start(script).await;
+        let config = read::from_toml(
+            "[service]\nname = \"failing\"\nregion = [{ name = \"eu-west-1\", url = \"http://127.0.0.1:1\", \
+             topic = \"arn:aws:sns:eu-west-1:000000000000:changes\" }]\n\
+             route = [{ path = \"/v1/contexts/{key}\", records = [\"context:{key}\"] }]\n",
+        )
+        .unwrap();
+        let edges = Edges {
+            tasks: Tasks::new(),
+            clock: Clock::System,
+            events: Arc::new(|_| {}),
+            speaks: Arc::new(|_| false),
+            intake: Arc::new(Nothing),
+            metrics: Arc::new(Metrics::default()),
+            sdk: Sdk::new(Some(Url::parse(&aws.url).unwrap())),
+        };
+        let subscriptions = Subscriptions::start(&config, pace, &edges).unwrap();
+        Self { aws, subscriptions }
+    }
+
+    /// Waits until the status is as wanted.
+    async fn until(&self, wanted: impl FnMut(&SubscriptionStatus) -> bool) -> SubscriptionStatus {
+        let mut status = self.subscriptions.watch(RegionId(0)).unwrap();
+        let came = tokio::time::timeout(PATIENCE, status.wait_for(wanted)).await;
+        came.expect("the status came in time").unwrap().clone()
+    }
+
+    /// Waits until `action` was called so often.
+    async fn called(&self, action: &str, times: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.aws.calls(action) < times {
+            assert!(Instant::now() < end, "{action} was called {} times", self.aws.calls(action));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Nothing but what the test looks at happens within it.
+fn calm() -> Pace {
+    Pace { attest: PATIENCE * 10, tag: PATIENCE * 10, ..Pace::default() }
+}
+
+#[tokio::test]
+async fn queue_not_shown_at_once_is_waited_for() {
+    let hidden = |action: &str, before: usize| if action == "ReceiveMessage" && before < 2 { GONE } else { None };
+    let subscribed = Subscribed::start(calm(), Arc::new(hidden)).await;
+    subscribed.called("ReceiveMessage", 5).await;
+    let status = subscribed.until(|status| status.stage == Stage::Subscribed).await;
+    assert_eq!((status.losses, status.failure), (0, None));
+    assert_eq!((subscribed.aws.calls("CreateQueue"), subscribed.aws.calls("Subscribe")), (1, 1));
+}
+
+#[tokio::test]
+async fn queue_lost_each_time_is_remade_ever_later() {
+    // It shows once, so that each is lost at once.
+    let lost = |action: &str, before: usize| if action == "ReceiveMessage" && before % 2 == 1 { GONE } else { None };
+    let (first, longest) = (Duration::from_millis(100), Duration::from_secs(60));
+    let began = Instant::now();
+    let subscribed = Subscribed::start(Pace { again: (first, longest), ..calm() }, Arc::new(lost)).await;
+    subscribed.called("CreateQueue", 6).await;
+    // 100, 200, 400, 800 and 1,600 ms, each at least halved by the jitter.
+    assert!(began.elapsed() >= Duration::from_millis(1550), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn failing_aws_is_not_resubscribed_to() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = fails.clone();
+    let script = move |action: &str, before: usize| {
+        let status = if before % 2 == 0 { (500, "InternalError") } else { (503, "ServiceUnavailable") };
+        let receives = action == "ReceiveMessage" && failing.load(Ordering::SeqCst);
+        (receives || action == "GetSubscriptionAttributes").then_some(status)
+    };
+    let short = Duration::from_millis(200);
+    let pace = Pace { attest: short, attest_again: short, ..calm() };
+    let subscribed = Subscribed::start(pace, Arc::new(script)).await;
+    let status = subscribed.until(|status| status.failure.is_some()).await;
+    assert!(status.failure.is_some_and(|trouble| trouble.is_passing && trouble.saw.contains("AWS failed")));
+    subscribed.subscriptions.resubscribe(RegionId(0), Duration::ZERO);
+    let before = subscribed.aws.calls("ReceiveMessage");
+    subscribed.called("ReceiveMessage", before + 1).await;
+    assert_eq!(subscribed.aws.calls("CreateQueue"), 1, "another queue would be no better");
+    // Once AWS answers, and nothing proves that the old subscription works, there is another.
+    fails.store(false, Ordering::SeqCst);
+    subscribed.called("CreateQueue", 2).await;
+}
+
+#[tokio::test]
+async fn missing_kms_key_is_named_and_remakes_nothing() {
+    let script = |action: &str, _: usize| (action == "ReceiveMessage").then_some((400, "KMS.NotFoundException"));
+    let subscribed = Subscribed::start(calm(), Arc::new(script)).await;
+    let status = subscribed.until(|status| status.failure.is_some()).await;
+    let trouble = status.failure.unwrap();
+    assert!(trouble.saw.contains("KMS.NotFoundException") && trouble.advice.contains("queue_kms_key"), "{trouble:?}");
+    subscribed.called("ReceiveMessage", 3).await;
+    assert_eq!(subscribed.aws.calls("CreateQueue"), 1);
+}

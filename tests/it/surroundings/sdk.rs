@@ -1,0 +1,154 @@
+//! Settings of the AWS SDK that it cannot use: variables and profile lines, each in a program of its
+//! own, a few at once.
+
+use std::path::Path;
+
+use futures_util::stream::{self, StreamExt};
+
+use super::super::program::{Program, command, settings};
+use super::super::service::Service;
+
+/// What becomes of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// `/readyz` names it, and AWS is not called.
+    Named,
+    /// It is as if it were not set.
+    Unset,
+}
+use Then::{Named, Unset};
+
+/// Variables, and what becomes of them. `@` stands for a directory with `pipe` and `text` in it.
+const VARIABLES: &[(&[(&str, &str)], Then)] = &[
+    (&[("AWS_ENDPOINT_URL", "")], Unset),
+    (&[("AWS_ENDPOINT_URL_STS", "")], Unset),
+    (&[("AWS_MAX_ATTEMPTS", "abc")], Unset),
+    (&[("AWS_MAX_ATTEMPTS", "0")], Unset),
+    (&[("AWS_MAX_ATTEMPTS", "-1")], Unset),
+    (&[("AWS_RETRY_MODE", "fast")], Unset),
+    (&[("AWS_REGION", "")], Unset),
+    (&[("AWS_REGION", "no region\n")], Unset),
+    (&[("AWS_PROFILE", "")], Unset),
+    (&[("AWS_SESSION_TOKEN", "")], Unset),
+    (&[("AWS_SDK_UA_APP_ID", "a b\u{e9}\n")], Unset),
+    (&[("AWS_REQUEST_CHECKSUM_CALCULATION", "always")], Unset),
+    (&[("AWS_ACCOUNT_ID_ENDPOINT_MODE", "maybe")], Unset),
+    (&[("AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES", "many")], Unset),
+    (&[("AWS_EC2_METADATA_DISABLED", "yes")], Unset),
+    (&[("AWS_CONFIG_FILE", "")], Unset),
+    (&[("AWS_ENDPOINT_URL_SQS", "localhost:4566")], Named),
+    (&[("AWS_ENDPOINT_URL_SNS", "http://")], Named),
+    (&[("AWS_ENDPOINT_URL_SQS", "http://a b\n")], Named),
+    (&[("AWS_ACCESS_KEY_ID", "key\n")], Named),
+    (&[("AWS_ACCESS_KEY_ID", "")], Named),
+    (&[("AWS_SECRET_ACCESS_KEY", "secret\r\n")], Named),
+    (&[("AWS_SESSION_TOKEN", "to\u{7f}ken")], Named),
+    (&[("AWS_USE_FIPS_ENDPOINT", "maybe")], Named),
+    (&[("AWS_USE_DUALSTACK_ENDPOINT", "1")], Named),
+    (&[("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "perhaps")], Named),
+    (&[("AWS_PROFILE", "absent")], Named),
+    (&[("AWS_CONFIG_FILE", "@/absent")], Named),
+    (&[("AWS_CONFIG_FILE", "@")], Named),
+    (&[("AWS_CONFIG_FILE", "@/pipe")], Named),
+    (&[("AWS_CONFIG_FILE", "/dev/zero")], Named),
+    (&[("AWS_SHARED_CREDENTIALS_FILE", "@/pipe")], Named),
+    (&[("AWS_WEB_IDENTITY_TOKEN_FILE", "@/pipe"), ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/r")], Named),
+    (&[("AWS_WEB_IDENTITY_TOKEN_FILE", "@/text")], Named),
+    (&[("AWS_ROLE_ARN", "role")], Named),
+    (&[("AWS_ROLE_SESSION_NAME", "a name")], Named),
+    (&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "none")], Named),
+    (&[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "none")], Named),
+    (&[("AWS_CONTAINER_AUTHORIZATION_TOKEN", "a\nb")], Named),
+    (&[("AWS_EC2_METADATA_SERVICE_ENDPOINT", "none")], Named),
+    (&[("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv5")], Named),
+    (&[("AWS_EXECUTION_ENV", "a\nb")], Named),
+];
+
+/// Config files, and what becomes of their lines.
+const PROFILES: &[(&str, Then)] = &[
+    ("[default]\nendpoint_url =\n", Unset),
+    ("[default]\nservices = mine\n[services mine]\nsqs =\n  endpoint_url =\n", Unset),
+    ("[default]\nmax_attempts = none\nretry_mode = fast\n", Unset),
+    ("[default]\nservices = absent\n", Unset),
+    ("[default]\nendpoint_url = none\n", Named),
+    ("[default]\nservices = mine\n[services mine]\nsqs =\n  endpoint_url = none\n", Named),
+    ("[default\nregion = eu-west-1\n", Named),
+    ("region = eu-west-1\n", Named),
+    ("[default]\nregion\n", Named),
+    ("[default]\n  region = eu-west-1\n", Named),
+    ("[default]\naws_access_key_id = key\n", Named),
+    ("[default]\nrole_arn = arn:aws:iam::123456789012:role/r\n", Named),
+    ("[default]\nrole_arn = arn:aws:iam::123456789012:role/r\nsource_profile = absent\n", Named),
+    ("[default]\nrole_arn = arn:aws:iam::123456789012:role/r\ncredential_source = Somewhere\n", Named),
+    ("[default]\ncredential_process = /bin/true\n", Named),
+    ("[default]\nuse_fips_endpoint = maybe\n", Named),
+];
+
+/// Programs at once.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Starts the program with these variables, where AWS is a port that nobody listens on, and asks the
+/// suite's question; then what `/readyz` says of the setting.
+async fn holds(service: &Service, directory: &Path, variables: &[(&str, &str)], then: Then) {
+    let topic = "arn:aws:sns:eu-west-1:123456789012:changes";
+    let text = settings("sdk", &[("eu-west-1", service.urls()[0].as_str(), topic)], "[drain]\nlinger = \"0s\"\n");
+    let directory = directory.to_str().unwrap();
+    let program = Program::start_by(&text, |args| {
+        let mut command = command(args);
+        command.env("AWS_ENDPOINT_URL_SNS", "http://127.0.0.1:1").env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1");
+        command.envs(variables.iter().map(|(name, value)| (*name, value.replace('@', directory))));
+        command
+    })
+    .await;
+    let wanted = match then {
+        Named => "AWS SDK's settings cannot be used",
+        Unset => "AWS cannot be reached",
+    };
+    super::serves(&program, "alpha").await;
+    let panicked = || program.lines().into_iter().filter(|line| line.contains("panicked")).collect::<Vec<_>>();
+    let told = program.until("/readyz", |page| page.to_string().contains(wanted) || !panicked().is_empty()).await;
+    let panicked = panicked();
+    assert!(told.to_string().contains(wanted), "{variables:?}: {told} {panicked:?}");
+    assert!(panicked.is_empty(), "{variables:?}: {panicked:?}");
+    super::stops(program).await;
+}
+
+#[tokio::test]
+async fn unusable_variables_of_the_sdk_are_named_or_unset() {
+    let (service, directory) = (Service::start(1), tempfile::tempdir().unwrap());
+    std::fs::write(directory.path().join("text"), "token").unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(directory.path().join("pipe")).status().unwrap();
+    assert!(pipe.success());
+    let all = VARIABLES.iter().map(|(variables, then)| holds(&service, directory.path(), variables, *then));
+    stream::iter(all).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<()>>().await;
+}
+
+#[tokio::test]
+async fn unusable_profile_lines_of_the_sdk_are_named_or_unset() {
+    let (service, directory) = (Service::start(1), tempfile::tempdir().unwrap());
+    let files: Vec<_> = (0..PROFILES.len()).map(|number| directory.path().join(number.to_string())).collect();
+    let all = PROFILES.iter().zip(&files).map(|((text, then), file)| {
+        std::fs::write(file, text).unwrap();
+        let (service, directory) = (&service, directory.path());
+        async move { holds(service, directory, &[("AWS_CONFIG_FILE", file.to_str().unwrap())], *then).await }
+    });
+    stream::iter(all).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<()>>().await;
+}
+
+/// All at once, each with its place.
+#[test]
+fn check_lists_unusable_settings_of_the_sdk() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, profile) = (directory.path().join("nearside.toml"), directory.path().join("profile"));
+    let topic = "arn:aws:sns:eu-west-1:123456789012:changes";
+    std::fs::write(&config, settings("sdk", &[("eu-west-1", "http://127.0.0.1:1", topic)], "")).unwrap();
+    std::fs::write(&profile, "[default]\nuse_fips_endpoint = maybe\n").unwrap();
+    let mut check = command(&["check", "--config", config.to_str().unwrap()]);
+    check.env("AWS_CONFIG_FILE", &profile).env("AWS_MAX_ATTEMPTS", "abc").env("AWS_ACCESS_KEY_ID", "key\n");
+    let output = check.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for wanted in ["profile:2:1", "use_fips_endpoint", "AWS_MAX_ATTEMPTS", "AWS_ACCESS_KEY_ID"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+}
