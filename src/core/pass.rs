@@ -47,7 +47,10 @@ pub(super) async fn pass(
         return foreign::read(core, admitted, on_route, started).boxed().await;
     }
     let safe = rfc9111::way(&admitted.method, &admitted.headers) != Handling::Unsafe;
-    let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.records));
+    // An unsafe request goes to the first of them alone.
+    let candidates = core.regions.line_up(RegionSet::EMPTY);
+    let sent_to = candidates.first().copied();
+    let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.records, sent_to));
     let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
     let whole = match read.map(|on_route| Whole::of(core, admitted, on_route.place)).transpose() {
         Ok(whole) => whole.unwrap_or_default(),
@@ -57,7 +60,8 @@ pub(super) async fn pass(
         Some(on_route) => read_through(core, admitted, &whole, on_route, started).await,
         None => {
             let route = on_route.map(|it| &core.config.service.routes[it.place]);
-            core.regions.pass(ask::passed_request(admitted, route), RegionSet::EMPTY).await.map(|head| (head, None))
+            let request = ask::passed_request(admitted, route);
+            core.regions.pass_along(request, candidates.into()).await.map(|head| (head, None))
         }
     };
     let outcome = match passed {

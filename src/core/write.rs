@@ -3,7 +3,8 @@
 //!
 //! Whoever writes through a sidecar reads their own write: the region that took a write counts as
 //! its announcer. A write whose outcome is unknown, because the connection broke or the caller hung
-//! up, may have been done.
+//! up, may have been done. Only its answer is unknown: the region it was sent to is not, and counts
+//! as the one that took it.
 
 use std::sync::Arc;
 
@@ -19,13 +20,16 @@ pub(crate) struct Write {
     core: Arc<Core>,
     records: Vec<RecordId>,
     deletes: bool,
+    /// The one region that it is sent to; `None` if there is none to send it to.
+    sent_to: Option<RegionId>,
     ended: bool,
 }
 
 impl Write {
     /// A request with an unsafe method for a path that shows these records.
-    pub(crate) fn begin(core: &Arc<Core>, method: &Method, records: &[RecordId]) -> Self {
-        Self { core: core.clone(), records: records.to_vec(), deletes: *method == Method::DELETE, ended: false }
+    pub(crate) fn begin(core: &Arc<Core>, method: &Method, records: &[RecordId], sent_to: Option<RegionId>) -> Self {
+        let deletes = *method == Method::DELETE;
+        Self { core: core.clone(), records: records.to_vec(), deletes, sent_to, ended: false }
     }
 
     /// A region answered. A 4xx refuses; any other status, even a 5xx, may mean that it was done.
@@ -45,14 +49,14 @@ impl Write {
 
     pub(crate) fn failed(mut self, failure: &Failure) {
         // In these cases the request never left.
-        self.ended = matches!(failure, Failure::Connect | Failure::Saturated);
+        self.ended = matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained);
     }
 }
 
 impl Drop for Write {
     fn drop(&mut self) {
         if !self.ended {
-            self.records.iter().for_each(|id| note(&self.core, *id, None, None, self.deletes));
+            self.records.iter().for_each(|id| note(&self.core, *id, self.sent_to, None, self.deletes));
         }
     }
 }

@@ -238,7 +238,7 @@ impl Freshness {
     }
 
     /// R20: a write of this record was passed on and not refused. `by` is the region that took it,
-    /// `None` if nobody knows whether one did. The write counts like that region's announcement of
+    /// `None` if nobody knows which. The write counts like that region's announcement of
     /// the change: a reader who comes now is served no reply that was requested before it.
     pub fn wrote(
         &self,

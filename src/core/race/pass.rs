@@ -27,8 +27,20 @@ impl Regions {
     /// have acted on an unsafe request, unless the failure is [`Failure::Connect`],
     /// [`Failure::Saturated`] or [`Failure::Drained`].
     pub async fn pass(self: &Arc<Self>, request: Outgoing, avoid: RegionSet) -> Result<Streamed, Failure> {
+        self.pass_along(request, self.line_up(avoid).into()).await
+    }
+
+    /// Passes `request` to the first of `line`, and a safe one on to the others as [`Self::pass`]
+    /// does.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub async fn pass_along(
+        self: &Arc<Self>,
+        request: Outgoing,
+        mut line: VecDeque<RegionId>,
+    ) -> Result<Streamed, Failure> {
         let deadline = self.clock.now() + self.deadline();
-        let mut line: VecDeque<RegionId> = self.line_up(avoid).into();
         if !request.method.is_safe() {
             line.truncate(1);
         }

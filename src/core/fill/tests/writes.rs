@@ -180,6 +180,29 @@ async fn a_write_that_fails_or_whose_caller_hangs_up_puts_out_what_is_stored_and
     }
 }
 
+/// R20: only the answer is unknown, not the region that the write was sent to.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_unknown_outcome_counts_as_its_regions() {
+    let acts = [Act::Fail(Failure::Truncated), Act::Fail(Failure::Garbage), Act::Hang];
+    let methods = [Method::PUT, Method::POST, Method::PATCH];
+    for (place, (act, method)) in acts.into_iter().zip(methods).enumerate() {
+        let world = World::new([(5, body("old").into()), (6, body("old").into()), (7, Act::from(body("old")))]);
+        world.live().await;
+        world.get(X).await;
+        tokio::time::sleep(SECOND).await;
+        world.set(A, 5, act);
+        // The caller hangs up during the write that hangs.
+        let _ = tokio::time::timeout(SECOND, world.send(method, X)).await;
+        world.set(A, 20, body("new"));
+        for read in 0..10 {
+            let answer = world.get(X).await;
+            assert_eq!(answer.body, "new", "{place}, read {read}: {answer:?}");
+            tokio::time::sleep(ms(500)).await;
+        }
+        world.stop().await;
+    }
+}
+
 /// R20: by RFC 9110, 10.2.2 and 8.7, the write says what it made.
 #[tokio::test(start_paused = true)]
 async fn a_write_elsewhere_that_names_a_routed_path_moves_its_records() {
