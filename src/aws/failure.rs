@@ -130,7 +130,7 @@ impl CallFailure {
             SdkError::DispatchFailure(failure) => failure
                 .as_connector_error()
                 .and_then(of_credentials)
-                .map_or(CallFault::Unreachable("the request could not be sent"), |why| CallFault::Credentials(why)),
+                .map_or(CallFault::Unreachable("the request could not be sent"), CallFault::Credentials),
             SdkError::ResponseError(_) => CallFault::Unreachable("what answered does not speak AWS's protocol"),
             SdkError::ServiceError(answer) => {
                 let status =

@@ -190,7 +190,7 @@ pub fn is_inert(name: &HeaderName) -> bool {
 /// `fetch` sends it always.
 pub fn that_matter(headers: &HeaderMap) -> impl Iterator<Item = &HeaderName> {
     let any_language = || headers.get_all(header::ACCEPT_LANGUAGE).iter().all(|line| line.as_bytes() == b"*");
-    headers.keys().filter(move |name| !is_inert(name) && !(**name == header::ACCEPT_LANGUAGE && any_language()))
+    headers.keys().filter(move |name| !is_inert(name) && (**name != header::ACCEPT_LANGUAGE || !any_language()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -68,9 +68,9 @@ impl Subscribed {
 
     /// Waits until `action` was called so often.
     async fn called(&self, action: &str, times: usize) {
-        let end = Instant::now() + PATIENCE;
+        let end = Clock::System.now() + PATIENCE;
         while self.aws.calls(action) < times {
-            assert!(Instant::now() < end, "{action} was called {} times", self.aws.calls(action));
+            assert!(Clock::System.now() < end, "{action} was called {} times", self.aws.calls(action));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -96,11 +96,12 @@ async fn queue_lost_each_time_is_remade_ever_later() {
     // It shows once, so that each is lost at once.
     let lost = |action: &str, before: usize| if action == "ReceiveMessage" && before % 2 == 1 { GONE } else { None };
     let (first, longest) = (Duration::from_millis(100), Duration::from_secs(60));
-    let began = Instant::now();
+    let began = Clock::System.now();
     let subscribed = Subscribed::start(Pace { again: (first, longest), ..calm() }, Arc::new(lost)).await;
     subscribed.called("CreateQueue", 6).await;
     // 100, 200, 400, 800 and 1,600 ms, each at least halved by the jitter.
-    assert!(began.elapsed() >= Duration::from_millis(1550), "{:?}", began.elapsed());
+    let took = Clock::System.now().since(began);
+    assert!(took >= Duration::from_millis(1550), "{took:?}");
 }
 
 #[tokio::test]
@@ -108,7 +109,7 @@ async fn failing_aws_is_not_resubscribed_to() {
     let fails = Arc::new(AtomicBool::new(true));
     let failing = fails.clone();
     let script = move |action: &str, before: usize| {
-        let status = if before % 2 == 0 { (500, "InternalError") } else { (503, "ServiceUnavailable") };
+        let status = if before.is_multiple_of(2) { (500, "InternalError") } else { (503, "ServiceUnavailable") };
         let receives = action == "ReceiveMessage" && failing.load(Ordering::SeqCst);
         (receives || action == "GetSubscriptionAttributes").then_some(status)
     };

@@ -33,27 +33,7 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             found.push(of(Check::Unverified, saw, &unverified_advice(evidence, why)));
         }
         let Some(notes) = evidence.notes.regions.get(id.index()) else { continue };
-        if is_without_heartbeats(evidence, id, notes) {
-            found.push(of(
-                Check::HeartbeatsMissing,
-                "its topic is subscribed to, and no heartbeat arrives: a silent topic is noticed after minutes, and no \
-                 answer can say how old it is (bound=none)"
-                    .to_owned(),
-                "let its publishers send one every 5 s (docs/publishing.md), or run `nearside heartbeat --topic ARN`",
-            ));
-        }
-        if let Some(ago) = heartbeats_ended(evidence, id, notes) {
-            let saw = format!(
-                "its heartbeats ended {ago} s ago: nothing proves any more that its announcements arrive, and bounds \
-                 grow or are not stated",
-                ago = ago.as_secs()
-            );
-            found.push(of(
-                Check::HeartbeatsMissing,
-                saw,
-                "see whether its publishers run and may publish to the topic, or whatever runs `nearside heartbeat`",
-            ));
-        }
+        found.extend(heartbeats(evidence, id, notes).map(|(saw, advice)| of(Check::HeartbeatsMissing, saw, advice)));
         if notes.numbered.never(1) {
             found.push(of(
                 Check::NumbersMissing,
@@ -95,6 +75,33 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Heartbeats that never came, or that ended: what was seen, and what to do.
+fn heartbeats(
+    evidence: &Evidence<'_>,
+    id: RegionId,
+    notes: &RegionNotes,
+) -> impl Iterator<Item = (String, &'static str)> {
+    let never = is_without_heartbeats(evidence, id, notes).then(|| {
+        (
+            "its topic is subscribed to, and no heartbeat arrives: a silent topic is noticed after minutes, and no \
+             answer can say how old it is (bound=none)"
+                .to_owned(),
+            "let its publishers send one every 5 s (docs/publishing.md), or run `nearside heartbeat --topic ARN`",
+        )
+    });
+    let ended = heartbeats_ended(evidence, id, notes).map(|ago| {
+        let ago = ago.as_secs();
+        (
+            format!(
+                "its heartbeats ended {ago} s ago: nothing proves any more that its announcements arrive, and bounds \
+                 grow or are not stated"
+            ),
+            "see whether its publishers run and may publish to the topic, or whatever runs `nearside heartbeat`",
+        )
+    });
+    never.into_iter().chain(ended)
 }
 
 /// An emulator's certificates are elsewhere than Amazon's: then two spellings have to be compared.

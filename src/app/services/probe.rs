@@ -15,14 +15,17 @@ use crate::engine::{Condition, EngineError, ItemKey, ItemWrite};
 
 /// Probes for as long as the process runs.
 pub(super) async fn start(shell: &Shell, process: &ServiceProcess) {
-    let probing = probe(shell.engine.clone(), needed::places(&shell.engine, process).await);
-    let stopping = shell.tasks.stopping();
-    shell.tasks.spawn("probe", async move {
-        stopping.run_until_cancelled(probing).await;
+    let (engine, stopping) = (shell.engine.clone(), shell.tasks.stopping());
+    let places: Arc<[Needed]> = needed::places(&shell.engine, process).await.into();
+    shell.tasks.spawn_service("probe", move || {
+        let (probing, stopping) = (probe(engine.clone(), places.clone()), stopping.clone());
+        async move {
+            stopping.run_until_cancelled(probing).await;
+        }
     });
 }
 
-async fn probe(engine: WatchedEngine, places: Vec<Needed>) {
+async fn probe(engine: WatchedEngine, places: Arc<[Needed]>) {
     let rooms = async {
         let home: Arc<str> = "home".into();
         loop {
@@ -96,12 +99,13 @@ mod tests {
     use crate::engine::memory::MemoryStore;
     use crate::engine::{Table, Tables};
     use crate::model::time::Clock;
+    use crate::tasks::Tasks;
 
     /// A service's view of an engine of which nobody asks anything, probed for as long as it is kept.
     struct Idle {
         engine: WatchedEngine,
         faults: Faults,
-        _probing: tokio::task::JoinHandle<()>,
+        _probing: tokio::task::JoinHandle<Option<()>>,
         _directory: tempfile::TempDir,
     }
 
@@ -119,7 +123,7 @@ mod tests {
             let tables: Arc<dyn Tables> = Arc::new(engine.watched("home", tables));
             let names = &[Table::Records, Table::History];
             let home = Needed { place: "home".into(), tables, names, feed: None, topic: None };
-            let probing = tokio::spawn(probe(engine.clone(), vec![home]));
+            let probing = Tasks::new().spawn("probe", probe(engine.clone(), [home].into()));
             tokio::time::sleep(Duration::from_secs(3)).await;
             assert!(engine.health().lines().is_empty());
             Self { engine, faults, _probing: probing, _directory: directory }

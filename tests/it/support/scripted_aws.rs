@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nearside::tasks::Tasks;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -24,9 +25,11 @@ impl ScriptedAws {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let calls = Arc::<Mutex<BTreeMap<_, _>>>::default();
         let (served, base) = (calls.clone(), url.clone());
-        tokio::spawn(async move {
+        let tasks = Tasks::new();
+        let each = tasks.clone();
+        tasks.spawn("accept", async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, base.clone(), script.clone(), served.clone()));
+                each.spawn("serve", serve(stream, base.clone(), script.clone(), served.clone()));
             }
         });
         Self { url, calls }

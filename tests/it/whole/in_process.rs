@@ -84,7 +84,7 @@ async fn one(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_becomes_what_a_sidecars_caller_reads_and_so_does_each_change_of_it() {
     let directory = tempfile::tempdir().unwrap();
-    let whole = InProcess::start(&directory, "kind = \"memory\"").await;
+    let whole = Box::pin(InProcess::start(&directory, "kind = \"memory\"")).await;
     tell_the_story(&whole.reach).await;
     assert_all_serve(&whole.reach).await;
     let slowest = measure(&whole.reach, "memory", CHANGES).await;

@@ -15,7 +15,7 @@ use super::in_process::{InProcess, REGIONS};
 /// Three tenants, each on a shard of its own, in both regions; returns the directory's settings.
 async fn filled(directory: &tempfile::TempDir) -> ServicesConfig {
     let engine = format!("kind = \"embedded\"\ndirectory = \"{}\"", directory.path().join("data").display());
-    let whole = InProcess::start(directory, &engine).await;
+    let whole = Box::pin(InProcess::start(directory, &engine)).await;
     for at in 0..3 {
         whole.reach.put("shard", &format!("s{at}"), &json!({"host": "db"})).await;
         whole.reach.put("tenant", &format!("t{at}"), &json!({"users": at, "shard": format!("s{at}")})).await;
