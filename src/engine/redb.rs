@@ -59,11 +59,6 @@ impl Embedded {
         RedbStore { writer: self.writer.clone(), reads: self.reads.clone(), place: name.into() }
     }
 
-    /// How often the file was written so far, with however many writes at a time.
-    pub fn commits(&self) -> u64 {
-        self.writer.commits()
-    }
-
     /// Takes room for the largest write on the disk for a moment.
     ///
     /// # Errors

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{ReadableDatabase, TableDefinition, TableError};
@@ -30,8 +29,6 @@ pub(super) struct Writer {
     ends: Mutex<BTreeMap<(Place, Stream), watch::Sender<u64>>>,
     feed_changes: u64,
     pub(super) passed_over: PassedOver,
-    /// Transactions of redb that were begun for writers.
-    commits: AtomicU64,
 }
 
 /// Transactions that nobody writes yet, in the order of their tickets.
@@ -68,17 +65,7 @@ impl Writer {
     pub(super) fn new(disk: Disk, calendar: Calendar, feed_changes: u64) -> Self {
         let room = Arc::new(Semaphore::new(limits::REDB_QUEUE_BYTES));
         let (queue, turn, ends) = (Mutex::default(), Arc::default(), Mutex::default());
-        Self {
-            disk,
-            calendar,
-            queue,
-            room,
-            turn,
-            ends,
-            feed_changes,
-            passed_over: PassedOver::default(),
-            commits: AtomicU64::new(0),
-        }
+        Self { disk, calendar, queue, room, turn, ends, feed_changes, passed_over: PassedOver::default() }
     }
 
     /// All or nothing, and on the disk when this returns.
@@ -190,7 +177,6 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Draft<'_>) -> Result<(T, Keep), redb::Error>,
     ) -> Result<T, EngineError> {
-        self.commits.fetch_add(1, Ordering::Relaxed);
         let (outcome, ends) = self.disk.change(|transaction| {
             let mut draft = Draft::new(transaction, self.calendar.begin(), self.feed_changes);
             let (outcome, keep) = work(&mut draft)?;
@@ -205,10 +191,6 @@ impl Writer {
             }
         }
         Ok(outcome)
-    }
-
-    pub(super) fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Relaxed)
     }
 
     /// Does something else with the file that only one may do at a time.
