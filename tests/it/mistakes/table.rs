@@ -29,9 +29,14 @@ fn with(mut says: Value, name: &str, value: Value) -> Option<Value> {
 
 pub(super) const MISTAKES: &[Mistake] = &[
     // What AWS refuses.
-    of("a topic that does not exist", "access", ["does not exist", "check that the topic exists"], |it| {
-        it.topics[0] = Some(NO_TOPIC.to_owned());
-    }),
+    of(
+        "a topic that does not exist",
+        "access",
+        ["does not exist", "check that the topic, table or stream exists"],
+        |it| {
+            it.topics[0] = Some(NO_TOPIC.to_owned());
+        },
+    ),
     of("a topic of another AWS region", "access", ["does not exist", "in that region and account"], |it| {
         it.topics[0] = Some(ELSEWHERE.to_owned());
     }),
@@ -79,7 +84,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     of("an access key that AWS does not know", "access", ["(InvalidClientTokenId)", "give the process"], |it| {
         it.account = refusing("Subscribe", "InvalidClientTokenId", 0);
     }),
-    of("a session token that has expired", "access", ["(ExpiredToken)", "give the process credentials"], |it| {
+    of("a session token that has expired", "access", ["(ExpiredToken)", "renew the session's credentials"], |it| {
         it.account = refusing("Subscribe", "ExpiredToken", 0);
     }),
     of("a queue whose policy is revoked", "access", ["lost", "look for who changes the policies"], |it| {
