@@ -81,9 +81,14 @@ pub(super) const MISTAKES: &[Mistake] = &[
     of("a permission revoked while it runs", "access", ["perform: sqs:ReceiveMessage", "sqs:ReceiveMessage"], |it| {
         it.account = refusing("ReceiveMessage", "AccessDeniedException", 6);
     }),
-    of("an access key that AWS does not know", "access", ["(InvalidClientTokenId)", "give the process"], |it| {
-        it.account = refusing("Subscribe", "InvalidClientTokenId", 0);
-    }),
+    of(
+        "an access key that AWS does not know",
+        "access",
+        ["(InvalidClientTokenId)", "correct the access key id"],
+        |it| {
+            it.account = refusing("Subscribe", "InvalidClientTokenId", 0);
+        },
+    ),
     of("a session token that has expired", "access", ["(ExpiredToken)", "renew the session's credentials"], |it| {
         it.account = refusing("Subscribe", "ExpiredToken", 0);
     }),
