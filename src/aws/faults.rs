@@ -48,7 +48,7 @@ impl Meaning {
 
 /// One meaning of one or more codes.
 #[derive(Debug)]
-pub struct Row {
+pub struct FaultRow {
     pub codes: &'static [&'static str],
     pub meaning: Meaning,
     /// Shortest wait before the next try, where the caller's own first wait is too short.
@@ -56,8 +56,8 @@ pub struct Row {
     pub advice: &'static str,
 }
 
-const fn row(meaning: Meaning, least_wait_s: u64, codes: &'static [&'static str], advice: &'static str) -> Row {
-    Row { codes, meaning, least_wait: Duration::from_secs(least_wait_s), advice }
+const fn row(meaning: Meaning, least_wait_s: u64, codes: &'static [&'static str], advice: &'static str) -> FaultRow {
+    FaultRow { codes, meaning, least_wait: Duration::from_secs(least_wait_s), advice }
 }
 
 pub const GONE: &str = "check that the topic, table or stream exists in that region and account";
@@ -100,7 +100,7 @@ const EXISTS: &str = "it was made by somebody else with other attributes: remove
 const UNUSED: &str = "report it: Nearside makes no call that leads to this";
 
 /// Every documented code, once.
-pub const TABLE: &[Row] = &[
+pub const TABLE: &[FaultRow] = &[
     row(
         Meaning::Gone,
         0,
@@ -403,7 +403,7 @@ pub(crate) fn bare(code: &str) -> &str {
 }
 
 /// The row of a code.
-pub(crate) fn find(code: &str) -> Option<&'static Row> {
+pub(crate) fn find(code: &str) -> Option<&'static FaultRow> {
     let code = bare(code);
     TABLE.iter().find(|row| row.codes.contains(&code))
 }

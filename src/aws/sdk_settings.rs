@@ -122,6 +122,10 @@ const RULES: &[Rule] = &[
     Rule("AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES", "request_min_compression_size_bytes", Kind::From(0), false),
 ];
 
+/// What a profile says of where calls go.
+const LOCATING: [&str; 4] =
+    ["endpoint_url", "ignore_configured_endpoint_urls", "use_fips_endpoint", "use_dualstack_endpoint"];
+
 /// A variable of this process. What is not Unicode gets replacement characters, which no setting
 /// accepts.
 pub fn variable(name: &str) -> Option<String> {
@@ -153,20 +157,24 @@ pub fn read(variable: impl Fn(&str) -> Option<String>) -> SdkSettings {
                 } else {
                     Place::File(path.display().to_string().into())
                 };
-                settings.refuse(place, "", why.problem(&path), true);
+                // One that nobody named counts as empty, as it does with the SDK.
+                settings.refuse(place, "", why.problem(&path), is_named);
                 (String::new(), String::new())
             }
         }
     };
     let config = file("AWS_CONFIG_FILE", "config");
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-    let mut wrong = Vec::new();
+    let (mut wrong, others) = (Vec::new(), settings.fatal.len());
     let configured = profile::read(&config.0, &config.1, &mut wrong);
     let credited = profile::read(&credentials.0, &credentials.1, &mut wrong);
     settings.fatal.extend(wrong);
     settings.profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
-    settings.pair(&variable);
     settings.of_profile(&configured, &credited, variable("AWS_PROFILE").is_some());
+    if ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| variable(name).is_some()) {
+        settings.pass_over_credentials(others);
+    }
+    settings.pair(&variable);
     settings.locate(&configured, &variable);
     settings.emptied(&configured, &raw);
     (settings.config, settings.credentials) = (config.1, credentials.1);
@@ -182,8 +190,20 @@ impl SdkSettings {
 
     fn judge(&mut self, place: Place, setting: &str, value: &str, kind: Kind, fatal: bool) {
         if let Some(wrong) = kind.wrong(value) {
+            // Another container may still write it, and each request for credentials looks again.
+            let is_awaited = matches!(kind, Kind::File) && matches!(contents(Path::new(value)), Err(NotRead::Absent));
+            let fatal = fatal && !is_awaited;
             self.refuse(place, setting, wrong, fatal);
         }
+    }
+
+    /// Keys in variables come before every profile: what a profile says of credentials is not used.
+    /// `from` is the first fault of the profile files.
+    fn pass_over_credentials(&mut self, from: usize) {
+        let locates = |fault: &ConfigError| LOCATING.contains(&fault.setting.as_str());
+        let (kept, passed): (Vec<_>, Vec<_>) = self.fatal.drain(from..).partition(locates);
+        self.fatal.extend(kept);
+        self.ignored.extend(passed);
     }
 
     /// Variables that are of use only together.

@@ -53,9 +53,22 @@ pub fn names<'h>(route: &Route, headers: &'h HeaderMap) -> impl Iterator<Item = 
     inert::that_matter(headers).filter(|name| fate(route, name) == HeaderFate::Foreign)
 }
 
+/// Headers by which frameworks take a read for another request: a write, or one of another path. A
+/// read may be sent to several regions and with the sidecar's own credentials, so they go nowhere.
+const OVERRIDES: [&str; 7] = [
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-method",
+    "x-original-uri",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
 /// Takes out what never reaches a region through this route.
 pub(super) fn withhold(route: &Route, headers: &mut HeaderMap) {
     headers.remove("x-record-floor");
+    OVERRIDES.iter().for_each(|name| drop(headers.remove(*name)));
     if let IdentityMode::Sidecar(own) = &route.identity {
         [&header::AUTHORIZATION, &header::COOKIE, &own.header]
             .into_iter()

@@ -33,7 +33,7 @@ fn each_code_stands_in_one_row() {
 }
 
 /// A row of the table in `docs/operations.md`.
-fn as_markdown(row: &Row) -> String {
+fn as_markdown(row: &FaultRow) -> String {
     let codes: Vec<_> = row.codes.iter().map(|code| format!("`{code}`")).collect();
     let wait = match row.least_wait.as_secs() {
         0 => "usual".to_owned(),

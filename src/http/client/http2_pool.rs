@@ -14,6 +14,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -74,7 +75,8 @@ struct Pooled {
 struct Http2Connection {
     requests: SendRequest<Full<Bytes>>,
     /// Driven by a task of its own, which ends with the last sender in `requests`.
-    driven: Arc<Mutex<Driven>>,
+    /// `None` once it has ended: what it held is gone, and whoever waits in it learns so.
+    driven: Arc<Mutex<Option<Driven>>>,
     birth: Arc<ConnectionMetadata>,
 }
 
@@ -164,7 +166,8 @@ impl State {
 
     /// How many connections to open for those who wait.
     fn lacking(&self, now: Moment) -> usize {
-        let limits = self.connections.iter().map(|pooled| pooled.connection.limit());
+        let alive = self.connections.iter().filter(|pooled| !pooled.connection.requests.is_closed());
+        let limits = alive.map(|pooled| pooled.connection.limit());
         // A peer that allows no stream at all does so for a while (RFC 9113, 6.5.2).
         let is_shut = limits.clone().any(|limit| limit == Some(0));
         let is_refused = self.refused.is_some_and(|refused| now.since(refused) < REFUSED_CONNECTION_WAIT);
@@ -274,10 +277,19 @@ impl Shared {
             .keep_alive_timeout(KEEPALIVE / 4)
             .keep_alive_while_idle(true);
         let (requests, connection) = builder.handshake(TokioIo::new(link)).await.map_err(io::Error::other)?;
-        let driven = Arc::new(Mutex::new(connection));
+        let driven = Arc::new(Mutex::new(Some(connection)));
         let (driver, pool) = (driven.clone(), Arc::downgrade(self));
         TokioExecutor::new().execute(async move {
-            let ended = poll_fn(|cx| Pin::new(&mut *lock(&driver)).poll(cx)).await;
+            let ended = poll_fn(|cx| {
+                let mut driven = lock(&driver);
+                let ended = driven.as_mut().map_or(Poll::Ready(Ok(())), |connection| Pin::new(connection).poll(cx));
+                if ended.is_ready() {
+                    // Its end is the end of its queue of requests, by which `is_closed` knows it.
+                    *driven = None;
+                }
+                ended
+            })
+            .await;
             if let Err(error) = ended {
                 tracing::debug!(error = %incoming::chain(&error), "an HTTP/2 connection to a region ended");
             }
@@ -308,12 +320,12 @@ impl Shared {
 impl Http2Connection {
     /// Streams that the peer allows; `None` before its settings came.
     fn limit(&self) -> Option<usize> {
-        let limit = lock(&self.driven).current_max_send_streams();
+        let limit = lock(&self.driven).as_ref().map_or(0, Driven::current_max_send_streams);
         (limit != UNSTATED).then_some(limit)
     }
 }
 
-fn lock(driven: &Mutex<Driven>) -> MutexGuard<'_, Driven> {
+fn lock(driven: &Mutex<Option<Driven>>) -> MutexGuard<'_, Option<Driven>> {
     // A panic of the driver ends its task; only the limit is read here.
     driven.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -97,6 +97,9 @@ async fn peer(streams: u32) -> Peer {
                 known.lock().unwrap().insert(at, say.clone());
                 let write = async {
                     while let Some(bytes) = said.recv().await {
+                        if bytes.is_empty() {
+                            return;
+                        }
                         if writing.write_all(&bytes).await.and(writing.flush().await).is_err() {
                             return;
                         }
@@ -160,6 +163,17 @@ impl Peer {
 
     fn say(&self, at: usize, bytes: Vec<u8>) {
         self.writers.lock().unwrap()[&at].send(bytes).unwrap();
+    }
+
+    /// Ends a connection, and waits until the pool has none.
+    async fn hang_up(&self, at: usize) {
+        self.say(at, Vec::new());
+        let gone = async {
+            while self.alive() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(WITHIN, gone).await.expect("an ended connection is let go");
     }
 
     fn reply(&self, (at, stream): (usize, u32)) {
@@ -268,6 +282,34 @@ async fn a_lowered_limit_holds_from_then_on() {
     [carried, elsewhere].into_iter().for_each(|request| peer.reply(request));
     ok(first).await;
     ok(second).await;
+}
+
+#[tokio::test]
+async fn an_ended_connection_is_replaced() {
+    let peer = peer(8).await;
+    for (at, method) in [Method::GET, Method::POST, Method::GET].into_iter().enumerate() {
+        let asked = peer.ask(method);
+        let request = peer.request().await;
+        assert_eq!(request.0, at);
+        peer.reply(request);
+        ok(asked).await;
+        peer.hang_up(at).await;
+    }
+}
+
+#[tokio::test]
+async fn a_goaway_behind_the_last_stream_ends_its_connection() {
+    let peer = peer(8).await;
+    let asked = peer.ask(Method::GET);
+    let request = peer.request().await;
+    peer.say(request.0, go_away(request.1));
+    peer.reply(request);
+    ok(asked).await;
+    let again = peer.ask(Method::POST);
+    let elsewhere = peer.request().await;
+    assert_eq!(elsewhere.0, 1);
+    peer.reply(elsewhere);
+    ok(again).await;
 }
 
 #[tokio::test]
