@@ -229,7 +229,7 @@ pub struct Evidence<'a> {
     pub subscriptions: &'a [SubscriptionStatus],
     /// Each record type that a route names, and what is known about it.
     pub types: &'a [(String, Wired)],
-    /// How long a region may be the only one to show what nobody announced.
+    /// Time for which a region may be the only one to show what nobody announced.
     pub lead_wait: Duration,
     /// When the facts were gathered.
     pub now: Moment,

@@ -9,11 +9,11 @@ use super::Evidence;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnroutedStatus {
     pub record_type: String,
-    /// How many announcements named it since the process started.
+    /// Number of announcements that named it since the process started.
     pub announced: u64,
     /// The regions whose topics brought it.
     pub regions: Vec<String>,
-    /// How long ago the last one came, seconds.
+    /// Time since the last one came, in seconds.
     pub last_s: u64,
     /// What to write if replies show it.
     pub advice: String,

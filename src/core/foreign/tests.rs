@@ -1,3 +1,5 @@
+//! Fates of headers, and what is passed on for them.
+
 use http::{HeaderValue, Method};
 
 use super::*;

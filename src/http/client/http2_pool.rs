@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// How many connections to open for those who wait.
+    /// Number of connections to open for those who wait.
     fn lacking(&self, now: Moment) -> usize {
         let alive = self.connections.iter().filter(|pooled| !pooled.connection.requests.is_closed());
         let limits = alive.map(|pooled| pooled.connection.limit());

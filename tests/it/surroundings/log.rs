@@ -63,7 +63,7 @@ impl Unheard {
         tokio::time::timeout(PATIENCE, reloaded).await.expect("it is reloaded");
     }
 
-    /// How many lines it counts as lost.
+    /// Number of lines it counts as lost.
     async fn lost(&self, reason: &str) -> u64 {
         let page = get(&format!("http://{}/metrics", self.admin)).await.1;
         let name = format!("nearside_log_lines_lost_total{{reason=\"{reason}\"}} ");
