@@ -70,7 +70,7 @@ impl Graph {
         }
     }
 
-    /// How many of the branches come to where they fork again.
+    /// Number of the branches that come to where they fork again.
     fn leading_back(&self, at: &str, branches: &[String]) -> usize {
         branches.iter().filter(|branch| self.reaches(branch, at)).count()
     }

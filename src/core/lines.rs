@@ -3,7 +3,7 @@
 use crate::telemetry::rate_limiter::RateLimiter;
 
 pub(crate) struct CoreLines {
-    /// By region: moves of its epoch, changes of its subscription's state.
+    /// Moves of the epoch and changes of the subscription's state, by region.
     pub(super) epochs: Vec<RateLimiter>,
     pub(super) states: Vec<RateLimiter>,
     /// Any publisher can raise alarms.

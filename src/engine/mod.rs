@@ -305,7 +305,7 @@ pub trait Tables: Send + Sync + 'static {
     /// After [`EngineError::Unavailable`] nobody knows whether it took place.
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>>;
 
-    /// How many writes one follower of a feed shall have under way, so that it keeps up with whoever
+    /// Number of writes that one follower of a feed shall have under way, to keep up with whoever
     /// writes what it follows.
     fn writes_at_once(&self) -> usize {
         limits::WRITES_AT_ONCE

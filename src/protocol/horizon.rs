@@ -13,7 +13,7 @@ use crate::model::time::{Moment, Wall};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Horizon {
     pub regions: Vec<Sight>,
-    /// By record type, which regions state no bound for it, and which earn it no full TTL (R21).
+    /// Regions that state no bound, and those that earn no full TTL, by record type (R21).
     /// The last one stands for all further types. Empty if every region states a bound for every
     /// type.
     pub withheld: Arc<[TypeDoubts]>,

@@ -243,7 +243,7 @@ impl Wiring {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// By type, which regions state no bound for it and which earn it no full TTL. The last one
+    /// Regions that state no bound, and those that earn no full TTL, by type. The last one
     /// stands for all types of which nothing is known. Empty if every region states a bound for
     /// every type.
     pub(crate) fn withheld(&self, now: Moment, worst_lag: Duration) -> Arc<[TypeDoubts]> {

@@ -131,7 +131,7 @@ impl Tasks {
         counted.names.iter().filter(|(_, it)| it.running > 0).map(|(name, it)| (*name, it.running)).collect()
     }
 
-    /// How many tasks of each name have panicked, of all names that there were.
+    /// Number of panicked tasks by name, of all names that there were.
     pub fn panics(&self) -> BTreeMap<&'static str, u64> {
         self.shared.running().names.iter().map(|(name, it)| (*name, it.panics)).collect()
     }

@@ -37,7 +37,7 @@ impl CountedLines {
         Self { page, _guard: set_default(lines), _second: second }
     }
 
-    /// How many of them have this in them.
+    /// Number of those with this in them.
     pub(crate) fn with(&self, part: &str) -> usize {
         let bytes = self.page.0.lock().unwrap();
         String::from_utf8_lossy(&bytes).lines().filter(|line| line.contains(part)).count()

@@ -34,7 +34,7 @@ impl Triggers {
         Self { mapper, views, permits }
     }
 
-    /// How many views are mapped at once.
+    /// Number of views that are mapped at once.
     pub(super) fn at_once(&self) -> usize {
         self.mapper.store.writes_at_once()
     }
