@@ -65,6 +65,9 @@ const OVERRIDES: [&str; 7] = [
     "x-rewrite-url",
 ];
 
+/// Begins the headers by which Kubernetes' API lets one user speak for another.
+const IMPERSONATE: &str = "impersonate-";
+
 /// Takes out what never reaches a region through this route.
 pub(super) fn withhold(route: &Route, headers: &mut HeaderMap) {
     headers.remove("x-record-floor");
@@ -73,11 +76,15 @@ pub(super) fn withhold(route: &Route, headers: &mut HeaderMap) {
         [&header::AUTHORIZATION, &header::COOKIE, &own.header]
             .into_iter()
             .for_each(|name| drop(headers.remove(name)));
+        // With them the sidecar's credentials would speak for whom the caller names.
+        let impersonates = |name: &&HeaderName| name.as_str().starts_with(IMPERSONATE);
+        let names: Vec<_> = headers.keys().filter(impersonates).cloned().collect();
+        names.into_iter().for_each(|name| drop(headers.remove(name)));
     }
 }
 
 impl Core {
-    /// Whether a read of this route with these headers is passed on whole. A region's node reads a
+    /// Returns whether a read of this route with these headers is passed on whole. A region's node reads a
     /// table, which no header changes.
     pub(super) fn has_foreign(&self, route: &Route, headers: &HeaderMap) -> bool {
         !self.config.service.authoritative && names(route, headers).next().is_some()
