@@ -74,8 +74,9 @@ pub(super) async fn pass(
         Ok((head, label)) => {
             // Before the caller learns of it: its next request must not be answered from before the
             // write.
-            if let Some(write) = write {
-                write.answered(&head);
+            if let (Some(write), Some(on_route)) = (write, on_route) {
+                let is_records = states_the_record(core, on_route, &admitted.headers);
+                write.answered(&head, is_records);
             }
             let Streamed { region, status, mut headers, body, .. } = head;
             invalidate(core, admitted, region, Some(status), &headers);
@@ -200,7 +201,9 @@ async fn read_through(
         request.headers.insert(held.header.clone(), held.value());
     }
     state_floor(&mut request, &admitted.headers, &routing, started);
-    at_the_floor(core, &core.regions, request, records, started).await
+    // A body may say what is asked for.
+    let of = if admitted.body.is_empty() { Subject::Record } else { Subject::Other };
+    at_the_floor(core, &core.regions, request, (records, of), started).await
 }
 
 /// R8. What is too large to hold here may lie in the store of a region's node.
@@ -212,13 +215,23 @@ fn state_floor(request: &mut Outgoing, asked: &HeaderMap, routing: &Routing, sta
     floors::insert(&mut request.headers, no_cache, floor);
 }
 
+/// Subject of a passed read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// The records as entries show them.
+    Record,
+    /// Perhaps something else at the same path: another tenant's records. Its versions say nothing
+    /// about what is stored.
+    Other,
+}
+
 /// Asks one region after the other, within one race's deadline, until a reply may be served at
 /// once; else passes on the best one heard. The label comes with it.
 async fn at_the_floor(
     core: &Arc<Core>,
     regions: &Arc<Regions>,
     request: Outgoing,
-    records: &[(RecordId, Arc<Record>)],
+    (records, of): (&[(RecordId, Arc<Record>)], Subject),
     started: Moment,
 ) -> Result<(Streamed, Option<Label>), Failure> {
     let worst_lag = core.config.freshness.worst_lag;
@@ -243,7 +256,9 @@ async fn at_the_floor(
         announcers_first &= !avoid.contains(head.region);
         let now = core.clock.now();
         let heard = Heard { sent, generated: verdict::age(&head.headers).map(|age| vote::generated(now, age)), head };
-        note_versions(core, &heard, records, now);
+        if of == Subject::Record {
+            note_versions(core, &heard, records, now);
+        }
         let now_states: Vec<_> = states().collect();
         if rank(&heard, &now_states) == Rank::Now {
             return Ok((heard.head, doubt(&now_states)));
@@ -267,6 +282,15 @@ async fn at_the_floor(
 /// R15.
 fn doubt(records: &[Snapshot]) -> Option<Label> {
     records.iter().any(|record| record.escaped).then_some(Label::FloorEscaped)
+}
+
+/// Returns whether a write's reply states versions of the records as entries show them. Who writes
+/// matters to no version; any other header that may change an answer could.
+fn states_the_record(core: &Core, on_route: &OnRoute, headers: &HeaderMap) -> bool {
+    let route = &core.config.service.routes[on_route.place];
+    let mut others =
+        super::foreign::names(route, headers).filter(|name| ![header::AUTHORIZATION, header::COOKIE].contains(*name));
+    core.config.service.authoritative || others.next().is_none()
 }
 
 /// R1: what is passed on was served. A tombstone's version counts like any other (R6).

@@ -33,13 +33,14 @@ impl Write {
     }
 
     /// A region answered. A 4xx refuses; any other status, even a 5xx, may mean that it was done.
-    pub(crate) fn answered(mut self, head: &Streamed) {
+    /// Versions of a reply that `is_records` is false for may be of something else at the same path.
+    pub(crate) fn answered(mut self, head: &Streamed, is_records: bool) {
         self.ended = true;
         if head.status.is_client_error() {
             return;
         }
         let stated = |place: usize| {
-            let all = head.status.is_success() && head.versions.len() == self.records.len();
+            let all = is_records && head.status.is_success() && head.versions.len() == self.records.len();
             head.versions.get(place).copied().filter(|version| all && *version != Version::NONE)
         };
         for (place, id) in self.records.iter().enumerate() {

@@ -3,7 +3,10 @@
 use http::{HeaderValue, Method};
 
 use super::*;
+use crate::core::answer::respond;
 use crate::core::scripted::{Act, Answer, Say, World, body, ms, shows, status};
+use crate::core::serve::serve;
+use crate::http::admission::Admitted;
 use crate::http::inert::NAMES;
 
 const X: &str = "/v1/contexts/x/full";
@@ -117,6 +120,53 @@ async fn a_passed_read_below_the_floor_loses() {
     world.set_all(5, shows(6));
     assert_eq!(get(&world, &[("x-tenant", "a")]).await.label(), Some("below-floor"));
     world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenants_versions_move_nobody_elses_floor() {
+    let mut floors = Vec::new();
+    for method in [Method::GET, Method::HEAD, Method::PUT] {
+        let world = world(shows(5));
+        world.live().await;
+        get(&world, &[]).await;
+        world.set_all(5, shows(100));
+        assert_eq!(world.ask(method.clone(), X, lines(&[("x-tenant", "acme")])).await.status, 200);
+        world.set_all(5, shows(5));
+        let answer = get(&world, &[]).await;
+        floors.push((world.floor("x"), answer.label().map(str::to_owned), answer.is_hit()));
+        world.stop().await;
+    }
+    assert_eq!(floors, [(5, None, true), (5, None, true), (5, None, false)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_makes_it_another_read() {
+    let world = world(shows(5));
+    world.live().await;
+    get(&world, &[]).await;
+    world.set_all(5, shows(100));
+    world.requests();
+    let (path_and_query, headers) = (X.to_owned(), HeaderMap::new());
+    let admitted = Admitted { method: Method::GET, path_len: X.len(), path_and_query, headers, body: "{}".into() };
+    let answer = respond(serve(&world.sidecar, admitted).await, &world.sidecar.names);
+    let asked = world.requests();
+    assert_eq!((answer.status().as_u16(), asked.len(), &asked[0].2.body[..]), (200, 1, &b"{}"[..]), "passed on");
+    assert_eq!(world.floor("x"), 5);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_of_the_same_record_still_move_it() {
+    let range = ("range", "bytes=0-1");
+    for (sent, method) in [(range, Method::GET), (("authorization", "me"), Method::PUT)] {
+        let world = world(shows(5));
+        world.live().await;
+        get(&world, &[]).await;
+        world.set_all(5, shows(6));
+        world.ask(method.clone(), X, lines(&[sent])).await;
+        assert_eq!(world.floor("x"), 6, "{method}");
+        world.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,4 +294,18 @@ async fn ignoring_a_header_later_loses_what_varies_by_it() {
     set(&mut world, |route| route.ignore = vec![crate::config::HeaderPattern::Prefix("x-ten".to_owned())]);
     assert!(!get(&world, &[("x-tenant", "a")]).await.is_hit());
     world.stop().await;
+}
+
+#[test]
+fn nobody_speaks_for_another_with_the_sidecars_credentials() {
+    let text = "service.name = \"a\"\n[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+                [announcements]\ntransport = \"off\"\n[[service.route]]\npath = \"/{key}\"\nrecords = [\"a:{key}\"]\n";
+    let own = "identity = \"sidecar\"\ncredentials = { file = \"/dev/null\" }\n";
+    for (more, left) in [("", 4), (own, 1)] {
+        let config = crate::config::read::from_toml(&format!("{text}{more}")).unwrap();
+        let names = ["impersonate-user", "impersonate-extra-scope", "authorization", "x-tenant"];
+        let mut headers = lines(&names.map(|name| (name, "admin")));
+        withhold(&config.service.routes[0], &mut headers);
+        assert_eq!(headers.len(), left, "{headers:?}");
+    }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt};
 use http::{HeaderMap, HeaderValue, Method, header};
 
-use super::{at_the_floor, state_floor};
+use super::{Subject, at_the_floor, state_floor};
 use crate::cache::entry::Entry;
 use crate::cache::key::KeyBuffer;
 use crate::cache::rfc9111::{self, validators};
@@ -26,11 +26,11 @@ use crate::http::limits::REPLY_BODY_BYTES;
 use crate::model::time::Moment;
 use crate::protocol::label::Label;
 
-/// How a region is asked on behalf of a caller.
+/// Request to a region on behalf of a caller.
 #[derive(Default)]
 struct Asked {
     path_and_query: Option<String>,
-    /// What regions are asked for; `None` passes the caller's `Accept` on.
+    /// Form that regions are asked for; `None` passes the caller's `Accept` on.
     form: Option<Form>,
     shape: Option<Shape>,
     /// Something is made of the reply, or it becomes part of another answer.
@@ -51,7 +51,7 @@ pub(super) async fn read(core: &Arc<Core>, admitted: &Admitted, on_route: &OnRou
     let regions = core.second(on_route.id).map_or(&core.regions, |(.., second)| &second.regions);
     let mut request = request(core, admitted, on_route, &asked);
     state_floor(&mut request, &admitted.headers, &routing, started);
-    let outcome = match at_the_floor(core, regions, request, routing.records(), started).await {
+    let outcome = match at_the_floor(core, regions, request, (routing.records(), Subject::Other), started).await {
         Ok((head, Some(Label::BelowFloor))) if core.config.freshness.strict => {
             let region = core.names[head.region.index()].clone();
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
