@@ -286,7 +286,7 @@ impl Batch {
 
     async fn wave(&self, places: Vec<usize>, send: &mpsc::Sender<Asked>, is_now: bool) {
         let core = &self.core;
-        let at_once = if self.upstream.is_some() { places.len() } else { places.len().min(limits::SINGLES) };
+        let at_once = if self.gathers() { places.len() } else { places.len().min(limits::SINGLES) };
         let turns = self.turns(at_once.min(core.batches.most)).await;
         let gatherer = self.upstream.clone().map(|target| Gatherer::new(self.outside(), target, places.len()));
         let ask = |at: usize| {
@@ -299,6 +299,13 @@ impl Batch {
             }
         };
         stream::iter(places).for_each_concurrent(at_once, ask).await;
+    }
+
+    /// Returns whether keys travel to a region in one request. What is passed on for its headers goes by
+    /// itself, key by key.
+    fn gathers(&self) -> bool {
+        let route = &self.core.config.service.routes[self.place];
+        self.upstream.is_some() && !self.core.has_foreign(route, &self.headers)
     }
 
     /// Waits until so many keys may be asked for, no longer than two races may take.

@@ -126,7 +126,7 @@ pub(super) fn is_json_text(bytes: &[u8]) -> bool {
     depth(bytes) <= EMBEDDED_DEPTH && is_json() && is_for_strict_readers(bytes)
 }
 
-/// Whether JSON has only numbers that a double can hold, and no half of a surrogate pair: a strict
+/// Returns whether JSON has only numbers that a double can hold, and no half of a surrogate pair: a strict
 /// reader refuses the whole document for one of either.
 fn is_for_strict_readers(json: &[u8]) -> bool {
     let mut at = 0;
@@ -160,7 +160,7 @@ fn is_finite(number: &[u8]) -> bool {
     is_plain || read().is_some_and(f64::is_finite)
 }
 
-/// Where JSON goes on after a text that begins at `at`; `None` if it holds half a surrogate pair.
+/// Position at which JSON goes on after a text that begins at `at`; `None` if it holds half a surrogate pair.
 fn after_text(json: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match json.get(at)? {

@@ -230,6 +230,20 @@ async fn parts_come_in_the_order_of_the_keys_and_a_key_that_stands_there_twice_i
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_that_travel_alone_take_turns() {
+    let (world, regions) = world(|_, _, _| Some(at(5)));
+    regions.latency_ms.store(20, Ordering::Relaxed);
+    let keys = names(0, limits::WAVE);
+    for (header, rounds) in [("via", 1), ("x-tenant", limits::WAVE / limits::SINGLES)] {
+        let more = HeaderMap::from_iter([(header.parse().unwrap(), HeaderValue::from_static("acme"))]);
+        let started = world.now();
+        many_with(&world, &strs(&keys), more).await;
+        assert_eq!((world.now() - started).as_millis() / 20, rounds as u128, "{header}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn when_990_of_1000_are_stored_each_region_gets_one_request_with_the_ten_that_are_missing() {
     let (world, regions) = world(|_, _, _| Some(at(5)));
     world.live().await;
