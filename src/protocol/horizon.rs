@@ -140,6 +140,11 @@ impl Withheld {
         self.now = now;
     }
 
+    /// These regions too withhold it from what was made before `until`.
+    pub(crate) fn ended(&mut self, regions: RegionSet, until: Moment) {
+        self.then = (RegionSet(self.then.0.0 | regions.0), self.then.1.max(until));
+    }
+
     /// From here on, no region withholds it. `None` while one does.
     pub(crate) fn until(self) -> Option<Moment> {
         self.now.is_empty().then_some(self.then.1)

@@ -93,6 +93,12 @@ pub const GROWTHS: usize = 256;
 /// How long no bound is stated for a record type after one of its changes was never announced: as
 /// long as the audit takes by default to look at everything (R21).
 pub const WIRING_DOUBT: Duration = Duration::from_secs(600);
+/// Announced keys of one region and type that hold a key that is read, or differ from one by letter
+/// case, before that counts as more than chance (R21).
+pub const MISNAMED_KEYS: u64 = 3;
+/// Time for which a region's keys in another letter case count after the last of them: by then, what
+/// was stored meanwhile has been asked for again (R21).
+pub const CASE_DOUBT: Duration = Duration::from_secs(3_600);
 /// The fewest and the most records whose floor is doubted at once (R15).
 pub const DOUBTS: (usize, usize) = (16_384, 1 << 20);
 /// Between those two, there is one doubt for this many bytes of the store.

@@ -43,7 +43,7 @@ use self::record::Record;
 use self::records::Records;
 use self::region::RegionState;
 use self::switch::{Rule, is_on};
-use self::wiring::{Growth, Wired};
+use self::wiring::{Growth, KeyForm, Wired};
 use crate::model::ids::{RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::{Moment, Wall};
 
@@ -309,9 +309,16 @@ impl Freshness {
         self.records.wiring().violated(types);
     }
 
-    /// R21: `region` announced a key that holds one of this type that is read here, in another form.
-    pub fn misnamed(&self, record_type: TypeId, region: RegionId) {
-        self.records.wiring().misnamed(record_type, region);
+    /// R21: `region` announced a key of this type that nobody reads here; `meant` is the read record
+    /// that it probably means.
+    pub fn unread_key(&self, record_type: TypeId, region: RegionId, meant: Option<(RecordId, KeyForm)>, now: Moment) {
+        self.records.wiring().unread_key(record_type, region, meant, now);
+    }
+
+    /// R21: all regions answered with a lower version of this type than the one that was stored of
+    /// them.
+    pub fn went_back(&self, record_type: TypeId, now: Moment) {
+        self.records.wiring().went_back(record_type, now);
     }
 
     /// R21: the types that announcements of these regions miss, by the findings of the moment.

@@ -15,11 +15,15 @@
 //! regions concerned do not earn it the full TTL either ([`Wired::strays`]): it is kept for the soft
 //! TTL, labelled `unwired` (`standing::judge`).
 
+mod forms;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub(crate) use self::forms::KeyForm;
+use self::forms::KeyForms;
 use super::horizon::{Horizon, TypeDoubts};
 use super::switch::{Rule, is_on};
 use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId};
@@ -38,6 +42,8 @@ struct State {
     unrouted: [Option<Moment>; limits::REGIONS],
     /// By [`TypeId`], as far as anything is known, with what was last withheld of each.
     types: Vec<(Wired, TypeDoubts)>,
+    /// By [`TypeId`] too, as far as any unread key was announced.
+    forms: Vec<KeyForms>,
     /// What was last withheld of all other types.
     others: TypeDoubts,
     growths: VecDeque<Growth>,
@@ -52,8 +58,11 @@ pub struct Wired {
     pub named: RegionSet,
     /// The regions that named a record that was read here.
     pub met: RegionSet,
-    /// The regions that named a record in another form than the one that is read here.
+    /// The regions that named records in another form than the one that is read here.
     pub misnamed: RegionSet,
+    /// The regions that lately named records in another letter case than the one that is read here,
+    /// whatever else they named.
+    pub other_case: RegionSet,
     /// The regions against which the findings of the moment speak.
     pub found: RegionSet,
     /// Records that were served at a higher version than before, and whose change was announced.
@@ -64,6 +73,9 @@ pub struct Wired {
     pub untold_at: Option<Moment>,
     /// An audit found a change that nobody announced.
     pub violated: bool,
+    /// When all regions last answered with a lower version than the one that was stored of them:
+    /// versions of it began anew, or were taken back.
+    pub back_at: Option<Moment>,
     /// Records that grew a while ago and may still be announced.
     pub pending: u64,
 }
@@ -121,18 +133,46 @@ impl Wiring {
             let wired = state.of(record_type);
             let known = wired.met.covers(regions);
             wired.met = RegionSet(wired.met.0 | regions.0);
+            wired.misnamed = RegionSet(wired.misnamed.0 & !regions.0);
+            if let Some(forms) = state.forms.get_mut(usize::from(record_type.0)) {
+                regions.iter().for_each(|region| forms.met(region));
+            }
             !known
         });
     }
 
-    /// `region` announced a key that holds one of this type that is read here, in another form.
-    pub(crate) fn misnamed(&self, record_type: TypeId, region: RegionId) {
+    /// `region` announced a key of this type that nobody reads here; `meant` is the read record that
+    /// it probably means.
+    pub(crate) fn unread_key(
+        &self,
+        record_type: TypeId,
+        region: RegionId,
+        meant: Option<(RecordId, KeyForm)>,
+        now: Moment,
+    ) {
         self.note(|state| {
+            let place = usize::from(record_type.0);
+            if place >= state.forms.len() {
+                state.forms.resize_with(place + 1, KeyForms::default);
+            }
+            let forms = &mut state.forms[place];
+            forms.note(region, meant.map(|(id, form)| (id.hash, form)), now);
+            let (misnames, differs) = (forms.misnames(region), forms.differs_in_case(region, now));
             let wired = state.of(record_type);
-            let known = wired.misnamed.contains(region);
-            wired.misnamed = wired.misnamed.with(region);
-            !known
+            let before = (wired.misnamed, wired.other_case);
+            if misnames {
+                wired.misnamed = wired.misnamed.with(region);
+            }
+            if differs {
+                wired.other_case = wired.other_case.with(region);
+            }
+            before != (wired.misnamed, wired.other_case)
         });
+    }
+
+    /// All regions answered with a lower version than the one that was stored of them.
+    pub(crate) fn went_back(&self, record_type: TypeId, now: Moment) {
+        self.note(|state| state.of(record_type).back_at.replace(now) != Some(now));
     }
 
     /// The types whose announcements miss what is read here by the findings of the moment, each with
@@ -170,8 +210,10 @@ impl Wiring {
     pub(crate) fn rewired(&self) {
         self.note(|state| {
             state.unrouted = Default::default();
+            state.forms.clear();
             for (wired, _) in &mut state.types {
                 (wired.met, wired.misnamed, wired.found) = Default::default();
+                wired.other_case = RegionSet::EMPTY;
             }
             true
         });
@@ -228,7 +270,8 @@ impl Wiring {
 
     /// What is known of each type, by [`TypeId`].
     pub(crate) fn known(&self, now: Moment) -> Vec<Wired> {
-        let state = self.state();
+        let mut state = self.state();
+        state.elapse(now);
         let mut types: Vec<_> = state.types.iter().map(|(wired, _)| *wired).collect();
         for growth in state.growths.iter().filter(|growth| now.since(growth.at) > limits::GROWTH_SOON) {
             if let Some(wired) = types.get_mut(usize::from(growth.id.record_type.0)) {
@@ -251,6 +294,7 @@ impl Wiring {
             return Arc::default();
         }
         let mut state = self.state();
+        state.elapse(now);
         let unrouted = state.unrouted(now);
         for (wired, doubts) in &mut state.types {
             wired.turn(doubts, unrouted, now, now + worst_lag);
@@ -279,6 +323,14 @@ impl State {
         (0u8..).map(RegionId).zip(&self.unrouted).filter(|(_, last)| lately(last)).map(|(id, _)| id).collect()
     }
 
+    /// Ends what counts for a while only.
+    fn elapse(&mut self, now: Moment) {
+        for ((wired, _), forms) in self.types.iter_mut().zip(&self.forms) {
+            let lasts = |region: &RegionId| forms.differs_in_case(*region, now);
+            wired.other_case = wired.other_case.iter().filter(lasts).collect();
+        }
+    }
+
     fn of(&mut self, record_type: TypeId) -> &mut Wired {
         let place = usize::from(record_type.0);
         if place >= self.types.len() {
@@ -295,22 +347,28 @@ impl Wired {
         if self.is_doubted(now) {
             return RegionSet::ALL;
         }
-        RegionSet((unrouted.0 | self.named.0) & !self.met.0)
+        RegionSet((unrouted.0 | self.named.0) & !self.met.0 | self.other_case.0)
     }
 
     /// The regions whose announcements are seen to miss this type: it changed and nobody announced
-    /// it, or they announced the key of a record that is read in another form, or findings speak
+    /// it, or they announced keys of records that are read in another form, or findings speak
     /// against them. That a region announces nothing of it is no evidence.
     fn strays(&self, now: Moment) -> RegionSet {
         if self.is_doubted(now) {
             return RegionSet::ALL;
         }
-        RegionSet((self.misnamed.0 | self.found.0) & !self.met.0)
+        RegionSet((self.misnamed.0 | self.found.0) & !self.met.0 | self.other_case.0)
     }
 
     fn turn(&self, doubts: &mut TypeDoubts, unrouted: RegionSet, now: Moment, until: Moment) {
         doubts.no_bound.turn(self.withheld(unrouted, now), until);
         doubts.no_full_ttl.turn(self.strays(now), until);
+        if let Some(back_at) = self.back_at {
+            // What is stored from before that states versions which everything announced since is
+            // below.
+            doubts.no_bound.ended(RegionSet::ALL, back_at + (until - now));
+            doubts.no_full_ttl.ended(RegionSet::ALL, back_at + (until - now));
+        }
     }
 
     /// Whether something of it changed and nobody announced it.
@@ -431,6 +489,13 @@ mod tests {
         assert_eq!(wiring.withheld(over, WORST_LAG)[1].no_bound.now(), RegionSet::EMPTY);
     }
 
+    /// `region` announces three keys of CONTEXT that hold one that is read.
+    fn misname(wiring: &Wiring, region: RegionId, form: KeyForm) {
+        for hash in 0..limits::MISNAMED_KEYS {
+            wiring.unread_key(CONTEXT, region, Some((RecordId { record_type: CONTEXT, hash }, form)), at(1));
+        }
+    }
+
     /// The regions that earn `record_type` no full TTL for what was made at `made`.
     fn strays(wiring: &Wiring, record_type: TypeId, (made, now): (Moment, Moment)) -> RegionSet {
         let all = wiring.withheld(now, WORST_LAG);
@@ -457,7 +522,7 @@ mod tests {
         assert_eq!(strays(&wiring, LIMITS, (at(1), at(1))), only(EU));
         assert!(wiring.take_change());
 
-        wiring.misnamed(CONTEXT, US);
+        misname(&wiring, US, KeyForm::Around);
         wiring.found(&[(CONTEXT, only(EU))]);
         assert_eq!(strays(&wiring, CONTEXT, (at(80), at(80))), RegionSet::first(2));
         wiring.met(CONTEXT, only(US));
@@ -468,10 +533,58 @@ mod tests {
 
         wiring.settled(CONTEXT, false, at(300));
         assert_eq!(strays(&wiring, CONTEXT, (at(301), at(301))), RegionSet::ALL, "it changed, and nobody said so");
-        wiring.misnamed(CONTEXT, EU);
+        misname(&wiring, EU, KeyForm::Around);
         wiring.rewired();
         let later = at(301) + limits::WIRING_DOUBT;
         assert_eq!(strays(&wiring, CONTEXT, (later + WORST_LAG, later)), RegionSet::EMPTY);
+    }
+
+    #[test]
+    fn what_met_later_clears_what_was_misnamed() {
+        let wiring = Wiring::default();
+        misname(&wiring, EU, KeyForm::Around);
+        assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), only(EU));
+        wiring.met(CONTEXT, only(EU));
+        wiring.unrouted(EU, at(2));
+        assert_eq!(strays(&wiring, CONTEXT, (at(2), at(2))), only(EU), "worst_lag is not over");
+        let later = at(2) + WORST_LAG;
+        assert_eq!(strays(&wiring, CONTEXT, (later, later)), RegionSet::EMPTY, "it was seen to be right since");
+        wiring.unread_key(CONTEXT, EU, Some((RecordId { record_type: CONTEXT, hash: 9 }, KeyForm::Around)), later);
+        assert_eq!(strays(&wiring, CONTEXT, (later, later)), RegionSet::EMPTY, "by chance");
+    }
+
+    #[test]
+    fn another_letter_case_strays_beside_what_met() {
+        let wiring = Wiring::default();
+        wiring.heard(CONTEXT, EU, true);
+        wiring.met(CONTEXT, only(EU));
+        misname(&wiring, EU, KeyForm::Around);
+        assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY, "its keys are read");
+        misname(&wiring, EU, KeyForm::LetterCase);
+        wiring.met(CONTEXT, only(EU));
+        assert_eq!(strays(&wiring, CONTEXT, (at(2), at(2))), only(EU), "some of them, and others are not");
+        assert_eq!(withheld(&wiring, CONTEXT, at(2)), only(EU));
+        assert_eq!(wiring.known(at(2))[0].other_case, only(EU));
+        let over = at(1) + limits::CASE_DOUBT;
+        assert_eq!(withheld(&wiring, CONTEXT, over), only(EU), "worst_lag is not over");
+        assert_eq!(withheld(&wiring, CONTEXT, over + WORST_LAG), RegionSet::EMPTY);
+        misname(&wiring, EU, KeyForm::LetterCase);
+        wiring.rewired();
+        assert_eq!(wiring.known(at(2))[0].other_case, RegionSet::EMPTY);
+    }
+
+    #[test]
+    fn versions_that_went_back_cost_every_bound_from_before() {
+        let wiring = Wiring::default();
+        wiring.went_back(CONTEXT, at(5));
+        assert!(wiring.take_change());
+        assert_eq!(withheld(&wiring, CONTEXT, at(6)), RegionSet::ALL);
+        assert_eq!(strays(&wiring, CONTEXT, (at(6), at(6))), RegionSet::ALL);
+        assert_eq!(withheld(&wiring, LIMITS, at(6)), RegionSet::EMPTY);
+        let later = wiring.withheld(at(90), WORST_LAG)[0];
+        assert_eq!((later.no_bound.now(), later.no_full_ttl.now()), (RegionSet::EMPTY, RegionSet::EMPTY));
+        assert_eq!(later.no_bound.of(at(64)), RegionSet::ALL, "some regions may have begun anew later");
+        assert_eq!(later.no_full_ttl.of(at(65)), RegionSet::EMPTY, "made of the new versions");
     }
 
     #[test]

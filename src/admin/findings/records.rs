@@ -99,10 +99,10 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
 fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
     let named = RegionSet(wired.named.0 & !wired.met.0);
     if named.is_empty() {
-        return None;
+        return other_case(evidence, name, wired);
     }
     let templates = templates(evidence, name);
-    let why = another_form(evidence, name)
+    let why = another_form(evidence, name, wired)
         .or_else(|| out_of_shape(evidence, name, &templates))
         .or_else(|| changed_meanwhile(wired))?;
     let keys: Vec<_> = templates.iter().map(|(record, path)| format!("`{}` of {path}", record.key_text())).collect();
@@ -129,8 +129,33 @@ fn templates<'a>(evidence: &Evidence<'a>, name: &str) -> Vec<(&'a RecordTemplate
     routes.iter().flat_map(of).filter(|(record, _)| record.record_type == name).collect()
 }
 
-/// A key that is read stands inside announced ones.
-fn another_form(evidence: &Evidence<'_>, name: &str) -> Option<String> {
+/// A region announces some keys as they are read, and others in another letter case.
+fn other_case(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
+    let regions = wired.other_case;
+    let templates = templates(evidence, name);
+    let keys: Vec<_> = templates.iter().map(|(record, path)| format!("`{}` of {path}", record.key_text())).collect();
+    (!regions.is_empty()).then(|| Finding {
+        check: Check::KeysUnmatched,
+        subject: name.to_owned(),
+        saw: format!(
+            "{} announced keys that are read in another letter case (and others as they are read): keys are compared byte \
+             by byte, so those changes pass by",
+            evidence.names(regions.iter())
+        ),
+        advice: format!(
+            "announce every key in the letter case of the path: {}, filled in; or let callers ask in the case that is \
+             announced; `nearside explain PATH` says which keys a path has; no bound is stated for an hour after the last \
+             of them",
+            list(keys.iter().map(String::as_str))
+        ),
+    })
+}
+
+/// Keys that are read stand inside announced ones, or differ from them by letter case.
+fn another_form(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<String> {
+    if (wired.misnamed.0 | wired.other_case.0) & !wired.met.0 == 0 {
+        return None;
+    }
     let forms = evidence.notes.key_forms.get(name)?;
     let form = forms.form.as_deref().unwrap_or("with more around them");
     Some(format!("keys that are read were announced {form} (so far: {})", forms.count))

@@ -262,7 +262,7 @@ fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
     assert!(finding.advice.contains("check --announcement FILE --path PATH"), "{}", finding.line());
     let named = Wired { heard: BOTH, named: BOTH, ..Wired::default() };
     let formed = found(|case| {
-        case.types[0].1 = named;
+        case.types[0].1 = Wired { misnamed: BOTH, ..named };
         let forms = KeyForms { count: 1, form: Some("as `context:{key}`".to_owned()) };
         case.notes.key_forms.insert("context".to_owned(), forms);
     });
@@ -271,6 +271,14 @@ fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
         "{}",
         formed.saw
     );
+    let mut by_chance = Case::healthy();
+    by_chance.types[0].1 = named;
+    by_chance.notes.key_forms.insert("context".to_owned(), KeyForms::default());
+    assert_eq!(findings(&by_chance.evidence()), []);
+    let mixed = found(|case| case.types[0].1 = Wired { other_case: EU, met: BOTH, ..named });
+    assert_eq!((mixed.check, mixed.subject.as_str()), (Check::KeysUnmatched, "context"));
+    assert!(mixed.saw.starts_with("eu-west-1 announced keys that are read in another letter case"), "{}", mixed.saw);
+    assert!(mixed.advice.contains("`{key}` of /v1/contexts/{key}/{view}, filled in"), "{}", mixed.advice);
     let one = found(|case| case.types[0].1 = Wired { pending: 1, ..named });
     assert!(one.saw.contains("meanwhile a record that is read changed without"), "{}", one.saw);
     let silent = Wired { untold: 2, untold_at: Some(NOW), heard: EU, named: EU, met: EU, ..Wired::default() };
@@ -452,7 +460,7 @@ fn what_findings_speak_against_is_astray() {
     typo.types[0].1.met = RegionSet::EMPTY;
     assert_eq!(astray(&typo.evidence()), [(context.clone(), eu)], "it was announced well before");
     let formed = of(|case| {
-        case.types[0].1 = Wired { heard: BOTH, named: BOTH, met: EU, ..Wired::default() };
+        case.types[0].1 = Wired { heard: BOTH, named: BOTH, misnamed: BOTH, met: EU, ..Wired::default() };
         case.notes.key_forms.insert("context".to_owned(), KeyForms::default());
     });
     assert_eq!(formed, [(context, RegionSet::EMPTY.with(RegionId(1)))]);

@@ -16,6 +16,7 @@ use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::announcement::decode;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PATH_PUBLISHER};
 use crate::protocol::event::{Action, Event, Says, Scope};
+use crate::protocol::wiring::KeyForm;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::observed::Observed;
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -64,9 +65,9 @@ impl Applied {
 /// Whether somebody here reads a record ([`crate::protocol::Freshness::is_read`]).
 pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
 
-/// Notes that a region announced a key that is read here in another form
-/// ([`crate::protocol::Freshness::misnamed`]).
-pub type OnMisnamed = Box<dyn Fn(TypeId, RegionId) + Send + Sync>;
+/// Notes that a region announced a key that nobody reads, and the read record that it probably means
+/// ([`crate::protocol::Freshness::unread_key`]).
+pub type OnUnread = Box<dyn Fn(TypeId, RegionId, Option<(RecordId, KeyForm)>, Moment) + Send + Sync>;
 
 /// Applies verified messages of all regions.
 pub struct Applier {
@@ -79,7 +80,7 @@ pub struct Applier {
     sink: ActionSink,
     undecodable: RateLimiter,
     is_read: Option<IsRead>,
-    on_misnamed: Option<OnMisnamed>,
+    on_unread: Option<OnUnread>,
     /// The regions' names, for the log.
     names: Vec<String>,
 }
@@ -105,7 +106,7 @@ impl Applier {
             sink,
             undecodable: RateLimiter::new(),
             is_read: None,
-            on_misnamed: None,
+            on_unread: None,
             names: Vec::new(),
         }
     }
@@ -116,8 +117,8 @@ impl Applier {
     }
 
     /// For announced keys that nobody reads, looks for a key inside them that somebody does.
-    pub fn comparing_keys(self, is_read: IsRead, on_misnamed: OnMisnamed) -> Self {
-        Self { is_read: Some(is_read), on_misnamed: Some(on_misnamed), ..self }
+    pub fn comparing_keys(self, is_read: IsRead, on_unread: OnUnread) -> Self {
+        Self { is_read: Some(is_read), on_unread: Some(on_unread), ..self }
     }
 
     /// Applies what `region`'s topic delivered. `queued` is the SQS `SentTimestamp` if it came
@@ -220,11 +221,13 @@ impl Applier {
         let Some(is_read) = self.is_read.as_ref().filter(|is_read| !is_read(record)) else { return };
         let Announcement { record_type, key, .. } = announcement;
         self.observed.unread_key(record_type, key);
-        let is_meant = |meant: &Meant<'_>| self.keyring.record(record_type, &meant.key).is_some_and(is_read);
-        if let Some(meant) = key_form::meant(key).find(is_meant) {
+        let read = |meant: Meant<'_>| {
+            let id = self.keyring.record(record_type, &meant.key).filter(|id| is_read(*id))?;
             self.observed.key_form(record_type, &meant.form());
-            self.on_misnamed.iter().for_each(|note| note(record.record_type, region));
-        }
+            Some((id, meant.kind()))
+        };
+        let meant = key_form::meant(key).find_map(read);
+        self.on_unread.iter().for_each(|note| note(record.record_type, region, meant, self.clock.now()));
     }
 
     /// Turns names into ids. An unrouted announcement keeps its number, since its publisher counted

@@ -53,11 +53,11 @@ impl VerifyingIntake {
         let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
         let metrics = sidecar.metrics.clone();
         let (clock, observed) = (sidecar.clock.clone(), sidecar.observed.clone());
-        let (read, misnamed) = (sidecar.freshness.clone(), sidecar.freshness.clone());
+        let (read, unread) = (sidecar.freshness.clone(), sidecar.freshness.clone());
         let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink)
             .comparing_keys(
                 Box::new(move |record| read.is_read(record)),
-                Box::new(move |record_type, region| misnamed.misnamed(record_type, region)),
+                Box::new(move |record_type, region, meant, now| unread.unread_key(record_type, region, meant, now)),
             )
             .naming(sidecar.names.clone());
         let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use crate::protocol::wiring::KeyForm;
+
 /// Most keys that are looked up for one that nobody reads.
 const LOOKUPS: usize = 24;
 
@@ -16,6 +18,10 @@ pub(crate) struct Meant<'a> {
 }
 
 impl Meant<'_> {
+    pub(crate) fn kind(&self) -> KeyForm {
+        if self.around.is_some() { KeyForm::Around } else { KeyForm::LetterCase }
+    }
+
     /// How the announced key writes it.
     pub(crate) fn form(&self) -> String {
         match self.around {

@@ -16,10 +16,10 @@ use crate::core::race::region::{Leg, Purpose};
 use crate::core::race::verdict::{self, is_worthless};
 use crate::http::client::incoming::UPSTREAM_NAME;
 use crate::http::exchange::{Failure, Reply};
-use crate::model::ids::{RegionSet, Version};
+use crate::model::ids::{RecordId, RegionSet, Version};
 use crate::model::time::Wall;
 use crate::protocol::event::SubscriptionState;
-use crate::protocol::holding::Standing;
+use crate::protocol::holding::{ShownRecord, Standing};
 use crate::protocol::limits::GROWTH_WAIT;
 use crate::protocol::standing;
 use crate::protocol::wiring::Growth;
@@ -44,8 +44,9 @@ impl RoutedFill<'_> {
         }
         self.notice_growth(tally);
         self.notice_leads(tally);
-        let route = &self.route.path.text;
-        self.core.observed.route(route, |notes| self.notice_route(tally, with_it, notes));
+        let (route, back) = (&self.route.path.text, self.back(tally));
+        back.iter().for_each(|id| self.core.freshness.went_back(id.record_type, self.core.clock.now()));
+        self.core.observed.route(route, |notes| self.notice_route(tally, with_it, !back.is_empty(), notes));
     }
 
     /// R21: what was stored was vouched for until it was asked for again, and a region has
@@ -96,17 +97,26 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// Whether every region answers below what is stored of them: versions began anew, or all went
-    /// back.
-    fn is_back(&self, tally: &Tally) -> bool {
-        let Some(held) = self.ask.previous.as_ref().and_then(|previous| previous.hold.routed()) else { return false };
-        let all = tally.legs.len() == self.sent.horizon.regions.len();
-        all && held.shows.iter().enumerate().any(|(place, shown)| {
+    /// The records of which every region answers below what is stored: versions began anew, or all
+    /// went back.
+    fn back(&self, tally: &Tally) -> Vec<RecordId> {
+        let Some(held) = self.ask.previous.as_ref().and_then(|previous| previous.hold.routed()) else {
+            return Vec::new();
+        };
+        if tally.legs.len() != self.sent.horizon.regions.len() {
+            return Vec::new();
+        }
+        let is_back = |(place, shown): (usize, &ShownRecord)| {
+            // Else a RESET has said so.
+            let is_claimed = self.sent.fence.get(place).is_some_and(|then| then.floor >= shown.version);
             let is_below = |reply: &Arc<Reply>| {
                 reply.versions.get(place).is_some_and(|version| version.is_credible() && *version < shown.version)
             };
-            shown.version.is_credible() && tally.legs.iter().all(|leg| leg.outcome.as_ref().is_ok_and(is_below))
-        })
+            let all = || tally.legs.iter().all(|leg| leg.outcome.as_ref().is_ok_and(is_below));
+            is_claimed && shown.version.is_credible() && all()
+        };
+        let shows = held.shows.iter().enumerate().zip(self.routing.records());
+        shows.filter(|(shown, _)| is_back(*shown)).map(|(_, (id, _))| *id).collect()
     }
 
     fn notice_reply(&self, reply: &Reply, with_it: RegionSet) {
@@ -191,9 +201,9 @@ impl RoutedFill<'_> {
         compared.reduce(|any, one| any || one)
     }
 
-    fn notice_route(&self, tally: &Tally, with_it: RegionSet, notes: &mut RouteNotes) {
+    fn notice_route(&self, tally: &Tally, with_it: RegionSet, is_back: bool, notes: &mut RouteNotes) {
         notes.asked += 1;
-        if self.is_back(tally) {
+        if is_back {
             notes.back = Some(self.core.clock.now());
         }
         let replies = || tally.legs.iter().filter_map(|leg| leg.outcome.as_ref().ok());

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::ids::RegionSet;
+use crate::protocol::wiring::KeyForm;
 
 /// The `ttl` that an answer states.
 fn ttl(answer: &Answer) -> i64 {
@@ -19,10 +20,10 @@ async fn live_world() -> World {
 #[tokio::test(start_paused = true)]
 async fn misnamed_keys_cost_the_full_ttl() {
     let world = live_world().await;
-    let record_type = world.record("x").record_type;
+    let id = world.record("x");
     assert!(ttl(&world.get(X).await) > 3_000);
-    for region in [A, B, C] {
-        world.sidecar.freshness.misnamed(record_type, region);
+    for region in [A, B, C].into_iter().cycle().take(9) {
+        world.sidecar.freshness.unread_key(id.record_type, region, Some((id, KeyForm::Around)), world.now());
     }
     world.pass(SECOND).await;
     let labelled = world.get(X).await;
@@ -56,5 +57,26 @@ async fn region_that_is_wired_keeps_the_full_ttl() {
     world.sidecar.freshness.found_astray(&[(record_type, RegionSet::ALL)]);
     world.pass(SECOND).await;
     assert!(!world.get(X).await.is_hit(), "nothing was asked for 61 s");
+    world.stop().await;
+}
+
+/// As where a service keeps its versions in memory, and is started anew.
+#[tokio::test(start_paused = true)]
+async fn versions_that_begin_anew_cost_bound_and_full_ttl() {
+    let world = live_world().await;
+    let other = "/v1/contexts/y/full";
+    world.get(other).await;
+    world.pass(ms(100)).await;
+    assert!(ttl(&world.get(other).await) > 3_000);
+    world.set_all(1, shows(1));
+    world.get_with(X, "cache-control", "no-cache").await;
+    world.pass(SECOND).await;
+    let labelled = world.get(other).await;
+    assert_eq!((labelled.is_hit(), labelled.label()), (true, Some("unwired")), "{labelled:?}");
+    assert!(ttl(&labelled) <= 30, "{labelled:?}");
+    world.pass(40 * SECOND).await;
+    world.get(other).await;
+    world.pass(SECOND).await;
+    assert_eq!(world.get(other).await.body, "1");
     world.stop().await;
 }

@@ -157,6 +157,23 @@ async fn what_freshness_asks_for_reaches_the_sink() {
 /// R12: if it were remembered earlier, a copy of a message that was never applied would pass for
 /// applied.
 #[tokio::test]
+async fn mixed_letter_case_is_noticed() {
+    let mut world = World::new();
+    let read = world.keyring.record("context", "acme").unwrap();
+    let unread = Arc::<Mutex<Vec<_>>>::default();
+    let noted = unread.clone();
+    world.applier = world.applier.comparing_keys(
+        Box::new(move |record| record == read),
+        Box::new(move |_, region, meant, _| noted.lock().unwrap().push((region, meant))),
+    );
+    for key in ["acme", "ACME", "Acme", "context:acme", "zeta"] {
+        world.apply(&format!(r#"{{"recordType":"context","key":"{key}","version":"1","kind":"CHANGED"}}"#));
+    }
+    let (case, around) = (Some((read, KeyForm::LetterCase)), Some((read, KeyForm::Around)));
+    assert_eq!(*unread.lock().unwrap(), [case, case, around, None].map(|meant| (REGION, meant)));
+}
+
+#[tokio::test]
 async fn a_message_is_remembered_as_applied_only_once_it_is() {
     let remembered = Arc::new(Remembered::new());
     let known = remembered.clone();
