@@ -4,7 +4,7 @@
 
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
-use crate::telemetry::limits::LEADS;
+use crate::telemetry::limits::{LEAD_OVER, LEADS_PER_REGION};
 
 /// A version that one region alone shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Lead {
     pub below: RegionSet,
 }
 
-/// What the regions said of one record in one race.
+/// Versions that the regions stated of one record in one race.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordVersions<'a> {
     pub record: RecordId,
@@ -63,11 +63,13 @@ impl Leads {
         if announced >= version || shown.len() < 2 || others().any(|(_, other)| *other >= version) {
             return;
         }
-        if self.0.len() >= LEADS {
-            let oldest = self.0.iter().enumerate().min_by_key(|(_, lead)| lead.last).map(|(index, _)| index);
-            if let Some(oldest) = oldest {
-                self.0.swap_remove(oldest);
-            }
+        // Those that began first are kept: only a lead that lasts says anything, and who reads many
+        // records in turn would push out every one of them.
+        let of_it: Vec<usize> = (0..self.0.len()).filter(|index| self.0[*index].region == region).collect();
+        if of_it.len() >= LEADS_PER_REGION {
+            let is_over = |index: &usize| at.since(self.0[*index].last) > LEAD_OVER;
+            let Some(over) = of_it.into_iter().find(is_over) else { return };
+            self.0.swap_remove(over);
         }
         let below = others().map(|(region, _)| *region).collect();
         self.0.push(Lead { record, region, version, first: at, last: at, below });
@@ -133,14 +135,44 @@ mod tests {
         assert_eq!(only(&leads), None, "it went back");
     }
 
+    fn lead_of(leads: &mut Leads, region: RegionId, hash: u64, second: u64) {
+        let shown = [(RegionId(0), Version(1)), (region, Version(2))];
+        let at = Moment::ZERO + Duration::from_secs(second);
+        leads.compare(&RecordVersions { record: record(hash), shown: &shown, announced: Version::NONE, at });
+    }
+
     #[test]
-    fn leads_are_kept_in_bounds() {
+    fn leads_of_many_records_in_turn_last() {
         let mut leads = Leads::default();
-        for hash in 0..10 * LEADS as u64 {
-            let shown = [(RegionId(0), Version(1)), (STAGING, Version(2))];
-            let at = Moment::ZERO + Duration::from_secs(hash);
-            leads.compare(&RecordVersions { record: record(hash), shown: &shown, announced: Version::NONE, at });
+        for hash in 0..10 * LEADS_PER_REGION as u64 {
+            lead_of(&mut leads, STAGING, hash, hash);
         }
-        assert_eq!(leads.iter().count(), LEADS);
+        assert_eq!(leads.iter().count(), LEADS_PER_REGION);
+        lead_of(&mut leads, STAGING, 0, 90);
+        let longest = leads.iter().map(|lead| lead.last.since(lead.first)).max();
+        assert_eq!(longest, Some(Duration::from_secs(90)));
+    }
+
+    #[test]
+    fn one_regions_leads_leave_room_for_anothers() {
+        let mut leads = Leads::default();
+        for hash in 0..10 * LEADS_PER_REGION as u64 {
+            lead_of(&mut leads, STAGING, hash, 1);
+        }
+        lead_of(&mut leads, RegionId(2), 1_000, 2);
+        assert_eq!(leads.iter().filter(|lead| lead.region == RegionId(2)).count(), 1);
+    }
+
+    #[test]
+    fn leads_that_nobody_saw_again_give_way() {
+        let mut leads = Leads::default();
+        for hash in 0..LEADS_PER_REGION as u64 {
+            lead_of(&mut leads, STAGING, hash, 1);
+        }
+        lead_of(&mut leads, STAGING, 1_000, 1 + LEAD_OVER.as_secs());
+        assert!(leads.iter().all(|lead| lead.record != record(1_000)));
+        lead_of(&mut leads, STAGING, 1_000, 2 + LEAD_OVER.as_secs());
+        assert!(leads.iter().any(|lead| lead.record == record(1_000)));
+        assert_eq!(leads.iter().count(), LEADS_PER_REGION);
     }
 }

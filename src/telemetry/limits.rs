@@ -8,8 +8,10 @@ pub const METRIC_WORDS: usize = 32;
 pub const OBSERVED_NAMES: usize = 16;
 /// Longest of those names that is remembered, in bytes.
 pub const OBSERVED_NAME_BYTES: usize = 64;
-/// How many versions that one region alone shows are remembered.
-pub(crate) const LEADS: usize = 32;
+/// Versions that one region alone shows, as many as are remembered of each region.
+pub(crate) const LEADS_PER_REGION: usize = 8;
+/// Time after it was last seen from which such a version may give way to another one.
+pub(crate) const LEAD_OVER: Duration = Duration::from_secs(600);
 /// Log lines of one kind that others can provoke (a rejected announcement, an alarm): this many in
 /// a window, then only a count.
 pub const RATIONED_LINES: (u32, Duration) = (10, Duration::from_secs(60));
