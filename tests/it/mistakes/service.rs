@@ -27,6 +27,8 @@ pub(crate) struct Behaviour {
     pub(crate) headers: &'static [(&'static str, &'static str)],
     /// It states no version.
     pub(crate) without_version: bool,
+    /// By how much its versions are above the others': it is another environment's.
+    pub(crate) versions_ahead: usize,
     /// By how much its clock is ahead, seconds.
     pub(crate) ahead_s: i64,
     /// It ingests this late.
@@ -173,6 +175,7 @@ async fn answer(request: Request<Incoming>, records: Records, behaviour: Behavio
     if let Some(status) = refused.or((version == 0).then_some(404)) {
         return reply.status(StatusCode::from_u16(status).unwrap()).body(Full::default()).unwrap();
     }
+    let version = version + behaviour.versions_ahead;
     if !behaviour.without_version {
         reply = reply.header("x-record-version", version);
     }

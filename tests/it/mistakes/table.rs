@@ -171,6 +171,19 @@ pub(super) const MISTAKES: &[Mistake] = &[
         };
     }),
     of(
+        "some keys in another case",
+        "keys-unmatched",
+        ["in another letter case (and others", "announce every key in the letter case of the path"],
+        |it| {
+            it.says = |_, says| {
+                let is_odd = says["version"].as_str()?.parse::<u64>().ok()? % 2 == 1;
+                let key = says["key"].as_str()?;
+                let key = if is_odd { key.to_uppercase() } else { key.to_owned() };
+                with(says, "key", json!(key))
+            };
+        },
+    ),
+    of(
         "composite keys with the type before them",
         "keys-unmatched",
         ["as `context:{key}`", "`{key}/{view}` of"],
@@ -236,6 +249,9 @@ pub(super) const MISTAKES: &[Mistake] = &[
         it.set("service.version_header", r#""x-version""#);
     }),
     // One region against the others.
+    of("a region of another environment", "region-ahead", ["its answers win over theirs", "region drain"], |it| {
+        it.behaviours[1].versions_ahead = 5_000;
+    }),
     of("a path prefix too many", "region-odd", ["answers 404 where another", "service.region's url"], |it| {
         it.behaviours[1].status = Some(404);
     }),
