@@ -7,6 +7,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod verdict;
+
+use self::verdict::Meaning;
 use super::ActRefused;
 use super::inspect::Look;
 use super::target::{Pattern, Target};
@@ -18,7 +21,7 @@ use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::Version;
 use crate::payload::digest::digest;
 
-/// What is asked for, as a caller would.
+/// A request as a caller would send it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrittenPath {
@@ -33,7 +36,7 @@ pub(crate) struct ComparedPath {
     /// Why it counts as it does, as `inspect` says it; `None` if nothing is stored.
     pub stored: Option<StoredSeen>,
     pub regions: Vec<RegionSays>,
-    /// What that means, in sentences.
+    /// Meaning of all that, and what to do, in sentences.
     pub says: Vec<String>,
 }
 
@@ -41,7 +44,7 @@ pub(crate) struct ComparedPath {
 pub(crate) struct StoredSeen {
     pub answered_by: String,
     pub age_s: u64,
-    /// What it is good for now ([`super::inspect::EntrySeen::now`]).
+    /// Its use now ([`super::inspect::EntrySeen::now`]).
     pub now: String,
     /// For how many more seconds it holds; negative once its time is over.
     pub holds_s: Option<i64>,
@@ -54,7 +57,7 @@ pub(crate) struct StoredSeen {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ContentSeen {
     pub status: u16,
-    /// One for each record; empty where none is stated.
+    /// One for each record, 0 where none is stated; empty where none is stated at all.
     pub versions: Vec<u64>,
     pub etag: Option<String>,
     pub bytes: u64,
@@ -73,12 +76,12 @@ pub(crate) struct RegionSays {
     /// JSON pointers to where its content differs from what is stored, at most
     /// `COMPARED_POINTERS`.
     pub differs_at: Vec<String>,
-    /// What that means, as a sentence.
+    /// Meaning of the reply, as a sentence.
     pub says: String,
 }
 
 impl WrittenPath {
-    /// What it is about, without its query.
+    /// Paths that it is about, without its query.
     pub(super) fn target(&self) -> Result<Target, ActRefused> {
         let path = self.path.split('?').next().unwrap_or_default();
         Pattern::read(path).map(Target::Paths)
@@ -137,7 +140,7 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
         let (body, digest) = held.as_ref().expect("what is stored was read above");
         let content = ContentSeen {
             status: seen.status,
-            versions: seen.versions.iter().filter_map(|version| *version).collect(),
+            versions: stated(seen.versions.iter().copied()),
             etag: text(&entry.headers(), &header::ETAG),
             bytes: body.len() as u64,
             digest: format!("{digest:032x}"),
@@ -156,21 +159,22 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
             says: seen.says,
         }
     });
-    let regions: Vec<RegionSays> = regions
+    let beside = stored.as_ref().map(|stored| &stored.content);
+    let (regions, meanings): (Vec<_>, Vec<_>) = regions
         .into_iter()
-        .map(|(id, reply)| region(core.regions.name(id).to_owned(), reply, stored.as_ref(), &floors))
-        .collect();
-    let says = verdict(stored.as_ref(), &regions);
+        .map(|(id, reply)| region(core.regions.name(id).to_owned(), reply, beside, &floors))
+        .unzip();
+    let says = verdict::verdict(beside, &floors, &meanings).into_iter().map(str::to_owned).collect();
     Ok(ComparedPath { stored, regions, says })
 }
 
 type Answered = (ContentSeen, Option<String>, Vec<String>);
 
 fn answer(reply: &Reply, digest: u128) -> ContentSeen {
-    let credible = |version: &&Version| **version != Version::NONE;
+    let credible = |version: &Version| Some(version.0).filter(|_| version.is_credible());
     ContentSeen {
         status: reply.status.as_u16(),
-        versions: reply.versions.iter().filter(credible).map(|version| version.0).collect(),
+        versions: stated(reply.versions.iter().map(credible)),
         etag: text(&reply.headers, &header::ETAG),
         bytes: reply.body.len() as u64,
         digest: format!("{digest:032x}"),
@@ -185,69 +189,34 @@ fn age(headers: &HeaderMap) -> Option<String> {
     text(headers, &header::AGE)
 }
 
-fn region(name: String, reply: Result<Answered, Failure>, stored: Option<&StoredSeen>, floors: &[u64]) -> RegionSays {
+fn region(
+    name: String,
+    reply: Result<Answered, Failure>,
+    stored: Option<&ContentSeen>,
+    floors: &[u64],
+) -> (RegionSays, Meaning) {
+    let status = stored.map(|stored| stored.status);
     let (content, age, differs_at) = match reply {
         Ok(answered) => answered,
         Err(failure) => {
-            let says = format!("it did not answer: {failure}");
+            let says = format!("{}: {failure}", Meaning::Unanswered.text(0, status));
             let failure = Some(failure.word().to_owned());
-            return RegionSays { region: name, failure, content: None, age: None, differs_at: Vec::new(), says };
+            let says = RegionSays { region: name, failure, content: None, age: None, differs_at: Vec::new(), says };
+            return (says, Meaning::Unanswered);
         }
     };
-    let says = meaning(&content, stored.map(|stored| &stored.content), floors);
-    RegionSays { region: name, failure: None, content: Some(content), age, differs_at, says }
+    let meaning = verdict::meaning(&content, stored, floors);
+    let says = meaning.text(content.status, status);
+    (RegionSays { region: name, failure: None, content: Some(content), age, differs_at, says }, meaning)
 }
 
-/// What one region's reply means beside what is stored and what was announced or served.
-fn meaning(content: &ContentSeen, stored: Option<&ContentSeen>, floors: &[u64]) -> String {
-    let below = |versions: &[u64], floors: &[u64]| versions.iter().zip(floors).any(|(shown, floor)| shown < floor);
-    if content.versions.len() == floors.len() && below(&content.versions, floors) {
-        return "it lags: something newer was announced or served".to_owned();
-    }
-    let Some(stored) = stored else { return "nothing is stored to compare it with".to_owned() };
-    if content.status != stored.status {
-        return format!("it says {}, and {} is stored", content.status, stored.status);
-    }
-    let is_versioned = !content.versions.is_empty() && content.versions.len() == stored.versions.len();
-    let is_same = content.digest == stored.digest;
-    match is_versioned {
-        true if below(&stored.versions, &content.versions) => {
-            "it has a newer version, and nobody announced it here: what is stored is old".to_owned()
-        }
-        true if below(&content.versions, &stored.versions) => "it lags: what is stored is newer".to_owned(),
-        true if is_same => "the same version and content".to_owned(),
-        true => {
-            "the same version with other content: a version has to cover everything that a reply shows".to_owned()
-        }
-        false if is_same => "the same content".to_owned(),
-        false => "other content, and no version says which of them is newer".to_owned(),
-    }
+/// One for each record, 0 where none is stated; empty where none is stated at all.
+fn stated(versions: impl Iterator<Item = Option<u64>>) -> Vec<u64> {
+    let versions: Vec<_> = versions.map(Option::unwrap_or_default).collect();
+    if versions.iter().all(|version| *version == 0) { Vec::new() } else { versions }
 }
 
-/// What to do next.
-fn verdict(stored: Option<&StoredSeen>, regions: &[RegionSays]) -> Vec<String> {
-    if stored.is_none() {
-        return vec![
-            "nothing is stored for this caller: the next read asks the regions; give --header what callers send, Accept \
-             and credentials included (nearside ctl inspect --path shows whatever is stored of the path)"
-                .to_owned(),
-        ];
-    }
-    let any = |what: &str| regions.iter().any(|region| region.says.contains(what));
-    if any("nobody announced it here") || any("with other content") || any("other content, and no version") {
-        let advice = "`nearside ctl refresh --path PATH` mends this one now; the findings in /status and `nearside \
-                      doctor --path PATH` say why it was not noticed";
-        return vec![advice.to_owned()];
-    }
-    if any("it lags") {
-        return vec![
-            "what is stored is the newest that is known: the data is old in the region, not here".to_owned(),
-        ];
-    }
-    vec!["what is stored is what the regions say: if it is old, it is old at the source".to_owned()]
-}
-
-/// Where two JSON documents differ; empty if one of them is none.
+/// Places where two JSON documents differ; empty if one of them is none.
 fn pointers(stored: &[u8], other: &[u8]) -> Vec<String> {
     let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
     let mut found = Vec::new();
@@ -286,23 +255,6 @@ fn differ(one: &Value, other: &Value, at: &mut String, found: &mut Vec<String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn content(version: u64, digest: &str) -> ContentSeen {
-        let versions = if version == 0 { vec![] } else { vec![version] };
-        ContentSeen { status: 200, versions, etag: None, bytes: 1, digest: digest.to_owned() }
-    }
-
-    #[test]
-    fn each_region_is_told_by_version_then_content() {
-        let says = |content: &ContentSeen, floor| meaning(content, Some(&self::content(5, "a")), &[floor]);
-        assert_eq!(says(&content(5, "a"), 5), "the same version and content");
-        assert!(says(&content(5, "b"), 5).contains("with other content"));
-        assert!(says(&content(6, "b"), 5).contains("what is stored is old"));
-        assert!(says(&content(4, "b"), 5).starts_with("it lags: something newer was announced"));
-        assert!(says(&content(4, "b"), 0).starts_with("it lags: what is stored"));
-        assert!(says(&content(0, "b"), 0).contains("no version says"));
-        assert!(says(&ContentSeen { status: 404, ..content(0, "b") }, 0).contains("it says 404, and 200 is stored"));
-    }
 
     #[test]
     fn pointers_say_where_and_never_what() {

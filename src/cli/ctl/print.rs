@@ -226,7 +226,8 @@ fn compared(seen: &ComparedPath) -> String {
 }
 
 fn content(content: &ContentSeen) -> String {
-    let versions: Vec<String> = content.versions.iter().map(u64::to_string).collect();
+    let version = |version: &u64| if *version == 0 { "none".to_owned() } else { version.to_string() };
+    let versions: Vec<String> = content.versions.iter().map(version).collect();
     let version =
         if versions.is_empty() { "no version".to_owned() } else { format!("version {}", versions.join(" and ")) };
     let etag = content.etag.as_ref().map(|etag| format!(", ETag {etag}")).unwrap_or_default();
