@@ -28,7 +28,7 @@ pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sect
     let file: Arc<str> = file.into();
     for (index, line) in text.lines().enumerate() {
         let place = Place::At { file: file.clone(), line: index + 1, column: 1 };
-        let content = line.trim();
+        let content = line.trim_matches(SPACE);
         if content.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
@@ -37,10 +37,10 @@ pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sect
         };
         if line.starts_with('[') {
             last = None;
-            section = name_of(content);
+            section = name_of(line);
             match &section {
                 Some(name) => drop(sections.entry(name.clone()).or_default()),
-                None => refuse("a section's name has no ]", "write [default], or [profile NAME]"),
+                None => refuse("a section's line does not end with ]", "write [default], or [profile NAME]"),
             }
             continue;
         }
@@ -49,7 +49,7 @@ pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sect
             continue;
         };
         let pair = split(content);
-        if line.starts_with([' ', '\t']) {
+        if line.starts_with(SPACE) {
             let outer = last.as_ref().and_then(|name| properties.get_mut(name));
             match (outer, pair) {
                 (None, _) => refuse("an indented line below no property", "begin the line at its left margin"),
@@ -72,18 +72,33 @@ pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sect
     sections
 }
 
+/// White space at the ends of lines, names and values; nothing else is.
+const SPACE: [char; 2] = [' ', '\t'];
+
 /// A section's name with single spaces; `None` if it has no end.
 fn name_of(line: &str) -> Option<String> {
-    let (name, _) = line.strip_prefix('[')?.split_once(']')?;
+    let name = without_comment(line, false).strip_prefix('[')?.strip_suffix(']')?;
     Some(name.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Name and value of a line, without what a comment adds.
+/// Name and value of a line.
 fn split(line: &str) -> Option<(String, String)> {
-    let (name, value) = line.split_once('=')?;
-    let name = name.trim().to_ascii_lowercase();
-    let comment = value.find(" #").or_else(|| value.find(" ;")).unwrap_or(value.len());
-    (!name.is_empty()).then(|| (name, value[..comment].trim().to_owned()))
+    let (name, value) = without_comment(line, true).split_once('=')?;
+    let name = name.trim_matches(SPACE).to_ascii_lowercase();
+    (!name.is_empty()).then(|| (name, value.trim_matches(SPACE).to_owned()))
+}
+
+/// A line up to its first `#` or `;`, which `after_space` has to have white space before it.
+fn without_comment(line: &str, after_space: bool) -> &str {
+    let line = line.trim_matches(SPACE);
+    let mut is_after = !after_space;
+    let begins = |(_, letter): &(usize, char)| {
+        let begins = matches!(letter, '#' | ';') && is_after;
+        is_after = !after_space || letter.is_whitespace();
+        begins
+    };
+    let end = line.char_indices().find(begins).map_or(line.len(), |(at, _)| at);
+    line[..end].trim_matches(SPACE)
 }
 
 #[cfg(test)]
@@ -99,6 +114,31 @@ mod tests {
         assert_eq!(sections["default"]["region"].value, "eu-west-1");
         assert_eq!(sections["services s"]["sqs"].inner["endpoint_url"].value, "http://a");
         assert_eq!(sections["services s"]["sqs"].inner["endpoint_url"].place.to_string(), "f:7:1");
+    }
+
+    #[test]
+    fn the_first_sign_after_white_space_begins_a_comment() {
+        for (line, value) in [
+            ("a = b # c ; d", Some("b")),
+            ("a = b ; c # d", Some("b")),
+            ("a = b\t# c", Some("b")),
+            ("a = b\t;c", Some("b")),
+            ("a = b#c;d", Some("b#c;d")),
+            ("a = # b", Some("")),
+            ("a = https://h/#x #y", Some("https://h/#x")),
+            ("a # = b", None),
+            ("# a = b", Some("b")),
+        ] {
+            assert_eq!(split(line).map(|(_, value)| value).as_deref(), value, "{line:?}");
+        }
+        for (line, name) in [
+            ("[default]# c", Some("default")),
+            ("[ profile  x ] ; c", Some("profile x")),
+            ("[default] c", None),
+            ("[a#b]", None),
+        ] {
+            assert_eq!(name_of(line).as_deref(), name, "{line}");
+        }
     }
 
     #[test]

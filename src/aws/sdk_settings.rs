@@ -5,24 +5,23 @@
 //! A fault without which calls would go elsewhere, or nowhere, keeps AWS from being called
 //! ([`SdkSettings::fatal`]); the others change nothing, since Nearside sets those values itself.
 
-use std::io::Read;
+mod kind;
+
 use std::path::{Path, PathBuf};
 
-use url::Url;
-
-use super::limits::PROFILE_FILE_BYTES;
+use self::kind::{Kind, NotRead, contents};
 use super::profile::{self, Properties, Sections};
 use crate::config::error::{ConfigError, ConfigProblem, Place};
 
 /// The services that are called, as their variables and `services` sections name them.
 pub(super) const SERVICES: [&str; 5] = ["SNS", "SQS", "DYNAMODB", "KINESIS", "STS"];
 
-/// What the SDK is to be given.
+/// Settings that the SDK is to be given.
 #[derive(Clone, Debug, Default)]
 pub struct SdkSettings {
-    /// What keeps AWS from being called.
+    /// Faults that keep AWS from being called.
     pub fatal: Vec<ConfigError>,
-    /// What is passed over.
+    /// Faults that are passed over.
     pub ignored: Vec<ConfigError>,
     /// Text of the two profile files.
     pub(super) config: String,
@@ -32,7 +31,7 @@ pub struct SdkSettings {
 }
 
 impl SdkSettings {
-    /// What is shown in place of a call, if AWS must not be called.
+    /// Text that is shown in place of a call, if AWS must not be called.
     pub(super) fn unusable(&self) -> Option<String> {
         let first = self.fatal.first()?;
         Some(match self.fatal.len() - 1 {
@@ -45,27 +44,6 @@ impl SdkSettings {
     pub(super) fn endpoint(&self, service: &str) -> Option<&str> {
         self.endpoints.iter().find(|(of, _)| *of == service).map(|(_, url)| url.as_str())
     }
-}
-
-/// What a value has to be.
-#[derive(Clone, Copy)]
-enum Kind {
-    Url,
-    Bool,
-    /// A whole number from this one on.
-    From(u64),
-    OneOf(&'static [&'static str]),
-    /// Goes into a header: no space, line end or other control character.
-    Token,
-    /// Goes into a header among other words.
-    Words,
-    /// A file that can be read to its end.
-    File,
-    Arn,
-    /// From its slash on.
-    Rooted,
-    Session,
-    Region,
 }
 
 /// A setting: its variable, its name in a profile (or ""), its kind, and whether AWS must not be
@@ -122,7 +100,7 @@ const RULES: &[Rule] = &[
     Rule("AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES", "request_min_compression_size_bytes", Kind::From(0), false),
 ];
 
-/// What a profile says of where calls go.
+/// Names by which a profile says where calls go.
 const LOCATING: [&str; 4] =
     ["endpoint_url", "ignore_configured_endpoint_urls", "use_fips_endpoint", "use_dualstack_endpoint"];
 
@@ -175,8 +153,8 @@ pub fn read(variable: impl Fn(&str) -> Option<String>) -> SdkSettings {
         settings.pass_over_credentials(others);
     }
     settings.pair(&variable);
-    settings.locate(&configured, &variable);
-    settings.emptied(&configured, &raw);
+    settings.locate(&configured, &credited, &variable);
+    settings.emptied(&configured, &credited, &raw);
     (settings.config, settings.credentials) = (config.1, credentials.1);
     settings.fatal.sort();
     settings
@@ -227,27 +205,24 @@ impl SdkSettings {
     /// The properties of the profile that is used.
     fn of_profile(&mut self, config: &Sections, credentials: &Sections, is_named: bool) {
         let name = &self.profile.clone();
-        let configured =
-            config.get(&format!("profile {name}")).or_else(|| config.get(name).filter(|_| name == "default"));
-        let both: Vec<&Properties> = configured.into_iter().chain(credentials.get(name)).collect();
-        if both.is_empty() && is_named && name != "default" {
+        let merged = merged(config, credentials, name);
+        if merged.is_none() && is_named && name != "default" {
             let wrong = ConfigProblem::new(
                 "neither profile file has this profile",
                 format!("write [profile {name}] into the config file, or correct the name"),
             );
             self.refuse(Place::Variable("AWS_PROFILE".into()), "", wrong, true);
         }
-        for properties in both {
-            for Rule(_, key, kind, fatal) in RULES {
-                if let Some(property) = properties.get(*key).filter(|property| !property.value.is_empty()) {
-                    self.judge(property.place.clone(), key, &property.value, *kind, *fatal);
-                }
+        let properties = merged.unwrap_or_default();
+        for Rule(_, key, kind, fatal) in RULES {
+            if let Some(property) = properties.get(*key).filter(|property| !property.value.is_empty()) {
+                self.judge(property.place.clone(), key, &property.value, *kind, *fatal);
             }
-            self.of_role(properties, config, credentials);
         }
+        self.of_role(&properties, config, credentials);
     }
 
-    /// How the profile says that a role is assumed.
+    /// Judges how the profile says that a role is assumed.
     fn of_role(&mut self, properties: &Properties, config: &Sections, credentials: &Sections) {
         let has = |name: &str| properties.get(name);
         for (key, other) in
@@ -280,10 +255,7 @@ impl SdkSettings {
         }
         if let Some(source) = has("source_profile") {
             let name = &source.value;
-            let is_there = config.contains_key(&format!("profile {name}"))
-                || config.contains_key(name)
-                || credentials.contains_key(name);
-            if !is_there {
+            if merged(config, credentials, name).is_none() {
                 let wrong = ConfigProblem::new(
                     "there is no such profile",
                     format!("write [profile {name}], or correct the name"),
@@ -295,13 +267,8 @@ impl SdkSettings {
 
     /// The endpoints: a service's variable, the variable for all, the service's in the profile, the
     /// profile's own.
-    fn locate(&mut self, config: &Sections, variable: &impl Fn(&str) -> Option<String>) {
-        let name = &self.profile;
-        let empty = Properties::new();
-        let profile = config
-            .get(&format!("profile {name}"))
-            .or_else(|| config.get(name).filter(|_| name == "default"))
-            .unwrap_or(&empty);
+    fn locate(&mut self, config: &Sections, credentials: &Sections, variable: &impl Fn(&str) -> Option<String>) {
+        let profile = &merged(config, credentials, &self.profile).unwrap_or_default();
         let value = |properties: &Properties, key: &str| {
             properties.get(key).map(|property| property.value.clone()).filter(|value| !value.is_empty())
         };
@@ -331,8 +298,8 @@ impl SdkSettings {
 
 impl SdkSettings {
     /// The one place where an empty variable cannot be made unset: the SDK's own calls to STS.
-    fn emptied(&mut self, config: &Sections, raw: &impl Fn(&str) -> Option<String>) {
-        let role = config.get("default").into_iter().chain(config.get(&format!("profile {}", self.profile)));
+    fn emptied(&mut self, config: &Sections, credentials: &Sections, raw: &impl Fn(&str) -> Option<String>) {
+        let role = ["default", &self.profile].map(|name| merged(config, credentials, name).unwrap_or_default());
         let assumes = raw("AWS_WEB_IDENTITY_TOKEN_FILE").is_some_and(|file| !file.is_empty())
             || role.into_iter().any(|properties| properties.contains_key("role_arn"));
         for name in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS"] {
@@ -345,101 +312,15 @@ impl SdkSettings {
     }
 }
 
-impl Kind {
-    /// What is wrong with a value, which is never shown: it may be a secret.
-    fn wrong(self, value: &str) -> Option<ConfigProblem> {
-        let problem = |what: &str, instead: &str| Some(ConfigProblem::new(what, instead));
-        let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        match self {
-            Self::Url if !is_url(value) => problem("no http or https URL", "write it as https://HOST[:PORT]"),
-            Self::Bool if !["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)) => {
-                problem("neither true nor false", "write true or false, or remove it")
-            }
-            Self::From(least) if value.parse::<u32>().map_or(true, |number| u64::from(number) < least) => {
-                problem("no whole number, or too small", &format!("write a number from {least} on, or remove it"))
-            }
-            Self::OneOf(words) if !words.iter().any(|word| value.eq_ignore_ascii_case(word)) => {
-                problem("unknown word", &format!("write one of {}, or remove it", words.join(", ")))
-            }
-            Self::Token if !is_visible(value) => problem(
-                "holds a space, a line end or another character that no header takes",
-                "write it without that",
-            ),
-            Self::Words if !value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) => {
-                problem("holds a line end or another character that no header takes", "write it without that")
-            }
-            Self::File => contents(Path::new(value)).err().map(|why| why.problem(Path::new(value))),
-            Self::Arn if !value.starts_with("arn:") || value.split(':').count() < 6 || !is_visible(value) => {
-                problem("no ARN", "write it as arn:aws:iam::ACCOUNT:role/NAME")
-            }
-            Self::Rooted if !value.starts_with('/') || !is_visible(value) => {
-                problem("no path", "write it from its first slash on")
-            }
-            Self::Session if !(2..=64).contains(&value.len()) || !value.bytes().all(is_of_session) => {
-                problem("no session name", "write 2 to 64 letters, digits or any of _+=,.@-")
-            }
-            Self::Region if value.is_empty() || !value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => {
-                problem("no region's name", "write one such as eu-west-1; a topic's region is in its ARN")
-            }
-            _ => None,
-        }
-    }
-}
-
-const fn is_of_session(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'=' | b',' | b'.' | b'@' | b'-')
-}
-
-fn is_url(value: &str) -> bool {
-    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
-    is_plain && Url::parse(value).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-}
-
-/// Why a file was not read.
-enum NotRead {
-    Absent,
-    /// A directory, a pipe, a device: reading it may never end.
-    NoFile,
-    TooLarge,
-    NoText,
-    Failed(std::io::Error),
-}
-
-impl NotRead {
-    fn problem(&self, path: &Path) -> ConfigProblem {
-        let path = path.display();
-        let (what, instead) = match self {
-            Self::Absent => (format!("{path} does not exist"), "mount the file, or remove the variable"),
-            Self::NoFile => (format!("{path} is no regular file"), "name a file"),
-            Self::TooLarge => (format!("{path} is larger than 1 MiB"), "name a profile or token file"),
-            Self::NoText => (format!("{path} is not UTF-8"), "write it as UTF-8"),
-            Self::Failed(why) => {
-                (format!("{path} cannot be read: {}", why.kind()), "let this process's user read it")
-            }
-        };
-        ConfigProblem::new(what, instead)
-    }
-}
-
-/// A file's text. `/dev/null` is an empty one.
-fn contents(path: &Path) -> Result<String, NotRead> {
-    if path == Path::new("/dev/null") {
-        return Ok(String::new());
-    }
-    let failed = |why: std::io::Error| match why.kind() {
-        std::io::ErrorKind::NotFound => NotRead::Absent,
-        _ => NotRead::Failed(why),
-    };
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(NotRead::NoFile);
-    }
-    let mut text = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(PROFILE_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
-    if text.len() as u64 > PROFILE_FILE_BYTES {
-        return Err(NotRead::TooLarge);
-    }
-    String::from_utf8(text).map_err(|_| NotRead::NoText)
+/// A profile as the SDK makes it of the two files: what the credentials file says goes before what the
+/// config file says. `None` if neither has it.
+fn merged(config: &Sections, credentials: &Sections, name: &str) -> Option<Properties> {
+    let configured =
+        config.get(&format!("profile {name}")).or_else(|| config.get(name).filter(|_| name == "default"));
+    let credited = credentials.get(name);
+    (configured.is_some() || credited.is_some()).then(|| {
+        configured.into_iter().chain(credited).flatten().map(|(key, it)| (key.clone(), it.clone())).collect()
+    })
 }
 
 /// `path` with a leading `~/` replaced.

@@ -59,6 +59,26 @@ fn keys_in_variables_need_no_profile() {
 }
 
 #[test]
+fn the_two_files_are_one_profile() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |config: &str, credentials: &str| {
+        let files = ["config", "credentials"].map(|name| directory.path().join(name));
+        std::fs::write(&files[0], config).unwrap();
+        std::fs::write(&files[1], credentials).unwrap();
+        let files = files.map(|file| file.to_str().unwrap().to_owned());
+        with(&[("AWS_CONFIG_FILE", &*files[0]), ("AWS_SHARED_CREDENTIALS_FILE", &*files[1])])
+    };
+    let split = of("[default]\naws_access_key_id = key\n", "[default]\naws_secret_access_key = secret\n");
+    assert_eq!(split.fatal, vec![], "each half in its file");
+    let wrong = of("[default]\nendpoint_url = none\n", "[default]\nendpoint_url = http://a\n");
+    assert_eq!((wrong.fatal.len(), wrong.endpoint("SNS")), (0, Some("http://a")), "the credentials file goes before");
+    let role = |source: &str| format!("[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = x\n{source}");
+    assert_eq!(of(&role("[profile x]\n"), "").fatal.len(), 0);
+    assert_eq!(of(&role(""), "[x]\n").fatal.len(), 0);
+    assert_eq!(of(&role("[x]\n"), "").fatal.len(), 1, "without its prefix it is none in the config file");
+}
+
+#[test]
 fn a_home_that_cannot_be_read_counts_as_empty() {
     let settings = with(&[("HOME", "/dev/null")]);
     assert_eq!((settings.fatal.len(), settings.ignored.len()), (0, 2));
