@@ -6,22 +6,25 @@
 //! that was made is forgotten: it is removed, or named when the task ends. That holds across a panic
 //! too: the next run of the task finds what the last one made.
 
+mod holding;
+mod removal;
+
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::holding::{End, told};
+use self::removal::Made;
 use super::attest::{self, Attestation};
-use super::backoff::{Backoff, jittered, shortened};
+use super::backoff::{Backoff, jittered};
 use super::endpoint::Notice;
-use super::new_queue::NewQueue;
-use super::poll;
 use crate::aws::clients::{self, Clients};
 use crate::aws::failure::{CallFailure, CallFault};
-use crate::aws::sqs::{self, Queue};
+use crate::aws::sqs;
 use crate::config::{QueuesConfig, TopicArn};
 use crate::model::ids::RegionId;
-use crate::model::time::{Moment, Wall};
+use crate::model::time::Moment;
 use crate::protocol::event::Event;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, Left, Pace, Stage, SubscriptionStatus};
 use crate::sidecar::limits;
@@ -50,7 +53,7 @@ pub(crate) struct Lifecycle {
     pub(crate) progress: Mutex<LifecycleProgress>,
 }
 
-/// What a run of the task leaves to the next one, should it panic.
+/// State that a run of the task leaves to the next one, should it panic.
 pub(crate) struct LifecycleProgress {
     way: Transported,
     asked: watch::Receiver<Duration>,
@@ -87,27 +90,6 @@ const PANICKED: (&str, &str) = (
     "look for \"a thread panicked\" in the log: a setting of the AWS SDK may be one that it cannot use; else report \
      that line",
 );
-
-/// What exists in AWS, or may.
-#[derive(Default)]
-struct Made {
-    /// Drawn before CreateQueue is called, so that a call whose answer was lost can be repeated or
-    /// undone.
-    queue_name: Option<String>,
-    queue: Option<Queue>,
-    subscription: Option<String>,
-    /// When Subscribe was last called: what SNS said before that is about an earlier subscription.
-    since: Wall,
-}
-
-/// Why a subscription is no longer held.
-enum End {
-    Stopping,
-    /// Freshness wants another.
-    Asked,
-    /// It, or its queue, is gone; why, in a stable word.
-    Lost(&'static str),
-}
 
 impl Lifecycle {
     /// Runs until the process stops; returns what could not be removed.
@@ -260,111 +242,7 @@ impl Lifecycle {
         }
     }
 
-    /// Everything that goes on while a subscription is in use, until it is not.
-    async fn hold(
-        &self,
-        clients: &Clients,
-        way: &mut Transported,
-        made: &Made,
-        asked: &mut watch::Receiver<Duration>,
-    ) -> End {
-        let subscription = made.subscription.as_deref().unwrap_or_default();
-        match (way, &made.queue) {
-            (Transported::Posted { endpoint, notices }, _) => tokio::select! {
-                () = self.stopping.cancelled() => End::Stopping,
-                () = self.wanted(asked) => End::Asked,
-                why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
-                () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
-            },
-            (Transported::Queue, Some(queue)) => {
-                let new = NewQueue::made(self.edges.clock.now());
-                let ours = Some((queue, &new));
-                tokio::select! {
-                    () = self.stopping.cancelled() => End::Stopping,
-                    () = self.wanted(asked) => End::Asked,
-                    () = poll::poll(clients, queue, &new, self.region, &self.edges, &self.status) => {
-                        End::Lost("queue")
-                    }
-                    why = Box::pin(self.attest(clients, subscription, &queue.arn, ours)) => End::Lost(why),
-                    () = self.tag(clients, queue, &new) => End::Lost("queue"),
-                }
-            }
-            (Transported::Queue, None) => End::Lost("queue"),
-        }
-    }
-
-    /// Checks the attributes, and the queue's policy, now and then until they show a loss; returns
-    /// which. While heartbeats prove the path it checks seldom, only to find a filter that somebody
-    /// set.
-    async fn attest(
-        &self,
-        clients: &Clients,
-        subscription: &str,
-        endpoint: &str,
-        queue: Option<(&Queue, &NewQueue)>,
-    ) -> &'static str {
-        let began = self.edges.clock.now();
-        let first = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
-        // Only once: if somebody keeps taking policies away, queues must not be made at that rate.
-        if let Some((queue, new)) = queue.filter(|_| self.status.borrow().losses == 0) {
-            tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
-            let is_silent = !(self.edges.speaks)(self.region);
-            if is_silent && let Ok(Attestation::Unfit(why)) = self.look_at_policy(clients, queue, new).await {
-                return why;
-            }
-        }
-        let mut wait = first.saturating_sub(self.edges.clock.now().since(began));
-        let mut again = Backoff::new((self.pace.attest_again, self.pace.attest));
-        let mut skipped = 0;
-        loop {
-            tokio::time::sleep(wait).await;
-            wait = shortened(self.pace.attest);
-            if skipped < limits::ATTEST_SKIPS && (self.edges.speaks)(self.region) {
-                skipped += 1;
-                continue;
-            }
-            skipped = 0;
-            let mut look = attest::look(&clients.looks, subscription, endpoint).await;
-            if let (Ok(Attestation::Sound), Some((queue, new))) = (&look, queue) {
-                look = self.look_at_policy(clients, queue, new).await;
-            }
-            match look {
-                Ok(Attestation::Sound) => {
-                    again.worked();
-                    let now = self.edges.clock.now();
-                    self.status.send_modify(|status| (status.attested, status.unlooked) = (Some(now), None));
-                    self.emit(Event::Attested(self.region));
-                }
-                Ok(Attestation::Gone) => return "subscription",
-                Ok(Attestation::Pending) => return "unconfirmed",
-                Ok(Attestation::Unfit(why)) => return why,
-                Err(failure) => {
-                    tracing::debug!(%failure, "the subscription could not be looked at: no proof, no loss");
-                    if !failure.is_passing() {
-                        self.status.send_modify(|status| status.unlooked = Some(AwsTrouble::from(&failure)));
-                    }
-                    if failure.is_passing() {
-                        self.emit(Event::Unattested(self.region));
-                    }
-                    wait = again.wait().max(failure.least_wait());
-                }
-            }
-        }
-    }
-
-    /// A look at the queue's policy, where a new queue that does not show yet is no loss.
-    async fn look_at_policy(
-        &self,
-        clients: &Clients,
-        queue: &Queue,
-        new: &NewQueue,
-    ) -> Result<Attestation, CallFailure> {
-        let look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await?;
-        let is_gone = look == Attestation::Unfit("queue");
-        Ok(if is_gone && !new.is_lost(self.edges.clock.now()) { Attestation::Pending } else { look })
-    }
-
-    /// Whether the subscription that was held from `held` on has worked: it was found sound, its
+    /// Returns whether the subscription that was held from `held` on has worked: it was found sound, its
     /// topic was heard, or it lasted. That it could be made proves nothing.
     fn proved(&self, held: Moment, now: Moment) -> bool {
         self.status.borrow().attested.is_some_and(|at| at >= held)
@@ -394,80 +272,6 @@ impl Lifecycle {
         }
     }
 
-    /// Re-tags the queue so that no janitor takes it; returns when it is gone.
-    async fn tag(&self, clients: &Clients, queue: &Queue, new: &NewQueue) {
-        let mut backoff = Backoff::new(limits::SUBSCRIBE_AGAIN);
-        let mut wait = shortened(self.pace.tag);
-        loop {
-            tokio::time::sleep(wait).await;
-            match sqs::tag_alive(&clients.sqs, queue, self.edges.clock.wall()).await {
-                Ok(()) => {
-                    backoff.worked();
-                    wait = shortened(self.pace.tag);
-                }
-                Err(failure) if failure.is_gone() && new.is_lost(self.edges.clock.now()) => return,
-                Err(failure) => {
-                    tracing::warn!(%failure, advice = failure.advice(), "the queue could not be tagged as alive");
-                    wait = backoff.wait().max(failure.least_wait());
-                }
-            }
-        }
-    }
-
-    /// Puts aside what was in use. An http subscription is only ended when another replaces it:
-    /// subscribing the same endpoint again finds or revives it.
-    fn discard(&self, way: &mut Transported, made: &mut Made, discarded: &mut Vec<Made>) {
-        let old = std::mem::take(made);
-        match way {
-            Transported::Posted { .. } => made.subscription = old.subscription,
-            Transported::Queue => discarded.push(old),
-        }
-        while discarded.len() > limits::DISCARDED {
-            let forgotten = discarded.remove(0);
-            tracing::warn!(queue = forgotten.queue_name, "could not be removed; left to the janitor");
-        }
-    }
-
-    /// Removes what `made` still names; what cannot be removed stays in it.
-    async fn remove(&self, clients: &Clients, made: &mut Made) {
-        if let Some(subscription) = &made.subscription {
-            match clients::unsubscribe(&clients.sns, subscription).await {
-                Ok(()) => made.subscription = None,
-                Err(failure) => tracing::warn!(%failure, subscription, "a subscription could not be removed"),
-            }
-        }
-        let Some(name) = &made.queue_name else { return };
-        let removed = match &made.queue {
-            Some(queue) => sqs::delete(&clients.sqs, &queue.url).await,
-            None => match sqs::find(&clients.sqs, name, None).await {
-                Ok(Some(url)) => sqs::delete(&clients.sqs, &url).await,
-                Ok(None) => Ok(()),
-                Err(failure) => Err(failure),
-            },
-        };
-        match removed {
-            Ok(()) => (made.queue, made.queue_name) = (None, None),
-            Err(failure) => tracing::warn!(%failure, queue = name, "a queue could not be removed"),
-        }
-    }
-
-    async fn remove_all(&self, clients: &Clients, discarded: &mut Vec<Made>) {
-        for made in discarded.iter_mut() {
-            self.remove(clients, made).await;
-        }
-        discarded.retain(Made::exists);
-    }
-
-    async fn finish(&self, clients: &Clients, discarded: &mut Vec<Made>) -> Vec<Left> {
-        self.remove_all(clients, discarded).await;
-        if discarded.is_empty() {
-            self.status.send_modify(|status| (status.queue, status.subscription) = (None, None));
-            tracing::info!("unsubscribed");
-        }
-        let left = |made: Made| Left { region: self.region, queue: made.queue_name, subscription: made.subscription };
-        std::mem::take(discarded).into_iter().map(left).collect()
-    }
-
     async fn pause(&self, span: Duration) {
         let _stopped = self.stopping.run_until_cancelled(tokio::time::sleep(span)).await;
     }
@@ -479,12 +283,6 @@ impl Lifecycle {
     fn stage(&self, stage: Stage) {
         let now = self.edges.clock.now();
         self.status.send_modify(|status| (status.stage, status.since) = (stage, now));
-    }
-}
-
-impl Made {
-    fn exists(&self) -> bool {
-        self.queue_name.is_some() || self.subscription.is_some()
     }
 }
 
@@ -500,16 +298,4 @@ async fn requested(asked: &mut watch::Receiver<Duration>) {
     }
     let after = *asked.borrow_and_update();
     tokio::time::sleep(after + jittered(after / 4)).await;
-}
-
-/// Resolves when the endpoint has given the awaited notice. Others are late or replayed, and are
-/// skipped.
-async fn told(notices: &mut mpsc::Receiver<Notice>, awaited: impl Fn(Notice) -> bool) {
-    loop {
-        match notices.recv().await {
-            Some(notice) if awaited(notice) => return,
-            Some(_) => {}
-            None => std::future::pending().await,
-        }
-    }
 }
