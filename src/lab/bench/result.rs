@@ -102,6 +102,9 @@ pub(crate) struct Round {
     pub requests: u64,
     /// Requests without one.
     pub failures: u64,
+    /// Requests sent once more because the server closed their idle connection.
+    #[serde(default)]
+    pub resent: u64,
     /// CPU time per request of the server's process tree, in microseconds; `None` if the server is
     /// not ours to look at.
     pub cpu_us: Option<f64>,

@@ -196,6 +196,7 @@ pub(crate) fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64
         took_s: counted.took.as_secs_f64(),
         requests: counted.answered,
         failures: counted.failures,
+        resent: counted.resent,
         cpu_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / counted.answered.max(1) as f64),
         rss_bytes: memory,
         latency: counted.latencies.summary(),

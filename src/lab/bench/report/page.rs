@@ -232,7 +232,8 @@ fn row(line: &Summary, inks: &Inks, (cpu, ratio, rss): (bool, bool, bool), per: 
     if rss {
         cell("", or_none(line.rss_bytes.map(mebibytes)));
     }
-    cell(if line.failures > 0 { " missed" } else { " quiet" }, grouped(line.failures));
+    let resent = if line.resent > 0 { format!(" ({} resent)", grouped(line.resent)) } else { String::new() };
+    cell(if line.failures > 0 { " missed" } else { " quiet" }, grouped(line.failures) + &resent);
     html + "</tr>\n"
 }
 
@@ -277,8 +278,10 @@ mod tests {
 
     #[test]
     fn everything_that_was_measured_is_on_the_page() {
-        let report = sample();
+        let mut report = sample();
+        report.scenarios[0].rows[0].rounds[0].resent = 1_004;
         let html = page(&report);
+        assert!(html.contains("0 (1,004 resent)</td>"));
         for scenario in &report.scenarios {
             assert!(html.contains(&format!("<section id=\"{}\">", scenario.name)));
             for row in &scenario.rows {

@@ -47,6 +47,7 @@ fn rounds(seed: u64, rate: f64, cpu_us: Option<f64>, p50_us: f64, tail: f64, rss
             took_s: 10.0,
             requests: (rate * 10.0) as u64,
             failures: 0,
+            resent: 0,
             cpu_us: cpu_us.map(|cpu_us| near(cpu_us, &mut random)),
             rss_bytes: Some(rss_mib << 20),
             latency: LatencyFigures {

@@ -26,6 +26,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) rss_bytes: Option<f64>,
     /// Of all rounds together.
     pub(crate) failures: u64,
+    pub(crate) resent: u64,
     /// Relative to the subject of [`Reference`]; `None` if one of the two has no figure.
     pub(crate) ratio: Option<f64>,
 }
@@ -87,6 +88,7 @@ impl<'a> Summary<'a> {
             rss_bytes: middle(row.rounds.iter().filter_map(|round| round.rss_bytes.map(|bytes| bytes as f64)))
                 .map(|rss| rss.median),
             failures: row.rounds.iter().map(|round| round.failures).sum(),
+            resent: row.rounds.iter().map(|round| round.resent).sum(),
             ratio: None,
         }
     }
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     fn row(subject: &str, cpu_us: &[Option<f64>]) -> Row {
-        let round = |cpu_us: &Option<f64>| Round { cpu_us: *cpu_us, failures: 1, ..Round::default() };
+        let round = |cpu_us: &Option<f64>| Round { cpu_us: *cpu_us, failures: 1, resent: 2, ..Round::default() };
         Row { subject: subject.into(), rounds: cpu_us.iter().map(round).collect(), ..Row::default() }
     }
 
@@ -116,7 +118,7 @@ mod tests {
         let (lines, reference) = summaries(&scenario);
         assert_eq!(lines.iter().map(|line| line.ratio).collect::<Vec<_>>(), [Some(2.2), Some(1.0), None]);
         assert_eq!(lines[0].cpu_us, Some(Middle { median: 11.0, least: 10.0, most: 12.0 }));
-        assert_eq!(lines[0].failures, 2);
+        assert_eq!((lines[0].failures, lines[0].resent), (2, 4));
         let reference = reference.unwrap();
         assert_eq!((reference.subject, reference.of), ("nearside", "CPU"));
     }

@@ -96,6 +96,7 @@ fn columns(lines: &[Summary]) -> Vec<Column> {
     }
     columns.push(column("MiB", &|line| or_none(line.rss_bytes.map(mebibytes))));
     columns.push(column("failed", &|line| grouped(line.failures)));
+    columns.push(column("resent", &|line| or_none((line.resent > 0).then(|| grouped(line.resent)))));
     columns.retain(|(_, cells)| cells.iter().any(|cell| cell != NONE));
     columns
 }
@@ -225,7 +226,9 @@ mod tests {
     fn columns_nobody_fills_are_not_shown() {
         let mut report = sample();
         let scenario = &mut report.scenarios[0];
-        assert!(one(scenario).contains("CPU µs"));
+        assert!(one(scenario).contains("CPU µs") && !one(scenario).contains("resent"));
+        scenario.rows[0].rounds[0].resent = 1_004;
+        assert!(one(scenario).contains("resent") && one(scenario).contains("1,004"));
         scenario.rows.iter_mut().flat_map(|row| &mut row.rounds).for_each(|round| round.cpu_us = None);
         let text = one(scenario);
         assert!(!text.contains("CPU µs") && text.contains("ratio: p50 to that of nearside"), "{text}");
