@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, ORIGIN};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use super::{DevRegion, DevWorld, count};
 use crate::app::services::Engine;
 use crate::engine::Table;
-use crate::http::host::{host_of, is_ours};
+use crate::http::host;
 use crate::http::site::is_cross_site;
 use crate::lab::aws::Aws;
 use crate::lab::dev::announced::Announced;
@@ -58,7 +59,7 @@ impl Desk {
     /// Answers one order.
     pub(super) async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
-        if !is_local(&head.headers) {
+        if !is_local(&head) {
             return say(StatusCode::FORBIDDEN, "only for programs on this machine");
         }
         let Ok(body) = Limited::new(body, limits::LAB_BODY_BYTES).collect().await else {
@@ -206,10 +207,10 @@ fn span(span: Duration) -> String {
 }
 
 /// Not from a web page, and not under a name that somebody else could point here.
-fn is_local(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).and_then(host_of);
-    let is_ours = host.is_some_and(|host| is_ours(host, None, &[]));
-    is_ours && !headers.contains_key(ORIGIN) && !is_cross_site(headers)
+fn is_local(head: &Parts) -> bool {
+    let named = host::named(&head.headers, head.uri.authority(), head.version);
+    let is_ours = named.ok().flatten().is_some_and(|host| host::is_ours(host, None, &[]));
+    is_ours && !head.headers.contains_key(ORIGIN) && !is_cross_site(&head.headers)
 }
 
 fn say(status: StatusCode, line: &str) -> Response<Full<Bytes>> {
@@ -302,6 +303,23 @@ mod tests {
         assert_eq!(named(None, "tenant-7"), "tenant tenant-7");
         assert_eq!(named(None, "shard/shard-1"), "shard shard-1");
         assert_eq!(named(Some("shard"), "a/b"), "shard a/b");
+    }
+
+    #[test]
+    fn two_hosts_are_nobodys() {
+        let head = |target: &str, hosts: &[&str]| {
+            let hosts = hosts.iter().fold(Request::put(target), |request, host| request.header("host", *host));
+            hosts.body(()).unwrap().into_parts().0
+        };
+        assert!(is_local(&head("/state", &["localhost:80"])));
+        for (target, hosts) in [
+            ("/state", &["localhost", "evil.example"][..]),
+            ("/state", &["localhost", "localhost"]),
+            ("http://evil.example/state", &["localhost"]),
+            ("/state", &[]),
+        ] {
+            assert!(!is_local(&head(target, hosts)), "{target} {hosts:?}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
