@@ -171,10 +171,14 @@ mod tests {
         begun
     }
 
+    /// Waits until it holds, an hour of the paused clock at most.
     async fn until(mut holds: impl FnMut() -> bool) {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let looks = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(3_600), looks).await.expect("it never held");
     }
 
     #[tokio::test(start_paused = true)]
