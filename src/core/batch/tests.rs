@@ -22,6 +22,7 @@ use crate::model::size::MIB;
 use crate::model::time::Clock;
 
 mod overtaken;
+mod turns;
 mod whole;
 
 /// What a region says of one key.
@@ -226,20 +227,6 @@ async fn parts_come_in_the_order_of_the_keys_and_a_key_that_stands_there_twice_i
     assert!(parts.iter().all(|part| part["status"] == 200 && part["body"]["v"] == part["version"]));
     let expected = |region| (region, vec!["aaa".to_owned(), "b".to_owned(), "cc".to_owned()], true);
     assert_eq!(asked(&regions), [A, B, C].map(expected), "one request each");
-    world.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_that_travel_alone_take_turns() {
-    let (world, regions) = world(|_, _, _| Some(at(5)));
-    regions.latency_ms.store(20, Ordering::Relaxed);
-    let keys = names(0, limits::WAVE);
-    for (header, rounds) in [("via", 1), ("x-tenant", limits::WAVE / limits::SINGLES)] {
-        let more = HeaderMap::from_iter([(header.parse().unwrap(), HeaderValue::from_static("acme"))]);
-        let started = world.now();
-        many_with(&world, &strs(&keys), more).await;
-        assert_eq!((world.now() - started).as_millis() / 20, rounds as u128, "{header}");
-    }
     world.stop().await;
 }
 

@@ -232,3 +232,15 @@ impl Bench<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_keeps_what_was_counted() {
+        let counted = Counted { answered: 9, failures: 2, resent: 4, ..Counted::default() };
+        let round = round(&counted, None, None);
+        assert_eq!((round.requests, round.failures, round.resent), (9, 2, 4));
+    }
+}
