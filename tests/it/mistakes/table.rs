@@ -176,9 +176,10 @@ pub(super) const MISTAKES: &[Mistake] = &[
         ["in another letter case (and others", "announce every key in the letter case of the path"],
         |it| {
             it.says = |_, says| {
-                let is_odd = says["version"].as_str()?.parse::<u64>().ok()? % 2 == 1;
+                // One in three is announced as it is read.
+                let is_right = says["version"].as_str()?.parse::<u64>().ok()? % 3 == 0;
                 let key = says["key"].as_str()?;
-                let key = if is_odd { key.to_uppercase() } else { key.to_owned() };
+                let key = if is_right { key.to_owned() } else { key.to_uppercase() };
                 with(says, "key", json!(key))
             };
         },
