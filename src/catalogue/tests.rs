@@ -11,6 +11,7 @@ use super::*;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::memory::MemoryStore;
 use crate::engine::{Condition, ItemWrite};
+use crate::lab::bench::services::counting::{CallCounts, Counting};
 use crate::model::time::Wall;
 
 const NOW: u64 = 1_800_000_000_000;
@@ -487,4 +488,22 @@ fn history_of(stage: &Stage, key: &str) -> ItemKey {
     let partition = history("shard", key);
     let of_key = |item: &Item| item.key.partition == partition;
     stage.memory.dump(Table::History).into_iter().find(of_key).expect("it was written").key
+}
+
+/// What docs/performance.md says of AWS: each read and each transaction is a call.
+#[tokio::test(start_paused = true)]
+async fn a_write_costs_few_calls() {
+    let Stage { memory, clock, .. } = stage();
+    let counts = CallCounts::default();
+    let store = Arc::new(Counting { inner: memory, counts: counts.clone() });
+    let types = RecordTypes::compile([("shard".to_owned(), json!(true))]).unwrap();
+    let catalogue = Catalogue::new(store, clock, types);
+    let mut calls = Vec::new();
+    for key in [None, None, Some(once("1"))] {
+        let before = counts.now();
+        catalogue.write(shard("a", 1), key.as_ref()).await.unwrap();
+        let made = counts.now().since(before);
+        calls.push((made.reads, made.puts + made.region_writes));
+    }
+    assert_eq!(calls, [(2, 1), (1, 1), (2, 1)], "the first looks into the history, the last for its key");
 }

@@ -12,6 +12,7 @@ use super::{CheckArgs, CommandError, paint, settings, told, variables, with_sche
 use crate::app::bounds::{Bounds, raise_descriptors};
 use crate::aws::sdk_settings::SdkSettings;
 use crate::cache::capacity::Memory;
+use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::{effective, read};
 
@@ -23,20 +24,15 @@ pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
         false => told(with_schemas(read::load(path, variables())))?,
     };
     let sdk = if args.without_files { SdkSettings::default() } else { super::sdk_settings(&config) };
-    if !sdk.fatal.is_empty() {
-        super::tell(&[sdk.fatal, sdk.ignored].concat());
-        return Err(CommandError::Usage(String::new()));
-    }
+    let passed_over = super::usable_sdk(sdk)?;
     if let Some(file) = &args.announcement {
         return message::explain(&config, file, args.path.as_deref());
     }
     let print = || -> std::io::Result<()> {
         let (regions, routes) = (config.service.regions.len(), config.service.routes.len());
         print_settings(&origins, &format!("{}, {}", count(regions, "region"), count(routes, "route")))?;
+        print_passed_over(&passed_over)?;
         let mut err = std::io::stderr().lock();
-        for wrong in &sdk.ignored {
-            writeln!(err, "the AWS SDK's setting is passed over: {wrong}")?;
-        }
         let memory = Memory::of_the_machine();
         if let Err(too_few) = raise_descriptors() {
             writeln!(err, "{too_few}")?;
@@ -66,6 +62,12 @@ pub(super) fn print_settings(origins: &Origins, found: &str) -> std::io::Result<
     let mut err = stderr.lock();
     paint::warnings(&mut err, &origins.warnings, paint::Styles::of(&stderr))?;
     writeln!(err, "no mistakes: {found}, {}", count(origins.warnings.len(), "warning"))
+}
+
+/// Writes to standard error which of the AWS SDK's settings change nothing.
+pub(super) fn print_passed_over(settings: &[ConfigError]) -> std::io::Result<()> {
+    let mut err = std::io::stderr().lock();
+    settings.iter().try_for_each(|wrong| writeln!(err, "the AWS SDK's setting is passed over: {wrong}"))
 }
 
 pub(super) fn count(number: usize, of: &str) -> String {

@@ -366,6 +366,16 @@ fn sdk_settings(config: &Config) -> SdkSettings {
     }
 }
 
+/// What of the AWS SDK's settings is passed over; all that is wrong is told where AWS cannot be
+/// called with them.
+fn usable_sdk(sdk: SdkSettings) -> Result<Vec<ConfigError>, CommandError> {
+    if sdk.fatal.is_empty() {
+        return Ok(sdk.ignored);
+    }
+    tell(&[sdk.fatal, sdk.ignored].concat());
+    Err(CommandError::Usage(String::new()))
+}
+
 /// The environment. What is not Unicode gets replacement characters, which no setting accepts
 /// unnoticed.
 fn variables() -> impl Iterator<Item = (String, String)> {

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::check::{count, print_settings};
+use super::check::{count, print_passed_over, print_settings};
 use super::commands::{compare, create_missing, look_at_engine, run_service};
-use super::{CommandError, tell, variables};
+use super::{CommandError, tell, usable_sdk, variables};
 use crate::app::services::verify::VerifyOrder;
 use crate::app::services::{Contents, RegionDuties, ServiceProcess};
+use crate::aws::sdk_settings::{self, SdkSettings};
 use crate::config::error::{ConfigError, Place};
+use crate::config::is_loopback;
 use crate::config::scope::Origins;
-use crate::config::services::{self, ServiceRole, ServicesConfig};
+use crate::config::services::{self, EngineConfig, ServiceRole, ServicesConfig};
 
 /// `nearside catalogue`, `nearside views`
 #[derive(Clone, Debug, Args)]
@@ -145,11 +147,26 @@ fn serve(
     }
     let process = told(pick(&config).map_err(|mistake| vec![mistake]))?;
     if args.check {
+        let passed_over = usable_sdk(sdk_settings(&process, &config))?;
         show(&config, &origins)
+            .and_then(|()| print_passed_over(&passed_over))
             .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")))?;
         return look_at_engine(&process, &config);
     }
     run_service(process, config, contents, &origins)
+}
+
+/// The AWS SDK's settings, if this process calls AWS.
+fn sdk_settings(process: &ServiceProcess, config: &ServicesConfig) -> SdkSettings {
+    let has_topic = matches!(process, ServiceProcess::Region(region, _) if region.topic.is_some());
+    let is_emulator = config.engine.endpoint_url().is_some_and(is_loopback);
+    match config.engine {
+        EngineConfig::Aws { .. } if !is_emulator => sdk_settings::read(sdk_settings::variable),
+        EngineConfig::Embedded { .. } | EngineConfig::Memory if has_topic => {
+            sdk_settings::read(sdk_settings::variable)
+        }
+        _ => SdkSettings::default(),
+    }
 }
 
 fn show(config: &ServicesConfig, origins: &Origins) -> std::io::Result<()> {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::Instant;
 
+use super::delegate_tables;
 use super::memory::MemoryStore;
-use super::{EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError, limits};
+use super::{ItemWrite, Tables, WriteError, limits};
 
 /// From one commit to the next.
 const COMMIT: Duration = Duration::from_millis(7);
@@ -32,12 +33,10 @@ impl Committing {
 }
 
 impl Tables for Committing {
+    delegate_tables!(inner: get, query, scan);
+
     fn writes_at_once(&self) -> usize {
         limits::REDB_WRITES_AT_ONCE
-    }
-
-    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        self.inner.get(table, key)
     }
 
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
@@ -49,25 +48,5 @@ impl Tables for Committing {
             self.inner.write(writes).await
         }
         .boxed()
-    }
-
-    fn query<'a>(
-        &'a self,
-        table: Table,
-        partition: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Page, EngineError>> {
-        self.inner.query(table, partition, after, limit)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.inner.scan(table, segment, after, limit)
     }
 }

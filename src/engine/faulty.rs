@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 
+use super::delegate_tables;
 use super::{
     Change, EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId,
     Table, Tables, Topic, WriteError,
@@ -98,13 +99,7 @@ impl<T> Faulty<T> {
 }
 
 impl<S: Tables> Tables for Faulty<S> {
-    fn writes_at_once(&self) -> usize {
-        self.inner.writes_at_once()
-    }
-
-    fn passed_over(&self) -> u64 {
-        self.inner.passed_over()
-    }
+    delegate_tables!(inner: passed_over, writes_at_once);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.faults.call("GetItem", self.inner.get(table, key)).boxed()

@@ -63,9 +63,11 @@ pub const REDB_QUEUE_BYTES: usize = 32 << 20;
 pub const REDB_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Writes that a follower has under way, each a call of its own.
 pub const WRITES_AT_ONCE: usize = 32;
-/// The same with redb, where what is under way together is one commit, and a commit takes as long
-/// with one write as with all of these.
-pub const REDB_WRITES_AT_ONCE: usize = 128;
+/// The same with redb, where what is under way together is one commit. A view takes one or two, one
+/// after the other: so of two views of a record a third of these are records in each commit, and
+/// more writers than that at once would run away. All followers' largest writes are some ten queues
+/// of [`REDB_QUEUE_BYTES`], which a writer can wait for.
+pub const REDB_WRITES_AT_ONCE: usize = 256;
 /// Commits that follow one another before the turn to write is passed on, to what needs the file for
 /// itself.
 pub const REDB_COMMITS_AT_ONCE: usize = 16;

@@ -18,6 +18,7 @@ use crate::model::time::Wall;
 pub mod aws;
 pub mod bucket;
 mod condition;
+mod delegate;
 pub mod faulty;
 pub mod follow;
 pub mod guard;
@@ -29,6 +30,8 @@ pub mod redb;
 pub(crate) mod sizes;
 
 pub use condition::Condition;
+
+pub use crate::delegate_tables;
 
 /// The tables. [`Table::Contexts`] and [`Table::Region`] lie in each region, the others at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,6 +14,7 @@ use super::definition::ViewDefinition;
 use super::mapper::{self, Mapper};
 use super::stored;
 use super::triggers::Triggers;
+use crate::engine::delegate_tables;
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::memory::MemoryStore;
 use crate::engine::{
@@ -239,16 +240,14 @@ impl PartlyBad {
 }
 
 impl Tables for PartlyBad {
+    delegate_tables!(inner: write, scan);
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         async move {
             self.read(table, &key.partition)?;
             self.inner.get(table, key).await
         }
         .boxed()
-    }
-
-    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
-        self.inner.write(writes)
     }
 
     fn query<'a>(
@@ -263,15 +262,5 @@ impl Tables for PartlyBad {
             self.inner.query(table, partition, after, limit).await
         }
         .boxed()
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.inner.scan(table, segment, after, limit)
     }
 }

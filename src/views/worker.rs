@@ -1,10 +1,11 @@
 //! Works on jobs, a page of each in turn and no faster than it is allowed to: what it writes is
 //! announced in every region. Single changes come past it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
+use tokio::sync::Mutex;
 
 use super::counters::ViewsLine;
 use super::jobs::{self, Job, JobTask};
@@ -17,11 +18,13 @@ use crate::engine::lease::Lease;
 use crate::engine::{EngineError, ItemKey, Page, Table, bucket, retry_delay};
 use crate::model::time::{Clock, Moment};
 
-/// Lets so many through in a second, one after the other.
+/// Lets so many through in a second, one after the other. Who leaves before their turn takes
+/// nothing from those behind them.
 #[derive(Debug)]
 pub(super) struct Pace {
     clock: Clock,
     interval: Duration,
+    /// Held by the one who waits for their turn.
     next: Mutex<Moment>,
 }
 
@@ -32,17 +35,12 @@ impl Pace {
     }
 
     pub(super) async fn wait(&self) {
+        let mut next = self.next.lock().await;
         let now = self.clock.now();
-        let turn = {
-            // One plain store.
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let turn = (*next).max(now);
-            *next = turn + self.interval;
-            turn
-        };
-        if turn > now {
-            tokio::time::sleep(turn.since(now)).await;
+        if *next > now {
+            tokio::time::sleep(next.since(now)).await;
         }
+        *next = (*next).max(now) + self.interval;
     }
 }
 
@@ -154,5 +152,27 @@ impl JobWorker {
         };
         self.pace.wait().await;
         self.triggers.map(&view, &key, trigger).await.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::model::time::Wall;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_before_their_turn_delays_nobody() {
+        let clock = Clock::simulated(Wall::from_millis(0));
+        let pace = Pace::new(clock.clone(), 10);
+        let began = clock.now();
+        pace.wait().await;
+        let left = join_all((0..100).map(|_| pace.wait()));
+        assert!(tokio::time::timeout(Duration::from_millis(50), left).await.is_err());
+        pace.wait().await;
+        assert_eq!(clock.now() - began, Duration::from_millis(100));
+        join_all((0..10).map(|_| pace.wait())).await;
+        assert_eq!(clock.now() - began, Duration::from_millis(1_100), "one every tenth of a second");
     }
 }

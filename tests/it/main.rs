@@ -106,4 +106,4 @@ mod words;
 mod world;
 
 #[cfg(test)]
-use support::{announced, deployed, emulator, program, scripted_aws, service, stage};
+use support::{announced, deployed, emulator, program, relay, scripted_aws, service, stage};

@@ -7,6 +7,7 @@ mod deployment;
 mod emulated;
 mod in_process;
 mod scripted;
+mod unreachable;
 mod verified;
 
 use std::time::Duration;

@@ -14,6 +14,7 @@ use super::Engine;
 use super::health::{Access, StoreHealth};
 use crate::app::limits::{LACKING_HOLD, LACKING_LINES};
 use crate::config::services::ServedRegion;
+use crate::engine::delegate_tables;
 use crate::engine::{
     EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId, Stream,
     Table, Tables, Topic, WriteError,
@@ -217,13 +218,7 @@ impl AsEngineError for WriteError {
 }
 
 impl Tables for Watched<Arc<dyn Tables>> {
-    fn passed_over(&self) -> u64 {
-        self.inner.passed_over()
-    }
-
-    fn writes_at_once(&self) -> usize {
-        self.inner.writes_at_once()
-    }
+    delegate_tables!(inner: passed_over, writes_at_once);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.observe(Access::Reads, self.inner.get(table, key)).boxed()

@@ -205,9 +205,10 @@ impl Core {
         let place = (Arc::as_ptr(entry).addr(), wanted.id());
         let (cell, leads) = self.derivations.join(place);
         if leads {
-            let (core, key, entry, cell) = (self.clone(), key.clone(), entry.clone(), cell.clone());
+            let (core, key, entry) = (self.clone(), key.clone(), entry.clone());
+            // Made here: a task that is dropped before it begins makes way too.
+            let leader = Leader { derivations: core.derivations.clone(), place, cell: cell.clone() };
             let work = async move {
-                let leader = Leader { derivations: core.derivations.clone(), place, cell };
                 let held = (core.clone(), entry.clone());
                 let made = on_blocking_pool(move || Arc::new(derived(&held.0, &held.1, &wanted))).await;
                 if let Some(made) = &made

@@ -11,8 +11,9 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use super::super::faulty::{FaultRates, Faults, Faulty};
 use super::super::lease::LeasePlace;
 use super::super::memory::MemoryStore;
-use super::super::{FeedBatch, FeedShard, Page, ScanSegment, Stream};
+use super::super::{FeedBatch, FeedShard, Stream};
 use super::*;
+use crate::engine::delegate_tables;
 
 /// Remembers what it was given.
 #[derive(Default)]
@@ -287,34 +288,12 @@ struct Counting {
 }
 
 impl Tables for Counting {
-    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        self.store.get(table, key)
-    }
+    delegate_tables!(store: get, query, scan);
 
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.largest.fetch_max(writes.len(), Ordering::Relaxed);
         self.store.write(writes)
-    }
-
-    fn query<'a>(
-        &'a self,
-        table: Table,
-        partition: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Page, EngineError>> {
-        self.store.query(table, partition, after, limit)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.store.scan(table, segment, after, limit)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry as Slot;
 use redb::{Error, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::super::{Item, ItemKey, ItemWrite, Stream, Table};
-use super::layout::{self, Due, EXPIRIES, Entry, Key, Place, Unreadable, Value};
+use super::layout::{self, COMMITS, Due, EXPIRIES, Entry, Key, Place, Unreadable, Value};
 use crate::model::time::Wall;
 
 pub(super) struct Draft<'txn> {
@@ -142,6 +142,14 @@ impl<'txn> Draft<'txn> {
             Some(open) => Ok(open),
             closed => Ok(closed.insert(self.transaction.open_table(EXPIRIES)?)),
         }
+    }
+
+    /// Gives the commit its number, by which the file says whether it has it.
+    pub(super) fn number(&self) -> Result<u64, Error> {
+        let mut table = self.transaction.open_table(COMMITS)?;
+        let number = table.get(())?.map_or(0, |last| last.value()) + 1;
+        table.insert((), number)?;
+        Ok(number)
     }
 
     /// The feeds that have changes in it, and their new ends.

@@ -26,6 +26,9 @@ pub(super) type Place = Arc<str>;
 /// then, so whoever reads one looks at the item.
 pub(super) const EXPIRIES: TableDefinition<'_, Due, ()> = TableDefinition::new("expiries");
 
+/// The number of the last commit that wrote items: after a failure it says which of two the file has.
+pub(super) const COMMITS: TableDefinition<'_, (), u64> = TableDefinition::new("commits");
+
 /// What the names of all feeds begin with.
 pub(super) const FEEDS: &str = "feed/";
 

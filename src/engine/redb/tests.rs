@@ -12,6 +12,8 @@ use tempfile::TempDir;
 use super::super::{Change, Condition, Feed, FeedBatch, ShardId, contract};
 use super::*;
 
+mod commits;
+
 fn opened(directory: &TempDir) -> Embedded {
     Embedded::open(directory.path(), Clock::System).unwrap()
 }
@@ -416,41 +418,19 @@ fn a_failed_commit_says_what_is_certain() {
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge] {
         assert_eq!((of(kind.into(), true), of(kind.into(), false)), ("full", "unavailable"), "{kind}");
     }
+    for kind in [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied] {
+        assert_eq!((of(kind.into(), true), of(kind.into(), false)), ("denied", "unavailable"), "{kind}");
+    }
     let other = || io::Error::other("the device is gone");
     assert_eq!((of(other(), true), of(other(), false)), ("not-written", "unavailable"));
-    assert_eq!(of(io::ErrorKind::ReadOnlyFilesystem.into(), true), "denied");
+    for kind in [io::ErrorKind::InvalidData, io::ErrorKind::NotADirectory] {
+        assert_eq!(of(kind.into(), false), "unavailable", "{kind}");
+    }
 }
 
 fn disk_error(error: io::Error) -> EngineError {
     let directory = TempDir::new().unwrap();
     opened(&directory).writer.disk.error(error.into())
-}
-
-/// Which of what a commit wrote is there decides, whichever step failed.
-#[tokio::test(start_paused = true)]
-async fn after_a_failed_commit_the_file_is_asked() {
-    let directory = TempDir::new().unwrap();
-    let store = opened(&directory).place("home");
-    store.write(vec![put(item("kept", 1))]).await.unwrap();
-    let is_full = Arc::new(AtomicBool::new(true));
-    let fail = || {
-        let full = Small(InMemoryBackend::new(), is_full.clone());
-        is_full.store(false, Ordering::Relaxed);
-        let full = redb::Builder::new().create_with_backend(full).unwrap();
-        is_full.store(true, Ordering::Relaxed);
-        *store.writer.disk.database.write().unwrap() = Some(full);
-    };
-    fail();
-    // As if it had been written before the failure: the file has it when it is opened again.
-    let there = store.write(vec![put(item("kept", 1))]).await;
-    assert!(matches!(there, Err(WriteError::Engine(EngineError::Unavailable { .. }))), "{there:?}");
-    fail();
-    let absent = store.write(vec![put(item("kept", 2))]).await;
-    assert!(matches!(absent, Err(WriteError::Engine(EngineError::Full { .. }))), "{absent:?}");
-    fail();
-    let nothing_put = ItemWrite::Delete(Table::Records, item("kept", 1).key, Condition::Any);
-    let unknown = store.write(vec![nothing_put]).await;
-    assert!(matches!(unknown, Err(WriteError::Engine(EngineError::Unavailable { .. }))), "{unknown:?}");
 }
 
 #[tokio::test]

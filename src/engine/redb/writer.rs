@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redb::{ReadableDatabase, TableDefinition, TableError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use redb::{ReadableDatabase, TableError};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::super::passed_over::PassedOver;
 use super::super::sizes::check_size;
 use super::super::{EngineError, ItemKey, ItemWrite, Stream, Table, WriteError, limits};
 use super::disk::{Disk, Keep};
 use super::draft::{Draft, NotWritten};
-use super::layout::{self, Key, Place, Unreadable, Value};
+use super::layout::{COMMITS, Place, Unreadable};
 use crate::model::time::{Clock, Wall};
 use crate::tasks;
 
@@ -84,15 +84,27 @@ impl Writer {
         if let Ok(outcome) = answered.try_recv() {
             return outcome;
         }
+        self.lead(turn).await;
+        answered.await.unwrap_or_else(|_| Err(self.disk.panicked().into()))
+    }
+
+    /// Writes what waits, the caller's transaction among it. Whoever leads waits for nobody else's
+    /// commits, but leaves no file open behind it where there are none.
+    async fn lead(self: &Arc<Self>, turn: OwnedMutexGuard<()>) {
         let writer = self.clone();
+        let (goes_on, others) = oneshot::channel();
         let whole = move || {
             // What came meanwhile is written at once: to pass the turn on through all those who have
             // their answers would take longer than a commit, and the disk would wait.
             let is_more = |writer: &Self| !writer.queue().waiting.is_empty();
-            for _ in 0..limits::REDB_COMMITS_AT_ONCE {
-                writer.write_queue();
-                if !is_more(&writer) {
-                    break;
+            writer.write_queue();
+            if is_more(&writer) {
+                let _ = goes_on.send(());
+                for _ in 1..limits::REDB_COMMITS_AT_ONCE {
+                    writer.write_queue();
+                    if !is_more(&writer) {
+                        break;
+                    }
                 }
             }
             drop(turn);
@@ -101,16 +113,9 @@ impl Writer {
         let mut whole = pin!(tasks::on_disk(whole));
         tokio::select! {
             biased;
-            outcome = &mut answered => {
-                // Who leads waits for nobody else's commits, but leaves no file open behind it either.
-                if self.queue().waiting.is_empty() {
-                    whole.await;
-                }
-                return outcome.unwrap_or_else(|_| Err(self.disk.panicked().into()));
-            }
+            Ok(()) = others => {}
             _ = &mut whole => {}
         }
-        answered.await.unwrap_or_else(|_| Err(self.disk.panicked().into()))
     }
 
     fn enqueue(&self, queued: Queued) -> Ticket<'_> {
@@ -143,45 +148,34 @@ impl Writer {
                     let _ = queued.answer.send(outcome);
                 }
             }
-            Err(error) => {
+            Err(FailedCommit { error, is_absent }) => {
+                let said = after_failure(error, is_absent);
                 for queued in queue {
-                    let said = after_failure(error.clone(), self.is_absent(&queued));
-                    let _ = queued.answer.send(Err(said.into()));
+                    let _ = queued.answer.send(Err(said.clone().into()));
                 }
             }
         }
-    }
-
-    /// Nothing of a transaction is there after a failure: the file, opened again, does not have what
-    /// it puts. Nobody else has written since. Where the file cannot be opened, nobody knows.
-    fn is_absent(&self, queued: &Queued) -> bool {
-        let put = queued.writes.iter().find_map(|write| match write {
-            ItemWrite::Put(table, item, _) => Some((*table, item)),
-            ItemWrite::Delete(..) | ItemWrite::Check(..) => None,
-        });
-        let Some((table, item)) = put else { return false };
-        let name = layout::table_name(&queued.place, table);
-        let key = (item.key.partition.as_str(), item.key.sort.as_str());
-        let is_there = self.disk.with(|database| {
-            match database.begin_read()?.open_table(TableDefinition::<Key, Value>::new(&name)) {
-                Ok(table) => Ok(table.get(key)?.is_some_and(|kept| kept.value() == layout::encode(item))),
-                Err(TableError::TableDoesNotExist(_)) => Ok(false),
-                Err(error) => Err(error.into()),
-            }
-        });
-        is_there == Ok(false)
     }
 
     /// Blocks; whoever calls this has the turn.
     fn commit<T>(
         &self,
         work: impl FnOnce(&mut Draft<'_>) -> Result<(T, Keep), redb::Error>,
-    ) -> Result<T, EngineError> {
-        let (outcome, ends) = self.disk.change(|transaction| {
+    ) -> Result<T, FailedCommit> {
+        // Once there is one, the file may have the commit whatever fails.
+        let mut number = None;
+        let done = self.disk.change(|transaction| {
             let mut draft = Draft::new(transaction, self.calendar.begin(), self.feed_changes);
             let (outcome, keep) = work(&mut draft)?;
+            if let Keep::All = keep {
+                number = Some(draft.number()?);
+            }
             let ends = draft.ends();
             Ok(((outcome, ends), keep))
+        });
+        let (outcome, ends) = done.map_err(|error| {
+            let is_absent = number.is_none_or(|number| self.is_absent(number));
+            FailedCommit { error, is_absent }
         })?;
         // Not after an error: what was written may be there when the file is opened again.
         self.calendar.settle();
@@ -191,6 +185,17 @@ impl Writer {
             }
         }
         Ok(outcome)
+    }
+
+    /// Nothing of a commit is there after its failure: the file, opened again, ends before it. Nobody
+    /// else has written since. Where the file cannot be opened, nobody knows.
+    fn is_absent(&self, number: u64) -> bool {
+        let last = self.disk.with(|database| match database.begin_read()?.open_table(COMMITS) {
+            Ok(table) => Ok(table.get(())?.map_or(0, |last| last.value())),
+            Err(TableError::TableDoesNotExist(_)) => Ok(0),
+            Err(error) => Err(error.into()),
+        });
+        last.is_ok_and(|last| last < number)
     }
 
     /// Does something else with the file that only one may do at a time.
@@ -214,7 +219,7 @@ impl Writer {
             let count = draft.expire(now, limits::REDB_REMOVED_AT_ONCE)?;
             Ok((count, if count > 0 { Keep::All } else { Keep::Nothing }))
         };
-        self.alone(move |writer| writer.commit(expire)).await
+        self.alone(move |writer| writer.commit(expire).map_err(|failed| failed.error)).await
     }
 
     /// An item that cannot be read, and that stays where it is.
@@ -227,6 +232,11 @@ impl Writer {
         self.ends().entry((place.clone(), stream)).or_default().subscribe()
     }
 
+    #[cfg(test)]
+    pub(super) fn queue_is_empty(&self) -> bool {
+        self.queue().waiting.is_empty()
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -236,12 +246,23 @@ impl Writer {
     }
 }
 
-/// What a failed commit means to a transaction of it: nobody knows, unless nothing of it is there.
+/// A commit that failed.
+struct FailedCommit {
+    error: EngineError,
+    /// Nothing of it is in the file.
+    is_absent: bool,
+}
+
+/// The error that stands for a failed commit: nobody knows, unless nothing of it is there.
 pub(super) fn after_failure(error: EngineError, is_absent: bool) -> EngineError {
-    match error {
-        EngineError::Unavailable { what, why } if is_absent => EngineError::NotWritten { what, why },
-        EngineError::Full { what, why } if !is_absent => EngineError::Unavailable { what, why },
-        other => other,
+    match (error, is_absent) {
+        (EngineError::Unavailable { what, why }, true) => EngineError::NotWritten { what, why },
+        (error, true) => error,
+        (EngineError::Unavailable { what, why } | EngineError::Full { what, why }, false) => {
+            EngineError::Unavailable { what, why }
+        }
+        // All others say that nothing was written.
+        (error, false) => EngineError::Unavailable { what: "a commit".to_owned(), why: error.to_string() },
     }
 }
 

@@ -16,10 +16,9 @@ use crate::cache::key::HashKey;
 use crate::core::answer::respond;
 use crate::core::serve::serve;
 use crate::core::{Core, Parts};
+use crate::engine::delegate_tables;
 use crate::engine::memory::MemoryStore;
-use crate::engine::{
-    Condition, EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError, bucket,
-};
+use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, bucket};
 use crate::http::admission::Admitted;
 use crate::http::bodies::ByteBudget;
 use crate::model::ids::{RegionId, Version};
@@ -49,6 +48,8 @@ struct Watched {
 }
 
 impl Tables for Watched {
+    delegate_tables!(inner: write, query, scan);
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let delay = self.delays.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
@@ -67,30 +68,6 @@ impl Tables for Watched {
             }
         }
         .boxed()
-    }
-
-    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
-        self.inner.write(writes)
-    }
-
-    fn query<'a>(
-        &'a self,
-        table: Table,
-        partition: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Page, EngineError>> {
-        self.inner.query(table, partition, after, limit)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.inner.scan(table, segment, after, limit)
     }
 }
 

@@ -3,10 +3,11 @@
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::*;
+use crate::engine::delegate_tables;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::lease::LeasePlace;
 use crate::engine::memory::MemoryStore;
-use crate::engine::{Item, Page, ScanSegment, Topic};
+use crate::engine::{Item, Page, Topic};
 use crate::model::time::Wall;
 
 /// Takes everything, and remembers what the region's table had then.
@@ -46,13 +47,7 @@ struct BadBucket {
 }
 
 impl Tables for BadBucket {
-    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        self.store.get(table, key)
-    }
-
-    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
-        self.store.write(writes)
-    }
+    delegate_tables!(store: get, write, scan);
 
     fn query<'a>(
         &'a self,
@@ -67,16 +62,6 @@ impl Tables for BadBucket {
             return std::future::ready(Err(EngineError::Refused { what: "a bucket".to_owned(), why })).boxed();
         }
         self.store.query(table, partition, after, limit)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.store.scan(table, segment, after, limit)
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 
 use super::super::scripted::{Home, LIMITS, Plan, PlannedStore, views};
 use super::*;
+use crate::engine::delegate_tables;
 use crate::engine::follow::Apply;
 use crate::engine::memory::MemoryStore;
 use crate::telemetry::limits::RATIONED_LINES;
@@ -280,39 +281,13 @@ async fn a_mapper_with_an_old_definition_fails_no_view_of_a_newer_one() {
 struct Contended(MemoryStore);
 
 impl Tables for Contended {
-    fn get<'a>(
-        &'a self,
-        table: Table,
-        key: &'a ItemKey,
-    ) -> futures_util::future::BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        self.0.get(table, key)
-    }
+    delegate_tables!(0: get, query, scan);
 
     fn write(&self, writes: Vec<ItemWrite>) -> futures_util::future::BoxFuture<'_, Result<(), WriteError>> {
         match writes.iter().any(|write| write.condition() != Condition::Any) {
             true => futures_util::future::ready(Err(WriteError::Conflict(vec![0]))).boxed(),
             false => self.0.write(writes),
         }
-    }
-
-    fn query<'a>(
-        &'a self,
-        table: Table,
-        partition: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> futures_util::future::BoxFuture<'a, Result<crate::engine::Page, EngineError>> {
-        self.0.query(table, partition, after, limit)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: crate::engine::ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> futures_util::future::BoxFuture<'_, Result<crate::engine::Page, EngineError>> {
-        self.0.scan(table, segment, after, limit)
     }
 }
 

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::scripted::{Home, LIMITS, PartlyBad, views};
 use super::super::stored;
 use super::*;
+use crate::engine::delegate_tables;
 use crate::engine::follow::Apply;
 use crate::engine::memory::MemoryStore;
-use crate::engine::{Item, ItemKey, ItemWrite, Page, ScanSegment, WriteError};
+use crate::engine::{Item, ItemKey, Page};
 
 /// So many tenants, each on a shard of its own, mapped; and a region that has all of it.
 async fn world(count: usize) -> (Home, MemoryStore) {
@@ -224,12 +225,10 @@ impl Busy {
 }
 
 impl Tables for Busy {
+    delegate_tables!(inner: write, scan);
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.call(self.inner.get(table, key)).boxed()
-    }
-
-    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
-        self.inner.write(writes)
     }
 
     fn query<'a>(
@@ -240,16 +239,6 @@ impl Tables for Busy {
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, EngineError>> {
         self.call(self.inner.query(table, partition, after, limit)).boxed()
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.inner.scan(table, segment, after, limit)
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod announced;
 pub(crate) mod deployed;
 pub(crate) mod emulator;
 pub(crate) mod program;
+pub(crate) mod relay;
 pub(crate) mod scripted_aws;
 pub(crate) mod service;
 pub(crate) mod stage;

@@ -159,3 +159,30 @@ fn check_lists_unusable_settings_of_the_sdk() {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
 }
+
+/// A region announces through AWS, whatever its engine is.
+#[test]
+fn a_services_check_lists_unusable_settings_of_the_sdk() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, data) = (directory.path().join("service.toml"), directory.path().join("data"));
+    let text = format!(
+        "[engine]\nkind = \"embedded\"\ndirectory = \"{}\"\n[catalogue]\nlisten = \"127.0.0.1:0\"\n\
+         admin = \"127.0.0.1:0\"\n[[catalogue.type]]\nname = \"tenant\"\n[[region]]\nname = \"eu-west-1\"\n\
+         topic = \"arn:aws:sns:eu-west-1:123456789012:changes\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n",
+        data.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let checked = |service: &str, variables: &[(&str, &str)]| {
+        let mut check = command(&[service, "--check", "--config", file.to_str().unwrap()]);
+        let output = check.envs(variables.iter().copied()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let ignored = ("AWS_MAX_ATTEMPTS", "abc");
+    let (code, said) = checked("region", &[ignored, ("AWS_ACCESS_KEY_ID", "key\n")]);
+    assert!(code == Some(2) && said.contains("AWS_ACCESS_KEY_ID") && said.contains("AWS_MAX_ATTEMPTS"), "{said}");
+    let (code, said) = checked("region", &[ignored]);
+    let passed_over = "the AWS SDK's setting is passed over: ";
+    assert!(code == Some(0) && said.contains(passed_over) && said.contains("AWS_MAX_ATTEMPTS"), "{code:?}: {said}");
+    let (code, said) = checked("catalogue", &[ignored]);
+    assert!(code == Some(0) && !said.contains(passed_over), "it calls nobody: {code:?}: {said}");
+}

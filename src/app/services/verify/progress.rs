@@ -10,7 +10,8 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use crate::app::limits::{VERIFY_LINE_EVERY, VERIFY_SHOW_EVERY};
-use crate::engine::{EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError};
+use crate::engine::delegate_tables;
+use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables};
 use crate::model::time::{Clock, Moment};
 
 /// How it is shown, on standard error.
@@ -112,17 +113,11 @@ impl CountedTables {
 }
 
 impl Tables for CountedTables {
-    fn writes_at_once(&self) -> usize {
-        self.tables.writes_at_once()
-    }
+    delegate_tables!(tables: passed_over, writes_at_once, write, scan);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.read(1);
         self.tables.get(table, key)
-    }
-
-    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
-        self.tables.write(writes)
     }
 
     fn query<'a>(
@@ -138,23 +133,13 @@ impl Tables for CountedTables {
         let page = self.tables.query(table, partition, after, limit);
         page.inspect(|page| self.read(page.as_ref().map_or(0, |page| page.items.len()))).boxed()
     }
-
-    fn scan(
-        &self,
-        table: Table,
-        segment: ScanSegment,
-        after: Option<ItemKey>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, EngineError>> {
-        self.tables.scan(table, segment, after, limit)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::memory::MemoryStore;
-    use crate::engine::{Condition, bucket};
+    use crate::engine::{Condition, ItemWrite, bucket};
 
     #[tokio::test]
     async fn what_is_read_shows_how_far_a_comparison_is() {

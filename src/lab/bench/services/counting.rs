@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
+use crate::engine::delegate_tables;
 use crate::engine::{EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, Topic, WriteError};
 
 /// A write unit of DynamoDB, in bytes.
@@ -107,9 +108,7 @@ pub(crate) struct Counting<T> {
 }
 
 impl<S: Tables> Tables for Counting<S> {
-    fn writes_at_once(&self) -> usize {
-        self.inner.writes_at_once()
-    }
+    delegate_tables!(inner: passed_over, writes_at_once);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.counts.read();
