@@ -130,34 +130,47 @@ where
             let driven = http1::serve(wire, context.fast_path.clone(), answering);
             driven_to_its_end(driven, &pulse, &context, protocol).await
         }
-        Protocol::Http2 => {
-            // Kept for as long as the connection lasts.
-            let Some((_reserved, streams)) = context.peers.http2(&pulse).await else { return };
-            let mut http = http2::Builder::new(context.tasks.clone());
-            http.timer(TokioTimer::new())
-                .max_concurrent_streams(streams)
-                .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
-                .initial_connection_window_size(limits::HTTP2_WINDOW_BYTES)
-                .initial_stream_window_size(limits::HTTP2_WINDOW_BYTES)
-                .max_send_buf_size(limits::HTTP2_SEND_BYTES)
-                .keep_alive_interval(limits::IDLE_WAIT / 3);
-            let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
-            let mut said = false;
-            let driven = poll_fn(|cx| {
-                // Only HTTP/2 can announce the end between answers. It does so only after its first
-                // answer, or a connection made during the linger would be of no use.
-                if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
-                    said = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                connection.as_mut().poll(cx)
-            });
-            driven_to_its_end(driven, &pulse, &context, protocol).await
-        }
+        // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
+        Protocol::Http2 => Box::pin(serve_http2(wire, answering, &pulse, &context)).await,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+async fn serve_http2<S, P, H, F>(
+    wire: Wire<S>,
+    answering: Answering<H>,
+    pulse: &Arc<Pulse>,
+    context: &ConnectionContext<P>,
+) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    // Kept for as long as the connection lasts.
+    let Some((_reserved, streams)) = context.peers.http2(pulse).await else { return Ok(()) };
+    let mut http = http2::Builder::new(context.tasks.clone());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(streams)
+        .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
+        .initial_connection_window_size(limits::HTTP2_WINDOW_BYTES)
+        .initial_stream_window_size(limits::HTTP2_WINDOW_BYTES)
+        .max_send_buf_size(limits::HTTP2_SEND_BYTES)
+        .keep_alive_interval(limits::IDLE_WAIT / 3);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
+    let mut said = false;
+    let driven = poll_fn(|cx| {
+        // Only HTTP/2 can announce the end between answers. It does so only after its first answer, or
+        // a connection made during the linger would be of no use.
+        if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
+            said = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    });
+    driven_to_its_end(driven, pulse, context, Protocol::Http2).await
 }
 
 /// Drives a connection and closes it when it keeps us waiting. The [`WakeGated`] part is polled

@@ -180,7 +180,8 @@ async fn accept_with<S, P, H, F>(
         };
         match accepted {
             Ok(Some(stream)) => {
-                let connection = connection::serve(stream, discard, via, context.clone(), handler.clone());
+                // Boxed: what runs a task would else hold its future several times.
+                let connection = Box::pin(connection::serve(stream, discard, via, context.clone(), handler.clone()));
                 context.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);

@@ -205,7 +205,8 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
             Ok(((stream, reached), permit)) => {
                 let pulse = Arc::new(Pulse::default());
                 port.peers.enter(&pulse);
-                let connection = connection(stream, (port.router)(reached), pulse, tasks.clone());
+                // Boxed, as those of callers are.
+                let connection = Box::pin(connection(stream, (port.router)(reached), pulse, tasks.clone()));
                 tasks.spawn(name, async move {
                     connection.await;
                     drop(permit);

@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn what_is_no_name_is_refused() {
         let (label, name) = ("a".repeat(64), vec!["a".repeat(63); 4].join("."));
-        for name in ["", ".", "a..b", &label, &name, "a b", "a/b"] {
+        for name in ["", ".", "a..b", &label, &name, "a b", "a/b", "-a.b"] {
             assert!(parsed(name).is_err(), "{name}");
         }
-        for name in ["EU.Region", "a_b.c", "-a.b", "xn--bcher-kva.test"] {
+        for name in ["EU.Region", "a_b.c", "xn--bcher-kva.test"] {
             assert!(parsed(name).is_ok(), "{name}");
         }
     }
