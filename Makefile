@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run aws test bench micro instructions sim services-sim designs chaos kills fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
+.PHONY: run aws test bench micro instructions sim services-sim designs chaos attacks kills fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
 
 # Everything in one process: catalogue, views, three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -119,6 +119,11 @@ MINUTES ?= 5
 chaos:
 	tests/emulator/setup.sh
 	cargo test --locked --test chaos -- --seed $(SEED) --minutes $(MINUTES) --pause-90s
+
+# What strangers leave half done, for SECONDS of each kind, on a debug build in a container of 64 MiB. Takes root.
+attacks: SECONDS ?= 600
+attacks:
+	NEARSIDE_ATTACKS=$(SECONDS) cargo test --locked --test it -- --nocapture in_a_container_of_64_mib_attacks_end_nothing
 
 # Real processes of every role, killed KILLS times at random instants while WRITES records are written and sidecars read:
 # half of it on redb (`dev --data`), half on the emulator, with a tenth of the writes (tests/kills/README.md).

@@ -15,6 +15,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use tokio_util::sync::CancellationToken;
 
 use crate::http::service::{self, Listener, ReachedBy, ServingTasks};
 use crate::tasks::Tasks;
@@ -49,14 +50,20 @@ pub struct Pages {
     pub acts: Arc<Acts>,
 }
 
-/// Serves `listener` until the process's tasks are told to stop, to `most` connections at once.
-pub fn start(listener: Listener, most: usize, pages: Pages, tasks: &Tasks) {
-    let connections = match listener {
-        Listener::Tcp(_) => limits::ADMIN_CONNECTIONS.min(most),
-        Listener::Unix(_) => limits::OPERATORS,
-    };
+/// Serves `listener`, within `permits`, until `until`.
+pub fn start(listener: Listener, permits: Permits, pages: Pages, tasks: &Tasks, until: CancellationToken) {
     let router = move |reached| router(pages.clone(), reached);
-    service::start(listener, TASKS, Permits::new(connections), router, tasks);
+    service::start_until(listener, TASKS, permits, router, tasks, until);
+}
+
+/// Connections that the ports may have at once, if the process may have `most`.
+pub fn port_connections(most: usize) -> Permits {
+    Permits::new(limits::ADMIN_CONNECTIONS.min(most))
+}
+
+/// Connections that the operators' socket may have at once.
+pub fn socket_connections() -> Permits {
+    Permits::new(limits::OPERATORS)
 }
 
 /// The tasks that serve operators.

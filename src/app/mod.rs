@@ -42,15 +42,19 @@ pub mod doctor;
 mod findings;
 mod limits;
 mod memory;
+mod operators;
 mod overview;
 pub(crate) mod process;
 pub(crate) mod reload;
 pub mod services;
+mod sockets;
 mod ticker;
 mod watch;
 
 use bounds::Bounds;
+use operators::Operators;
 use reload::{Reloader, Source};
+use sockets::Sockets;
 
 /// Why a sidecar could not start. The operator has to fix it.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +120,7 @@ pub async fn start(config: Config) -> Result<App, StartError> {
 
 /// The same, with parts that a test or a demonstration replaces.
 pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
-    let sockets = Sockets::bind(&config).await?;
+    let sockets = Sockets::bind(&config)?;
     let access = Access::new(&config.admin)?;
     let memory = Memory::of_the_machine();
     let (sidecar, http) = build(config, &instead, memory)?;
@@ -141,35 +145,6 @@ pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartEr
         );
     }
     Ok(app)
-}
-
-/// What callers and operators reach, bound before anything else is done.
-struct Sockets {
-    tcp: Option<tokio::net::TcpListener>,
-    unix: Option<tokio::net::UnixListener>,
-    admin: tokio::net::TcpListener,
-    operators: Option<tokio::net::UnixListener>,
-}
-
-impl Sockets {
-    async fn bind(config: &Config) -> Result<Self, ListenError> {
-        let tcp = config.listen.tcp.map(|addr| listener::bind_tcp(addr, "listen.tcp", "listen.tcp")).transpose()?;
-        let admin = listener::bind_tcp(config.admin.listen, "admin.listen", "admin.listen")?;
-        let unix = config.listen.unix.as_ref().map(|unix| listener::bind_unix(unix, "listen.unix")).transpose()?;
-        let operators = config.admin.unix.as_ref().map(|unix| listener::bind_unix(unix, "admin.unix")).transpose()?;
-        Ok(Self { tcp, unix, admin, operators })
-    }
-
-    /// Bounds what the kernel buffers of callers' connections, where it counts towards a limit.
-    fn bound_buffers(&self, memory: Memory) {
-        let Some(bytes) = memory.socket_buffer() else { return };
-        if let Some(listener) = &self.tcp {
-            listener::bound_buffers(listener, bytes);
-        }
-        if let Some(listener) = &self.unix {
-            listener::bound_buffers(listener, bytes);
-        }
-    }
 }
 
 /// Everything that a request needs, before anything is served.
@@ -231,9 +206,9 @@ fn open(
     let handler = move |request: Request<Incoming>, via: Via| serve::answer(&newest.load(), request, via);
     // A listener that was bound has an address.
     let addr = |listener: &tokio::net::TcpListener| listener.local_addr().ok();
-    let tcp = sockets.tcp.as_ref().and_then(addr);
-    let admin = addr(&sockets.admin).unwrap_or(sidecar.config.admin.listen);
-    if let Some(listener) = sockets.tcp {
+    let tcp = sockets.tcp.first().and_then(addr);
+    let admin = sockets.admin.first().and_then(addr).unwrap_or(sidecar.config.admin.listen);
+    for listener in sockets.tcp {
         let (listener, context, handler) = (Arc::new(listener), context.clone(), handler.clone());
         let accept = move || listener::accept_tcp(listener.clone(), context.clone(), handler.clone());
         tasks.spawn_service("accept", accept);
@@ -252,10 +227,13 @@ fn open(
         acts: Acts::new(sidecar.clone(), access),
     };
     let (acts, admits) = (pages.acts.clone(), pages.admits.clone());
-    if let Some(operators) = sockets.operators {
-        admin::start(Listener::Unix(operators), bounds.admin(), pages.clone(), tasks);
+    let mut operators = Operators::new(pages.clone(), tasks);
+    operators.serve(sidecar.config.admin.unix.as_ref(), sockets.operators);
+    let permits = admin::port_connections(bounds.admin());
+    for listener in sockets.admin {
+        let listener = Listener::Tcp(listener);
+        admin::start(listener, permits.clone(), pages.clone(), tasks, tasks.stopping());
     }
-    admin::start(Listener::Tcp(sockets.admin), bounds.admin(), pages, tasks);
     let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
         bounds,
@@ -267,6 +245,7 @@ fn open(
         source,
         acts: acts.clone(),
         admits,
+        operators,
     });
     acts.set_reload(reload::act(&reloader));
     App { tcp, unix, admin, sidecar, acts, reloader, topics, current, shutdown }
@@ -370,6 +349,7 @@ impl App {
     pub async fn stop(self) -> Stopped {
         let drain = self.current.load().config.drain;
         linger(&self.shutdown, drain).await;
+        let current = self.current.load_full();
         let unsubscribed = async {
             match self.topics.get() {
                 Some(subscriptions) => subscriptions.shutdown(drain.deadline).await.len(),
@@ -377,7 +357,7 @@ impl App {
             }
         };
         let (late, left_behind) = tokio::join!(self.sidecar.tasks.drain(drain.deadline), unsubscribed);
-        let operators = self.sidecar.config.admin.unix.as_ref().map(|unix| &unix.path);
+        let operators = current.config.admin.unix.as_ref().map(|unix| &unix.path);
         for path in self.unix.iter().chain(operators) {
             // It is fine if it is gone already.
             let _ = std::fs::remove_file(path);

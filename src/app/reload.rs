@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
 
 use super::bounds::Bounds;
+use super::operators::Operators;
 use crate::admin::Admits;
 use crate::admin::acts::{ActRefused, Acts, ReloadFn};
 use crate::admin::status::ReloadStatus;
@@ -94,6 +95,7 @@ struct State {
     origins: Origins,
     /// `None` when a test's replies stand in for the regions.
     http: Option<Arc<HttpOrigin>>,
+    operators: Operators,
 }
 
 /// The parts of a [`Reloader`] that `app` makes.
@@ -108,14 +110,26 @@ pub(super) struct ReloaderParts {
     pub(super) source: Option<Source>,
     pub(super) acts: Arc<Acts>,
     pub(super) admits: Arc<ArcSwap<Admits>>,
+    pub(super) operators: Operators,
 }
 
 impl Reloader {
     pub(super) fn new(parts: ReloaderParts) -> Arc<Self> {
-        let ReloaderParts { current, bounds, connections, shutdown, last, remarks, http, source, acts, admits } =
-            parts;
+        let ReloaderParts {
+            current,
+            bounds,
+            connections,
+            shutdown,
+            last,
+            remarks,
+            http,
+            source,
+            acts,
+            admits,
+            operators,
+        } = parts;
         let (read, origins) = source.map(|source| (source.read, source.origins)).unzip();
-        let state = Mutex::new(State { origins: origins.unwrap_or_default(), http });
+        let state = Mutex::new(State { origins: origins.unwrap_or_default(), http, operators });
         let turn = Mutex::new(());
         Arc::new(Self { current, bounds, connections, shutdown, last, remarks, acts, admits, read, turn, state })
     }
@@ -199,6 +213,8 @@ impl Reloader {
         };
         let admin_token = token::read("admin.token_file", config.admin.token_file.as_deref()).map_err(unusable)?;
         let sidecar = running.renewed(config, origin).map_err(unusable)?;
+        // Last, since it takes the place of whatever is at its path.
+        let operators = state.operators.bind(sidecar.config.admin.unix.as_ref()).map_err(unusable)?;
         let mut reloaded = Reloaded {
             changed: changes.live,
             needs_restart: changes.restart,
@@ -209,13 +225,15 @@ impl Reloader {
         if self.acts.access.replace_token(admin_token) && same_file {
             reloaded.changed.push("admin.token_file: another token".to_owned());
         }
+        self.acts.access.replace_socket(&sidecar.config.admin);
+        state.operators.serve(sidecar.config.admin.unix.as_ref(), operators);
         self.put_in_place(&running, &sidecar);
         self.remarks.store(Arc::new(reloaded.warnings.clone()));
         if let (Some(before), Some(http)) = (&state.http, &http) {
             before.give_way(http);
             super::keep_warm(http, &sidecar.tasks);
         }
-        *state = State { origins: holds, http };
+        (state.origins, state.http) = (holds, http);
         Ok(reloaded)
     }
 

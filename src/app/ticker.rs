@@ -40,7 +40,11 @@ fn mind_memory(sidecar: Arc<Core>) {
         let looks = async move {
             loop {
                 tokio::time::sleep(MEMORY_TICK).await;
-                sidecar.mind_memory(capacity::resident());
+                let (own, sockets) = capacity::resident();
+                if sidecar.memory.is_clogged(sockets) {
+                    sidecar.peers.relieve();
+                }
+                sidecar.mind_memory(own + sockets);
             }
         };
         async move { stopping.run_until_cancelled(looks).await }

@@ -126,6 +126,11 @@ impl Memory {
         (self.is_own && self.limit < SOCKET_BUFFERS_FREE).then_some(SOCKET_BUFFER_BYTES)
     }
 
+    /// Whether the kernel buffers so much that peers who take nothing of it have to go.
+    pub fn is_clogged(self, sockets: u64) -> bool {
+        self.is_own && sockets > self.limit / limits::SOCKETS_SHARE
+    }
+
     /// How many records without an entry are remembered; a power of two.
     pub fn floor_slots(self) -> usize {
         if !self.is_own {
@@ -149,13 +154,13 @@ impl Memory {
     }
 }
 
-/// How many bytes the process holds now; zero if the system does not say. Pages of the program's
-/// own file do not count, because the kernel reclaims them by itself. What the kernel buffers of
-/// sockets does, where it counts towards the limit (v2).
-pub fn resident() -> u64 {
+/// How many bytes the process holds now, and how many the kernel holds for its sockets, where those
+/// count towards the limit (v2); zero if the system does not say. Pages of the program's own file do
+/// not count, because the kernel reclaims them by itself.
+pub fn resident() -> (u64, u64) {
     let own = fs::read_to_string("/proc/self/status").map_or(0, |text| held(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    own + sockets(&groups, Path::new("/sys/fs/cgroup"), |file| fs::read_to_string(file).ok())
+    (own, sockets(&groups, Path::new("/sys/fs/cgroup"), |file| fs::read_to_string(file).ok()))
 }
 
 /// The bytes that the kernel buffers of the group's sockets.
@@ -246,6 +251,20 @@ mod tests {
     }
 
     #[test]
+    fn buffers_of_all_connections_fit_the_least_container() {
+        for mib in [64, 128, 256, 512, 1023] {
+            let memory = Memory { limit: mib * MIB, is_own: true };
+            let (bytes, connections) = (memory.socket_buffer().unwrap(), memory.connections(0).min(4096));
+            // The kernel doubles what it is told, for what it keeps beside.
+            let all = (2 * bytes * connections) as u64;
+            assert!(all <= memory.limit * 2 / 5, "{mib} MiB: {connections} of {bytes}");
+            assert!(!memory.is_clogged(memory.limit / 4) && memory.is_clogged(memory.limit / 3), "{mib} MiB");
+        }
+        assert_eq!(Memory { limit: 2048 * MIB, is_own: true }.socket_buffer(), None);
+        assert!(!Memory { limit: MIB, is_own: false }.is_clogged(MIB));
+    }
+
+    #[test]
     fn odd_values_limit_nothing() {
         for text in ["max", "", "many", "-1", "0x10", "18446744073709551616"] {
             assert_eq!(found("0::/a\n", &[("/c/a/memory.max", text)]), None, "{text}");
@@ -315,6 +334,6 @@ mod tests {
     #[test]
     fn this_machine_says_what_it_has() {
         let memory = Memory::of_the_machine();
-        assert!(memory.limit >= limits::LEAST_MEMORY && resident() > MIB / 4, "{memory:?}");
+        assert!(memory.limit >= limits::LEAST_MEMORY && resident().0 > MIB / 4, "{memory:?}");
     }
 }

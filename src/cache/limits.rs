@@ -54,6 +54,9 @@ pub const PROCESS_BYTES: u64 = 16 * MIB as u64;
 pub const PEERS_SHARE: u64 = 8;
 /// Never less than this.
 pub const LEAST_PEERS_BYTES: u64 = 8 * MIB as u64;
+/// When the kernel buffers more than one in this many bytes of the limit, peers who take nothing of
+/// what waits for them are closed.
+pub const SOCKETS_SHARE: u64 = 4;
 /// The least memory that a container may have, in bytes.
 pub const LEAST_CONTAINER: u64 = 64 * MIB as u64;
 /// Under a cgroup's limit, one undecided race is allowed per this many bytes of it. Three replies of

@@ -45,9 +45,8 @@ pub(crate) fn merged(running: &Config, wanted: &Config) -> Config {
     } = listen;
     *tcp = running.listen.tcp;
     unix.clone_from(&running.listen.unix);
-    let Admin { listen: admin_listen, unix: admin_unix, token_file: _ } = admin;
+    let Admin { listen: admin_listen, unix: _, token_file: _ } = admin;
     *admin_listen = running.admin.listen;
-    admin_unix.clone_from(&running.admin.unix);
     let Cache { ttl: _, negative_ttl: _, soft_ttl: _, max_bytes: _, stale_if_error: _, unrouted: _ } = cache;
     let FreshnessConfig { heartbeats, worst_lag: _, grace: _, max_jump: _, strict: _, audit_period: _, state_file } =
         freshness;

@@ -293,11 +293,11 @@ settings! {
     ADMIN_ALLOW_NON_LOOPBACK = Admin "allow_non_loopback" Flag, Is("false"),
         "Let `admin.listen` be an address that other machines reach, as a kubelet's probe needs.";
     ADMIN_UNIX = Admin "unix" File, Is(""),
-        "A Unix socket for operators: the pages, and the acts of `nearside ctl`; none keeps the acts closed.", Restart;
+        "A Unix socket for operators: the pages, and the acts of `nearside ctl`; none keeps the acts closed.";
     ADMIN_UNIX_MODE = Admin "unix_mode" Mode, Is("0600"),
-        "The operators' socket's permission bits, octal.", Restart;
+        "The operators' socket's permission bits, octal.";
     ADMIN_UNIX_UIDS = Admin "unix_uids" Uids, Is(""),
-        "User ids that may use the operators' socket; none means Nearside's own only.", Restart;
+        "User ids that may use the operators' socket; none means Nearside's own only.";
     ADMIN_TOKEN_FILE = Admin "token_file" File, Is(""),
         "A file whose content opens the acts on `admin.listen`, sent as `Authorization: Bearer`; none keeps them closed there.";
 

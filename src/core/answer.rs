@@ -137,7 +137,9 @@ impl Blame {
         match failure {
             Failure::Deadline { .. } => Self::Late,
             Failure::Saturated | Failure::Drained | Failure::Target | Failure::NoRoom => Self::NotAsked,
-            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } => Self::Unusable,
+            Failure::Connect | Failure::Unprocessed | Failure::Truncated | Failure::Oversized { .. } => {
+                Self::Unusable
+            }
             Failure::Garbage | Failure::Coding { .. } => Self::Unusable,
         }
     }

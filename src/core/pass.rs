@@ -103,9 +103,8 @@ pub(super) async fn pass(
             if let Some(write) = write {
                 write.failed(&failure);
             }
-            // Nobody knows whether the region did what was asked, unless the request never reached
-            // it.
-            if !matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained) {
+            // Otherwise nobody knows whether the region did what was asked.
+            if !failure.is_without_effect() {
                 invalidate(core, admitted, RegionId(0), None, &HeaderMap::new());
             }
             let region = if matches!(failure, Failure::Drained) { "all" } else { "one" };

@@ -49,8 +49,7 @@ impl Write {
     }
 
     pub(crate) fn failed(mut self, failure: &Failure) {
-        // In these cases the request never left.
-        self.ended = matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained);
+        self.ended = failure.is_without_effect();
     }
 }
 

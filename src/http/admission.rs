@@ -22,6 +22,7 @@ use crate::http::host;
 pub use crate::http::host::BadHost;
 use crate::http::limits;
 use crate::http::peers::Peers;
+use crate::http::pulse::ArrivingBody;
 use crate::tasks::Tasks;
 
 /// The header that carries the port's token (`listen.token_file`).
@@ -118,10 +119,12 @@ impl Entered {
 
     /// The whole request, once its body has arrived. When `tasks` begin to stop, that may not take long.
     pub async fn whole(self, tasks: &Tasks) -> Result<Admitted, Refusal> {
-        let Self { parts, body, bodies, .. } = self;
+        let Self { mut parts, body, bodies, .. } = self;
+        let arriving = parts.extensions.remove::<ArrivingBody>();
         let path_and_query = target_of(&parts)?.into_owned();
         let path_len = parts.uri.path().len();
         let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies, tasks).await? };
+        drop(arriving);
         Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
     }
 }
@@ -339,10 +342,9 @@ fn join_cookies(headers: &mut HeaderMap) {
 }
 
 async fn collect(body: Incoming, bodies: &Arc<ByteBudget>, tasks: &Tasks) -> Result<Bytes, Refusal> {
-    let stopping = tasks.stopping();
     let stopped = async {
-        stopping.cancelled().await;
-        tokio::time::sleep(limits::LAST_REPLY_WAIT).await;
+        let draining = tasks.draining().await;
+        tokio::time::sleep_until(draining.arrived_by(limits::LAST_REPLY_WAIT)).await;
     };
     let collected = tokio::select! {
         biased;

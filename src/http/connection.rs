@@ -14,7 +14,7 @@ use std::task::Poll;
 
 use futures_util::future::{BoxFuture, Either, ready};
 use http::{HeaderValue, Request, Response, StatusCode, Version, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -105,8 +105,9 @@ impl<P> ConnectionContext<P> {
 }
 
 /// Serves one connection to its end, whatever carries its bytes. `handler` answers all its requests
-/// except those that [`ConnectionContext::fast_path`] does.
-pub async fn serve<S, P, H, F>(stream: S, via: Via, context: ConnectionContext<P>, handler: H)
+/// except those that [`ConnectionContext::fast_path`] does. `discard` has the stream's end discard
+/// what the kernel still buffers for its peer.
+pub async fn serve<S, P, H, F>(stream: S, discard: fn(&S), via: Via, context: ConnectionContext<P>, handler: H)
 where
     P: FastPath,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -116,7 +117,7 @@ where
     let pulse = Arc::new(Pulse::default());
     let Some(nothing) = context.peers.nothing() else { return };
     context.peers.enter(&pulse);
-    let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, pulse.clone(), nothing));
+    let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, discard, pulse.clone(), nothing));
     let sniffed = tokio::select! {
         sniffed = sniffed => sniffed,
         () = pulse.evicted() => return,
@@ -127,58 +128,71 @@ where
     let ended = match protocol {
         Protocol::Http1 => {
             let driven = http1::serve(wire, context.fast_path.clone(), answering);
-            patient(driven, &pulse, &context.shutdown, &context.clock, protocol).await
+            driven_to_its_end(driven, &pulse, &context, protocol).await
         }
-        Protocol::Http2 => {
-            // Kept for as long as the connection lasts.
-            let Some((_reserved, streams)) = context.peers.http2(&pulse).await else { return };
-            let mut http = http2::Builder::new(context.tasks.clone());
-            http.timer(TokioTimer::new())
-                .max_concurrent_streams(streams)
-                .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
-                .initial_connection_window_size(limits::HTTP2_WINDOW_BYTES)
-                .initial_stream_window_size(limits::HTTP2_WINDOW_BYTES)
-                .max_send_buf_size(limits::HTTP2_SEND_BYTES)
-                .keep_alive_interval(limits::IDLE_WAIT / 3);
-            let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
-            let mut said = false;
-            let driven = poll_fn(|cx| {
-                // Only HTTP/2 can announce the end between answers. It does so only after its first
-                // answer, or a connection made during the linger would be of no use.
-                if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
-                    said = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                connection.as_mut().poll(cx)
-            });
-            patient(driven, &pulse, &context.shutdown, &context.clock, protocol).await
-        }
+        // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
+        Protocol::Http2 => Box::pin(serve_http2(wire, answering, &pulse, &context)).await,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
 }
 
+async fn serve_http2<S, P, H, F>(
+    wire: Wire<S>,
+    answering: Answering<H>,
+    pulse: &Arc<Pulse>,
+    context: &ConnectionContext<P>,
+) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    // Kept for as long as the connection lasts.
+    let Some((_reserved, streams)) = context.peers.http2(pulse).await else { return Ok(()) };
+    let mut http = http2::Builder::new(context.tasks.clone());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(streams)
+        .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
+        .initial_connection_window_size(limits::HTTP2_WINDOW_BYTES)
+        .initial_stream_window_size(limits::HTTP2_WINDOW_BYTES)
+        .max_send_buf_size(limits::HTTP2_SEND_BYTES)
+        .keep_alive_interval(limits::IDLE_WAIT / 3);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
+    let mut said = false;
+    let driven = poll_fn(|cx| {
+        // Only HTTP/2 can announce the end between answers. It does so only after its first answer, or
+        // a connection made during the linger would be of no use.
+        if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
+            said = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    });
+    driven_to_its_end(driven, pulse, context, Protocol::Http2).await
+}
+
 /// Drives a connection and closes it when it keeps us waiting. The [`WakeGated`] part is polled
 /// only after it was woken, so a request costs no timer and no lock for the shutdown.
-async fn patient(
+async fn driven_to_its_end<P>(
     connection: impl Future<Output = hyper::Result<()>>,
     pulse: &Pulse,
-    shutdown: &Shutdown,
-    clock: &Clock,
+    context: &ConnectionContext<P>,
     protocol: Protocol,
 ) -> hyper::Result<()> {
     let mut connection = pin!(connection);
     let watch = pin!(async {
         tokio::select! {
-            never = pulse.told(shutdown) => match never {},
-            () = pulse.idle_timeout(protocol, clock, shutdown) => {}
+            never = pulse.told(&context.shutdown) => match never {},
+            () = pulse.idle_timeout(protocol, &context.clock, &context.tasks) => {}
             () = pulse.evicted() => {}
         }
     });
     let mut watch = WakeGated::new(watch);
     poll_fn(|cx| {
         if Pin::new(&mut watch).poll(cx).is_ready() {
+            pulse.give_up();
             tracing::debug!("a connection that kept us waiting was closed");
             return Poll::Ready(Ok(()));
         }
@@ -218,12 +232,16 @@ where
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let old = request.version() < Version::HTTP_2;
         // hyper does not tell whether a length came with the chunks. If one did, the connection
         // must end (RFC 9112, 6.1).
         let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let (under_way, pulse) = (self.pulse.begin(), self.pulse.clone());
+        if !request.body().is_end_stream() {
+            // Whoever reads the body takes it out.
+            request.extensions_mut().insert(self.pulse.arrives());
+        }
         let answer = match self.ready.take() {
             Some(answer) => Either::Left(ready(*answer)),
             None => Either::Right((self.handler)(request, self.via)),

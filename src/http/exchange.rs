@@ -94,6 +94,10 @@ pub enum Failure {
     /// Refused, unreachable, DNS or TLS.
     #[error("could not connect")]
     Connect,
+    /// The region did not act on the request and never will (RFC 9113, 8.7): it refused the stream,
+    /// or said goodbye before it came.
+    #[error("the region did not process the request")]
+    Unprocessed,
     /// The deadline passed.
     #[error("no complete reply within {within:?}")]
     Deadline {
@@ -141,6 +145,7 @@ impl Failure {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Connect => "connect",
+            Self::Unprocessed => "unprocessed",
             Self::Deadline { .. } => "deadline",
             Self::Truncated => "truncated",
             Self::Oversized { .. } => "oversized",
@@ -151,6 +156,11 @@ impl Failure {
             Self::Drained => "drained",
             Self::Target => "target",
         }
+    }
+
+    /// Whether it is certain that the region did not act on the request.
+    pub const fn is_without_effect(&self) -> bool {
+        matches!(self, Self::Connect | Self::Unprocessed | Self::Saturated | Self::Drained | Self::Target)
     }
 
     /// Whether the region may have a good reply that just cannot be held: it can be streamed.

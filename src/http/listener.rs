@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use crate::config::UnixSocket;
 use crate::http::body::Body;
@@ -50,6 +51,13 @@ pub fn bound_buffers(listener: impl std::os::fd::AsFd, bytes: usize) {
     let socket = socket2::SockRef::from(&listener);
     // Without it the kernel's own limits hold.
     let _ = socket.set_recv_buffer_size(bytes).and_then(|()| socket.set_send_buffer_size(bytes));
+}
+
+/// Has the end of `stream` discard what the kernel still buffers for its peer, who is told by a
+/// reset. Else the kernel goes on offering it for minutes.
+pub(crate) fn discard_unsent(stream: &TcpStream) {
+    // Without it that memory comes back later.
+    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 /// Port 0 picks a free one.
@@ -121,7 +129,7 @@ pub async fn accept_tcp<P, H, F>(
             Some(stream)
         })
     };
-    accept_with(accept, Via::Tcp, context, handler).await;
+    accept_with(accept, discard_unsent, Via::Tcp, context, handler).await;
 }
 
 /// Accepts Unix connections of permitted peers until the linger ends.
@@ -147,12 +155,14 @@ pub async fn accept_unix<P, H, F>(
             welcome.then_some(stream)
         })
     };
-    accept_with(accept, Via::Unix, context, handler).await;
+    // The kernel keeps nothing for a peer of a Unix socket that was closed but what it has received.
+    accept_with(accept, |_| {}, Via::Unix, context, handler).await;
 }
 
 /// Serves what `accept` brings; `None` is a peer that was turned away.
 async fn accept_with<S, P, H, F>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<Option<S>>> + Send,
+    discard: fn(&S),
     via: Via,
     context: ConnectionContext<P>,
     handler: H,
@@ -170,7 +180,8 @@ async fn accept_with<S, P, H, F>(
         };
         match accepted {
             Ok(Some(stream)) => {
-                let connection = connection::serve(stream, via, context.clone(), handler.clone());
+                // Boxed: what runs a task would else hold its future several times.
+                let connection = Box::pin(connection::serve(stream, discard, via, context.clone(), handler.clone()));
                 context.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);

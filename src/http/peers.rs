@@ -46,7 +46,9 @@ impl Peers {
     /// Lets peers add up to `bytes` to what their connections cost. `over_budget` counts requests
     /// that found no room, and connections that were closed or refused for lack of it.
     pub fn new(bytes: u64, over_budget: impl Fn(&'static str) + Send + Sync + 'static) -> Arc<Self> {
-        let (budget, over_budget) = (ByteBudget::new(bytes), Box::new(over_budget));
+        // What grows is half sent: it leaves to complete requests what these alone may take.
+        let budget = ByteBudget::with_room_for_small(bytes, 0, bytes / limits::COMPLETE_SHARE);
+        let over_budget = Box::new(over_budget);
         Arc::new(Self { budget, open: Mutex::default(), order: AtomicU64::new(0), over_budget })
     }
 
@@ -173,7 +175,7 @@ mod tests {
     fn who_never_asked_is_closed_first() {
         let peers = Peers::new(0, |_| {});
         let pulses = open(&peers, &[1, 0, 1, 0]);
-        let closed = || pulses.iter().map(|pulse| pulse.is_evicted()).collect::<Vec<_>>();
+        let closed = || pulses.iter().map(|pulse| pulse.is_gone()).collect::<Vec<_>>();
         peers.close_idle();
         assert_eq!(closed(), [false, true, false, false]);
         peers.close_idle();
@@ -190,11 +192,11 @@ mod tests {
         peers.close_idle();
         pulses[1].written(&Poll::Pending);
         peers.relieve();
-        assert_eq!(pulses.iter().map(|pulse| pulse.is_evicted()).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(pulses.iter().map(|pulse| pulse.is_gone()).collect::<Vec<_>>(), [false, true, false]);
         pulses[2].written(&Poll::Pending);
         pulses[2].written(&Poll::Ready(Ok(1)));
         peers.relieve();
-        assert!(!pulses[2].is_evicted(), "it goes on");
+        assert!(!pulses[2].is_gone(), "it goes on");
     }
 
     #[test]
@@ -203,10 +205,35 @@ mod tests {
         let pulses = open(&peers, &[0]);
         let under_way = pulses[0].begin();
         (0..3).for_each(|_| peers.close_idle());
-        assert!(!pulses[0].is_evicted());
+        assert!(!pulses[0].is_gone());
         drop(under_way);
         (0..limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
-        assert!(pulses[0].is_evicted());
+        assert!(pulses[0].is_gone());
+    }
+
+    #[test]
+    fn who_has_not_sent_its_bodies_makes_room() {
+        let peers = Peers::new(0, |_| {});
+        let pulses = open(&peers, &[0, 0]);
+        let under_way = [pulses[0].begin(), pulses[0].begin(), pulses[1].begin()];
+        let mut arriving = vec![pulses[0].arrives(), pulses[0].arrives(), pulses[1].arrives()];
+        peers.close_idle();
+        assert!(!pulses[1].is_gone(), "it has the time that an ordinary body takes");
+        // One of two has arrived, and is worked on.
+        drop(arriving.swap_remove(0));
+        (0..8 * limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
+        assert_eq!([pulses[0].is_gone(), pulses[1].is_gone()], [false, true]);
+        drop((under_way, arriving));
+    }
+
+    #[test]
+    fn half_sent_heads_leave_room_for_complete_requests() {
+        let peers = Peers::new(100 * limits::REQUEST_BYTES, |_| {});
+        let mut heads: Vec<_> = (0..200).map(|_| peers.nothing().unwrap()).collect();
+        let grown = heads.iter_mut().filter_map(|head| head.grow_to(limits::WIRE_BYTES as u64).then_some(())).count();
+        assert_eq!(grown as u64 * limits::WIRE_BYTES as u64, 75 * limits::REQUEST_BYTES);
+        let whole: Vec<_> = (0..200).filter_map(|_| peers.request(0, true)).collect();
+        assert_eq!(whole.len(), 25);
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,6 +16,8 @@ use crate::http::limits;
 #[derive(Debug, Default)]
 pub struct Pulse {
     pub(super) under_way: AtomicU32,
+    /// Those of them whose bodies have not arrived.
+    pub(super) arriving: AtomicU32,
     pub(super) answered: AtomicBool,
     /// A byte went either way since the last look.
     pub(super) stirred: AtomicBool,
@@ -46,6 +48,21 @@ impl UnderWay {
     }
 }
 
+/// A request whose body has not arrived; ends when dropped.
+#[derive(Clone, Debug)]
+pub struct ArrivingBody {
+    _counted: Arc<Arriving>,
+}
+
+#[derive(Debug)]
+struct Arriving(Arc<Pulse>);
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.0.arriving.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// An answer being sent; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct SendingAnswer(Arc<Pulse>);
@@ -71,6 +88,12 @@ impl Pulse {
         self.heads.fetch_add(1, Ordering::Relaxed);
         self.head.store(false, Ordering::Relaxed);
         UnderWay(self.clone())
+    }
+
+    /// A request under way has a body, which has not arrived.
+    pub(crate) fn arrives(self: &Arc<Self>) -> ArrivingBody {
+        self.arriving.fetch_add(1, Ordering::Relaxed);
+        ArrivingBody { _counted: Arc::new(Arriving(self.clone())) }
     }
 
     /// Whether the connection has answered any request yet.
@@ -121,8 +144,13 @@ impl Pulse {
     /// How readily it is closed when others need its room, the smallest first; `None` while it may
     /// not be.
     pub(crate) fn idleness(&self) -> Option<u8> {
-        if self.under_way.load(Ordering::Relaxed) > 0 || self.gone.load(Ordering::Relaxed) {
+        let (under_way, arriving) = (self.under_way.load(Ordering::Relaxed), self.arriving.load(Ordering::Relaxed));
+        if under_way > arriving || self.gone.load(Ordering::Relaxed) {
             return None;
+        }
+        if arriving > 0 {
+            // It has room for as long as an ordinary body takes.
+            return Some(1);
         }
         let asks = self.has_answered() && !self.head.load(Ordering::Relaxed);
         Some(match () {
@@ -168,13 +196,19 @@ impl Pulse {
         self.evicted.notify_one();
     }
 
+    /// It kept us waiting. If its peer takes nothing of what waits for it, it goes as if evicted.
+    pub(crate) fn give_up(&self) {
+        if self.blocked.load(Ordering::Relaxed) {
+            self.gone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
     /// Resolves when the connection has to go.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_evicted(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
     }
 }

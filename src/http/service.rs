@@ -3,14 +3,21 @@
 //! Connections, request heads and the lifetimes of connections are bounded. A connection takes a
 //! permit before it is accepted: beyond the bound, callers wait in the kernel's backlog.
 
+use std::future::Future;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
+use bytes::Bytes;
+use http::Request;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +25,9 @@ use tokio_util::sync::CancellationToken;
 use crate::http::limits::{
     ACCEPT_PAUSE, HEADER_WAIT, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
 };
+use crate::http::listener::discard_unsent;
 use crate::http::peers::Peers;
-use crate::http::pulse::Pulse;
+use crate::http::pulse::{ArrivingBody, Pulse};
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -40,6 +48,84 @@ pub enum ReachedBy {
 }
 
 type Stream = Either<TcpStream, UnixStream>;
+
+/// A connection's bytes, as the one that needs its room sees them.
+struct Watched {
+    stream: Stream,
+    pulse: Arc<Pulse>,
+}
+
+impl Drop for Watched {
+    /// As [`crate::http::connection::wire::Wire`] does.
+    fn drop(&mut self) {
+        if let (true, Either::Left(stream)) = (self.pulse.is_gone(), &self.stream) {
+            discard_unsent(stream);
+        }
+    }
+}
+
+/// A request's body, whose connection makes room for others until it has arrived.
+struct ArrivingRequestBody {
+    body: Incoming,
+    arriving: Option<ArrivingBody>,
+}
+
+impl Body for ArrivingRequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) || self.body.is_end_stream() {
+            self.arriving = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.pulse.written(&polled);
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.pulse.written(&polled);
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
 
 impl Listener {
     async fn accept(&self) -> io::Result<(Stream, ReachedBy)> {
@@ -78,10 +164,23 @@ pub fn start(
     router: impl Fn(ReachedBy) -> Router + Send + Sync + 'static,
     tasks: &Tasks,
 ) {
+    start_until(listener, names, permits, router, tasks, tasks.stopping());
+}
+
+/// The same until `until`, which ends with the process's tasks at the latest. What is connected then
+/// ends by itself.
+pub fn start_until(
+    listener: Listener,
+    names: ServingTasks,
+    permits: Permits,
+    router: impl Fn(ReachedBy) -> Router + Send + Sync + 'static,
+    tasks: &Tasks,
+    until: CancellationToken,
+) {
     let (peers, lines) = (Peers::new(0, |_| {}), RateLimiter::new());
     let port = Arc::new(Port { listener, name: names.connection, permits, peers, router, lines });
-    let own = tasks.clone();
-    tasks.spawn_service(names.accept, move || accept(port.clone(), own.clone()));
+    let (own, stopping) = (tasks.clone(), until.clone());
+    tasks.spawn_service_until(names.accept, stopping, move || accept(port.clone(), own.clone(), until.clone()));
 }
 
 /// A listener and what its connections have in common; a new start of the task keeps it.
@@ -94,19 +193,20 @@ struct Port<R> {
     lines: RateLimiter,
 }
 
-async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks) {
-    let (stopping, name) = (tasks.stopping(), port.name);
+async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, until: CancellationToken) {
+    let name = port.name;
     loop {
         let accept = async {
             let permit = port.peers.permit(&port.permits).await.expect("the semaphore is never closed");
             port.listener.accept().await.map(|accepted| (accepted, permit))
         };
-        let Some(accepted) = stopping.run_until_cancelled(accept).await else { return };
+        let Some(accepted) = until.run_until_cancelled(accept).await else { return };
         match accepted {
             Ok(((stream, reached), permit)) => {
                 let pulse = Arc::new(Pulse::default());
                 port.peers.enter(&pulse);
-                let connection = connection(stream, (port.router)(reached), pulse, stopping.clone());
+                // Boxed, as those of callers are.
+                let connection = Box::pin(connection(stream, (port.router)(reached), pulse, tasks.clone()));
                 tasks.spawn(name, async move {
                     connection.await;
                     drop(permit);
@@ -123,24 +223,30 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks) {
     }
 }
 
-async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, stopping: CancellationToken) {
+async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADER_WAIT)
         .max_headers(REQUEST_HEADERS)
         .max_buf_size(REQUEST_HEAD_BYTES);
     let (router, requests) = (TowerToHyperService::new(router), pulse.clone());
-    let service = service_fn(move |request| {
-        let (under_way, answer) = (requests.begin(), router.call(request));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let under_way = requests.begin();
+        let request = request.map(|body| {
+            let arriving = (!body.is_end_stream()).then(|| requests.arrives());
+            ArrivingRequestBody { body, arriving }
+        });
+        let answer = router.call(request);
         async move {
             let _under_way = under_way;
             answer.await
         }
     });
-    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut connection =
+        std::pin::pin!(http.serve_connection(TokioIo::new(Watched { stream, pulse: pulse.clone() }), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
-        () = stopping.cancelled() => None,
+        _ = tasks.draining() => None,
         () = pulse.evicted() => return,
         () = tokio::time::sleep(SERVICE_CONNECTION_LIFE) => None,
     };
@@ -148,11 +254,26 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, stopping:
         Some(ended) => ended,
         None => {
             connection.as_mut().graceful_shutdown();
-            tokio::time::timeout(LAST_REPLY_WAIT, connection).await.unwrap_or(Ok(()))
+            let ended = last_replies(connection.as_mut(), &tasks).await;
+            pulse.give_up();
+            ended
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Drives a connection that was told to end, for [`LAST_REPLY_WAIT`] at most, and not as long as a
+/// drain of `tasks` lasts.
+pub(crate) async fn last_replies(
+    connection: impl Future<Output = hyper::Result<()>>,
+    tasks: &Tasks,
+) -> hyper::Result<()> {
+    tokio::select! {
+        ended = connection => ended,
+        () = tokio::time::sleep(LAST_REPLY_WAIT) => Ok(()),
+        () = async { tokio::time::sleep_until(tasks.draining().await.given_up_at()).await } => Ok(()),
     }
 }
 

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -35,8 +36,40 @@ pub struct Tasks {
 struct Shared {
     tracker: TaskTracker,
     stopping: CancellationToken,
+    /// Set before `stopping` is cancelled.
+    draining: OnceLock<Draining>,
     killed: CancellationToken,
     running: Mutex<Counted>,
+}
+
+/// A drain that has begun. Who waits for a peer must not wait as long as the drain does.
+#[derive(Clone, Copy, Debug)]
+pub struct Draining {
+    began: Instant,
+    deadline: Duration,
+}
+
+impl Draining {
+    /// How long a peer may be silent, or take to send the rest of a request: `most`, or half of the
+    /// drain if that is less.
+    pub fn silence(self, most: Duration) -> Duration {
+        most.min(self.deadline / 2)
+    }
+
+    /// When a request must have arrived that a peer may take `most` to send.
+    pub fn arrived_by(self, most: Duration) -> Instant {
+        self.began + self.silence(most)
+    }
+
+    /// When whoever still keeps the drain waiting is given up, so that the drain ends in time.
+    pub fn given_up_at(self) -> Instant {
+        self.began + self.deadline * 9 / 10
+    }
+
+    /// How often it is looked whether that is so: `most` at the most.
+    pub fn look_every(self, most: Duration) -> Duration {
+        most.min(self.deadline / 20)
+    }
 }
 
 /// Everything that is counted of tasks.
@@ -125,6 +158,13 @@ impl Tasks {
         self.shared.stopping.clone()
     }
 
+    /// Resolves when a drain begins.
+    pub async fn draining(&self) -> Draining {
+        self.shared.stopping.cancelled().await;
+        let at_once = || Draining { began: Instant::now(), deadline: Duration::ZERO };
+        self.shared.draining.get().copied().unwrap_or_else(at_once)
+    }
+
     /// How many tasks of each name are running.
     pub fn running(&self) -> BTreeMap<&'static str, usize> {
         let counted = self.shared.running();
@@ -140,6 +180,7 @@ impl Tasks {
     ///
     /// Returns the names of those it had to drop; none means a clean stop.
     pub async fn drain(&self, deadline: Duration) -> Vec<&'static str> {
+        let _ = self.shared.draining.set(Draining { began: Instant::now(), deadline });
         self.shared.stopping.cancel();
         self.shared.tracker.close();
         if tokio::time::timeout(deadline, self.shared.tracker.wait()).await.is_ok() {

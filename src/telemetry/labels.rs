@@ -24,6 +24,7 @@ pub(super) const LEGS: &[&str] = &[
     "saturated",
     "target",
     "truncated",
+    "unprocessed",
 ];
 /// How an announcement may end.
 pub(super) const OUTCOMES: &[&str] = &[

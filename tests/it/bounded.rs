@@ -15,7 +15,9 @@ use nearside::lab::bench::pace::{End, LoadPace};
 use nearside::lab::bench::paths::Paths;
 use nearside::lab::bench::subject::Address;
 use nearside::lab::front::port::Port;
+use nearside::model::time::Clock;
 use nearside::sidecar::limits::ENDPOINT_READ_BYTES;
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -331,6 +333,8 @@ enum Attack {
     HalfHead,
     /// HTTP/2 with 256 POSTs of which no body comes, each with so many KiB of head.
     Streams(usize),
+    /// Twenty requests for what is stored, of which no answer is read.
+    SlowReader,
 }
 
 impl Attack {
@@ -342,6 +346,7 @@ impl Attack {
                 (0..29).for_each(|n| head.extend(format!("x-{n}: {}\r\n", "y".repeat(1000)).bytes()));
                 head
             }
+            Self::SlowReader => b"GET /v1/contexts/tenant-1 HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(4000),
             Self::Streams(kib) => {
                 let mut block = Vec::new();
                 for (name, value) in
@@ -393,38 +398,83 @@ fn literal(out: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
+/// Opens a connection and leaves `bytes` there, unless there is one that was not closed. Of one that
+/// is there a little is read.
+async fn begin_again(held: &mut Option<TcpStream>, to: SocketAddr, bytes: &[u8]) {
+    let read = held.as_ref().map(|stream| stream.try_read(&mut [0; 64]));
+    let is_open = read.is_some_and(|read| match read {
+        Ok(read) => read > 0,
+        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+    });
+    if is_open {
+        return;
+    }
+    let begin = async {
+        let mut stream = TcpStream::connect(to).await.ok()?;
+        // Nor is all taken of who reads nothing.
+        let _ = tokio::time::timeout(Duration::from_millis(20), stream.write_all(bytes)).await;
+        Some(stream)
+    };
+    // Beyond the backlog nobody is let in.
+    *held = tokio::time::timeout(Duration::from_millis(100), begin).await.ok().flatten();
+}
+
+/// `NEARSIDE_ATTACKS=600` (`make attacks`) makes each of them ten minutes long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn in_a_container_of_64_mib_attacks_end_nothing() {
-    let attacks =
-        [(Attack::Silent, 3500), (Attack::HalfHead, 1200), (Attack::Streams(0), 60), (Attack::Streams(29), 12)];
+    let seconds = std::env::var("NEARSIDE_ATTACKS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let seconds = Duration::from_secs(seconds);
+    let attacks = [
+        (Attack::Silent, 3500),
+        (Attack::HalfHead, 1200),
+        (Attack::Streams(0), 60),
+        (Attack::Streams(29), 12),
+        (Attack::SlowReader, 400),
+    ];
     let world = World::builder().regions(1).records(10).start().await.unwrap();
     let (region, url) = (world.region(0), world.region(0).url());
-    let settings =
-        settings("attacked", &[(region.name.as_str(), url.as_str(), "")], "[announcements]\ntransport = \"off\"\n");
+    let rest = "[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\ndeadline = \"3s\"\n";
+    let settings = settings("attacked", &[(region.name.as_str(), url.as_str(), "")], rest);
     for (attack, connections) in attacks {
         let Some(group) = Cgroup::of(LEAST_CONTAINER) else {
             println!("SKIPPED: no memory cgroup can be made here (it takes root and a writable /sys/fs/cgroup)");
             return;
         };
-        let program = Program::start_by(&settings, |args| group.command(args)).await;
+        let mut program = Program::start_by(&settings, |args| group.command(args)).await;
         let (read, bytes) = (format!("http://{}/v1/contexts/tenant-1", program.tcp), attack.bytes());
         assert_eq!(get(&read).await.0, 200);
-        let mut held = Vec::new();
-        for number in 0..connections {
-            // Whoever is turned away finds the connection closed.
-            if let Ok(mut stream) = TcpStream::connect(program.tcp).await {
-                let _ = stream.write_all(&bytes).await;
-                held.push(stream);
-            }
-            if number % (connections / 4) == 0 {
-                assert_eq!(get(&read).await.0, 200, "{attack:?}: a hit after {number}");
+        let mut held: Vec<Option<TcpStream>> = (0..connections).map(|_| None).collect();
+        for place in 0..connections {
+            begin_again(&mut held[place], program.tcp, &bytes).await;
+            if place % (connections / 4) == 0 {
+                assert_eq!(get(&read).await.0, 200, "{attack:?}: a hit after {place}");
                 assert_eq!(program.page("/livez").await.0, 200, "{attack:?}");
             }
         }
+        let (began, mut hits) = (Clock::System.now(), 0);
+        // Whoever was turned away comes again, and honest callers come in between.
+        for place in (0..connections).cycle() {
+            if Clock::System.now() - began >= seconds {
+                break;
+            }
+            begin_again(&mut held[place], program.tcp, &bytes).await;
+            if place % 50 == 0 {
+                assert_eq!(get(&read).await.0, 200, "{attack:?}: a hit after {hits}");
+                hits += 1;
+            }
+        }
         let most = program.memory("VmHWM");
-        println!("{connections} of {attack:?}: {} most, {} killed", mib(most.unwrap_or(0)), group.kills());
+        println!(
+            "{connections} of {attack:?}: {hits} hits, {} most, {} killed",
+            mib(most.unwrap_or(0)),
+            group.kills()
+        );
         assert!(most.is_some() && group.kills() == 0, "{attack:?}: {:#?}", program.lines());
         assert_eq!(get(&read).await.0, 200, "{attack:?}");
+        // Whoever keeps it waiting does not make its end a failure.
+        program.signal(Signal::TERM);
+        assert_eq!(program.ended().await.code(), Some(0), "{attack:?}: {:#?}", program.lines());
+        drop(held);
     }
     world.stop(Duration::from_secs(5)).await;
 }

@@ -78,6 +78,47 @@ fn five_mistakes_are_listed_with_their_places_and_counted_and_the_exit_code_is_t
     }
 }
 
+/// Both are whole: what operators need is in each, and nothing is a mistake.
+#[test]
+fn deployment_examples_let_operators_act() {
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    let directory = tempfile::tempdir().unwrap();
+    let (file, token) = (directory.path().join("nearside.toml"), directory.path().join("token"));
+    std::fs::write(&token, "secret\n").unwrap();
+    let pod = std::fs::read_to_string(deploy.join("kubernetes-pod.yaml")).unwrap();
+    let (_, settings) = pod.split_once("nearside.toml: |\n").unwrap();
+    let settings: String =
+        settings.split("---").next().unwrap().lines().map(|line| line.trim().to_owned() + "\n").collect();
+    assert!(settings.contains("\nunix = \"/run/nearside/admin.sock\"\n"), "{settings}");
+    let known = "/run/secrets/nearside-admin/token";
+    assert!(
+        settings.contains(&format!("token_file = \"{known}\""))
+            && pod.contains("mountPath: /run/secrets/nearside-admin")
+    );
+    std::fs::write(&file, settings.replace(known, token.to_str().unwrap())).unwrap();
+    let checked = check(&file, &[]);
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+
+    let task = std::fs::read(deploy.join("ecs-task.json")).unwrap();
+    let task: serde_json::Value = serde_json::from_slice(&task).unwrap();
+    let containers = task["containerDefinitions"].as_array().unwrap();
+    let sidecar = containers.iter().find(|container| container["name"] == "nearside").unwrap();
+    let all = sidecar["environment"].as_array().unwrap().iter();
+    let all = all.map(|one| (one["name"].as_str().unwrap(), one["value"].as_str().unwrap()));
+    let env: Vec<_> = all
+        .map(|(name, value)| match name {
+            "NEARSIDE__ADMIN__TOKEN_FILE" => (name, token.to_str().unwrap()),
+            _ => (name, value),
+        })
+        .collect();
+    for name in ["NEARSIDE__ADMIN__TOKEN_FILE", "NEARSIDE__ADMIN__UNIX"] {
+        assert!(env.iter().any(|(known, _)| *known == name), "{name}");
+    }
+    std::fs::write(&file, "").unwrap();
+    let checked = check(&file, &env);
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+}
+
 #[test]
 fn a_missing_token_file_is_one_clear_line() {
     let token = ("NEARSIDE__LISTEN__TOKEN_FILE", "/no/such/token");

@@ -1,6 +1,8 @@
 //! Settings, tokens and credentials are read again while the program runs: SIGHUP, with the real
 //! binary.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,6 +12,8 @@ use nearside::lab::front::chaos::Mode;
 use nearside::tasks::Tasks;
 use rustix::process::Signal;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 
 use super::emulator::{Emulator, REGIONS};
 use super::process::in_aws;
@@ -191,6 +195,79 @@ async fn another_token_lets_other_callers_in_and_shuts_those_out_that_are_connec
     stage.program.signal(Signal::HUP);
     stage.program.line(|line| line["change"] == "listen.token_file: another token").await;
     assert_eq!((status("second").await, status("first").await), (200, 401));
+    stage.stop().await;
+}
+
+/// Asks over a Unix socket, and gives the answer's status; `None` if nobody answers there.
+async fn over(path: &Path, method: &str, target: &str) -> Option<u16> {
+    let mut stream = UnixStream::connect(path).await.ok()?;
+    let lines = "Host: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(format!("{method} {target} HTTP/1.1\r\n{lines}").as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    answer.split(' ').nth(1)?.parse().ok()
+}
+
+/// The stage's settings with these lines in `[admin]`.
+fn of_admin(stage: &Stage, lines: &str) -> String {
+    Stage::text(&stage.world, KEPT).replacen("[admin]\n", &format!("[admin]\n{lines}"), 1)
+}
+
+#[tokio::test]
+async fn a_reload_opens_moves_and_closes_the_operators_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let [first, second, nowhere] =
+        ["first.sock", "second.sock", "no/such.sock"].map(|name| directory.path().join(name));
+    let stage = Stage::set(KEPT).await;
+    let reload = async |path: Option<&Path>, more: &str| {
+        let unix = path.map(|path| format!("unix = \"{}\"\n", path.display())).unwrap_or_default();
+        stage.program.reload(&of_admin(&stage, &format!("{unix}{more}"))).await
+    };
+    assert_eq!(over(&first, "POST", "/acts/jobs").await, None);
+    let done = reload(Some(&first), "").await;
+    assert_eq!((&done["outcome"], list(&done["needs_restart"])), (&Value::from("applied"), vec![]));
+    assert_eq!(list(&done["changed"]), [format!("admin.unix: \"\" -> \"{}\"", first.display())]);
+    assert_eq!(over(&first, "POST", "/acts/jobs").await, Some(200));
+    // Another mode and other users at the same path.
+    assert_eq!(reload(Some(&first), "unix_mode = \"0660\"\nunix_uids = [4711]\n").await["outcome"], "applied");
+    assert_eq!(std::fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o660);
+    assert_eq!(over(&first, "GET", "/livez").await, Some(403));
+    // What cannot be opened changes nothing.
+    assert_eq!(reload(Some(&nowhere), "").await["outcome"], "refused");
+    assert_eq!(over(&first, "GET", "/livez").await, Some(403));
+    assert_eq!(reload(Some(&second), "").await["outcome"], "applied");
+    assert_eq!((over(&first, "GET", "/livez").await, first.exists()), (None, false));
+    assert_eq!(over(&second, "POST", "/acts/jobs").await, Some(200));
+    assert_eq!(reload(None, "").await["outcome"], "applied");
+    assert_eq!((over(&second, "GET", "/livez").await, second.exists()), (None, false));
+    assert_eq!(reload(Some(&first), "").await["outcome"], "applied");
+    assert_eq!(over(&first, "POST", "/acts/jobs").await, Some(200));
+    stage.stop().await;
+    assert!(!first.exists(), "it goes with the process");
+}
+
+#[tokio::test]
+async fn a_reload_opens_and_closes_acts_by_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "first\n").unwrap();
+    let stage = Stage::set(KEPT).await;
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let url = format!("http://{}/acts/jobs", stage.program.admin);
+    let act = async |token: &str| {
+        let asked = client.post(&url).header("authorization", format!("Bearer {token}")).body("{}");
+        asked.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(act("first").await, 403);
+    let with = of_admin(&stage, &format!("token_file = \"{}\"\n", token.display()));
+    let done = stage.program.reload(&with).await;
+    assert_eq!((&done["outcome"], list(&done["needs_restart"])), (&Value::from("applied"), vec![]));
+    assert_eq!((act("first").await, act("second").await), (200, 401));
+    std::fs::write(&token, "second\n").unwrap();
+    assert_eq!(stage.program.hang_up().await["outcome"], "applied");
+    assert_eq!((act("first").await, act("second").await), (401, 200));
+    assert_eq!(stage.program.reload(&of_admin(&stage, "")).await["outcome"], "applied");
+    assert_eq!(act("second").await, 403);
     stage.stop().await;
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use axum::http::{HeaderMap, header};
 
-use crate::config::Admin;
+use crate::config::{Admin, UnixSocket};
 use crate::http::service::ReachedBy;
 use crate::http::token::{self, TokenError};
 
@@ -60,8 +60,8 @@ fn shown(uid: Option<u32>) -> String {
 
 /// What somebody must show in order to act. Not `Debug`: it holds the token.
 pub struct Access {
-    socket: bool,
-    uids: Vec<u32>,
+    /// The uids of peers that may use the socket; `None` without one.
+    uids: ArcSwapOption<Vec<u32>>,
     token: ArcSwapOption<Vec<u8>>,
 }
 
@@ -72,11 +72,16 @@ impl Access {
     /// If there is a token file and it cannot be used.
     pub fn new(admin: &Admin) -> Result<Self, TokenError> {
         let token = token::read("admin.token_file", admin.token_file.as_deref())?;
-        let uids = match &admin.unix {
-            Some(unix) if !unix.uids.is_empty() => unix.uids.clone(),
-            _ => vec![rustix::process::geteuid().as_raw()],
-        };
-        Ok(Self { socket: admin.unix.is_some(), uids, token: ArcSwapOption::new(token.map(Arc::new)) })
+        let access = Self { uids: ArcSwapOption::empty(), token: ArcSwapOption::new(token.map(Arc::new)) };
+        access.replace_socket(admin);
+        Ok(access)
+    }
+
+    /// From now on only the peers that `admin` names may use the socket, if there is one.
+    pub fn replace_socket(&self, admin: &Admin) {
+        let own = || vec![rustix::process::geteuid().as_raw()];
+        let uids = |unix: &UnixSocket| if unix.uids.is_empty() { own() } else { unix.uids.clone() };
+        self.uids.store(admin.unix.as_ref().map(|unix| Arc::new(uids(unix))));
     }
 
     /// From now on only this token opens the acts on the port. Returns whether it differs from the
@@ -89,8 +94,12 @@ impl Access {
     /// Whether the peer may use the socket at all.
     pub(in crate::admin) fn welcomes(&self, peer: ReachedBy) -> Result<(), Denied> {
         match peer {
-            ReachedBy::Unix(uid) if !uid.is_some_and(|uid| self.uids.contains(&uid)) => Err(Denied::Uid(uid)),
-            ReachedBy::Unix(_) | ReachedBy::Tcp(_) => Ok(()),
+            ReachedBy::Unix(uid) => {
+                let uids = self.uids.load();
+                let is_named = uid.is_some_and(|uid| uids.as_ref().is_some_and(|uids| uids.contains(&uid)));
+                if is_named { Ok(()) } else { Err(Denied::Uid(uid)) }
+            }
+            ReachedBy::Tcp(_) => Ok(()),
         }
     }
 
@@ -101,7 +110,7 @@ impl Access {
         }
         let token = self.token.load();
         let Some(token) = &*token else {
-            return Err(if self.socket { Denied::OnlyOnTheSocket } else { Denied::Closed });
+            return Err(if self.uids.load().is_some() { Denied::OnlyOnTheSocket } else { Denied::Closed });
         };
         if is_from_a_page(headers) {
             return Err(Denied::Browser);

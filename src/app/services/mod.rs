@@ -178,7 +178,12 @@ impl ServiceProcess {
 
     /// What callers and operators reach, bound before anything else is done.
     fn bind(&self, config: &ServicesConfig) -> Result<(Option<TcpListener>, TcpListener), ListenError> {
-        let bind = |address, setting| listener::bind_tcp(address, setting, setting);
+        let buffer = Memory::of_the_machine().socket_buffer();
+        let bind = |address, setting| {
+            let listener = listener::bind_tcp(address, setting, setting)?;
+            buffer.into_iter().for_each(|bytes| listener::bound_buffers(&listener, bytes));
+            Ok::<_, ListenError>(listener)
+        };
         Ok(match self {
             Self::Catalogue => (
                 Some(bind(config.catalogue.listen, "catalogue.listen")?),

@@ -1,7 +1,7 @@
 //! Regions: names, URLs and topics of their own, and none that is the sidecar itself.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::Url;
 
@@ -56,9 +56,13 @@ fn regions(ledger: &mut Collector, regions: &[RegionConfig], own: Option<SocketA
 /// Whether a request for `url` arrives at `listener` of this machine.
 pub(super) fn leads_to(url: &Url, listener: SocketAddr) -> bool {
     let (port, any) = (url.port_or_known_default(), listener.ip().is_unspecified());
+    // Whoever listens on 127.0.0.1 listens there too.
+    let is_beside = |address| listener.ip() == Ipv4Addr::LOCALHOST && address == Ipv6Addr::LOCALHOST;
     let is_there = match url.host() {
         Some(url::Host::Ipv4(address)) => address == listener.ip() || any && address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address == listener.ip() || any && address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => {
+            address == listener.ip() || any && address.is_loopback() || is_beside(address)
+        }
         Some(url::Host::Domain(_)) => is_loopback(url) && (any || listener.ip().is_loopback()),
         None => false,
     };

@@ -89,7 +89,7 @@ fn regions_have_urls_and_topics_of_their_own() {
     allowed(&region("https://x.example", topic));
     assert_eq!(setting(&region("https://us.example.com/", topic)), "service.region.url");
     assert_eq!(setting(&region("https://x.example", taken)), "service.region.topic");
-    let itself = ["http://127.0.0.1:8700", "http://localhost:8700/base"];
+    let itself = ["http://127.0.0.1:8700", "http://[::1]:8700", "http://localhost:8700/base"];
     itself
         .iter()
         .for_each(|url| assert!(refused(&region(url, topic)).wrong.contains("it would ask itself"), "{url}"));

@@ -1,5 +1,7 @@
 //! Tests of connections on real sockets: protocols, timeouts, bounds, how connections end.
 
+mod drains;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::pin::{Pin, pin};
@@ -283,7 +285,7 @@ async fn answers_to_requests_that_come_together_go_out_together() {
     let context = context(8).await;
     let mut callers = ["a", "b"].map(|name| {
         let (caller, ours) = tokio::io::duplex(65_536);
-        let connection = connection::serve(Noted(ours, name, log.clone()), Via::Tcp, context.clone(), answer);
+        let connection = connection::serve(Noted(ours, name, log.clone()), |_| {}, Via::Tcp, context.clone(), answer);
         context.tasks.spawn("caller", connection);
         caller
     });
@@ -304,7 +306,7 @@ async fn answers_to_requests_that_come_together_go_out_together() {
 async fn with_listen_fast_switched_off_hyper_reads_every_request() {
     let (mut caller, ours) = tokio::io::duplex(65_536);
     let context = context_with(8, "[listen]\nfast = false\n").await;
-    context.tasks.spawn("caller", connection::serve(ours, Via::Tcp, context.clone(), answer));
+    context.tasks.spawn("caller", connection::serve(ours, |_| {}, Via::Tcp, context.clone(), answer));
     caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
     let text = read_until(&mut caller, "/stored/x").await;
     assert!(!text.contains("hit"), "the handler was asked: {text}");
@@ -315,7 +317,7 @@ async fn a_connection_lets_go_of_the_core_that_a_reload_replaced_with_its_next_r
     let (mut caller, ours) = tokio::io::duplex(65_536);
     let context = context(8).await;
     let current = context.fast_path.clone().unwrap();
-    context.tasks.spawn("caller", connection::serve(ours, Via::Tcp, context.clone(), answer));
+    context.tasks.spawn("caller", connection::serve(ours, |_| {}, Via::Tcp, context.clone(), answer));
     let request = GET.replace("/one", "/stored/x");
     caller.write_all(request.as_bytes()).await.unwrap();
     read_until(&mut caller, "/stored/x").await;
@@ -334,7 +336,7 @@ async fn a_connection_lets_go_of_the_core_that_a_reload_replaced_with_its_next_r
 #[tokio::test]
 async fn a_caller_who_is_alone_waits_for_nobody() {
     let (mut caller, ours) = tokio::io::duplex(65_536);
-    let mut connection = pin!(connection::serve(ours, Via::Tcp, context(8).await, answer));
+    let mut connection = pin!(connection::serve(ours, |_| {}, Via::Tcp, context(8).await, answer));
     for round in 0..3 {
         caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
         assert!(futures_util::poll!(&mut connection).is_pending());

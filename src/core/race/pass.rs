@@ -24,8 +24,7 @@ impl Regions {
     ///
     /// # Errors
     /// The last region's failure when no head arrived by the race's deadline. The region may still
-    /// have acted on an unsafe request, unless the failure is [`Failure::Connect`],
-    /// [`Failure::Saturated`] or [`Failure::Drained`].
+    /// have acted on an unsafe request, unless [`Failure::is_without_effect`].
     pub async fn pass(self: &Arc<Self>, request: Outgoing, avoid: RegionSet) -> Result<Streamed, Failure> {
         self.pass_along(request, self.line_up(avoid).into()).await
     }

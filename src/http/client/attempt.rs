@@ -300,7 +300,7 @@ impl Site {
         &self,
         outgoing: &Outgoing,
     ) -> Result<Option<(Response<Incoming>, Http2Stream)>, (Failure, bool)> {
-        for tries_left in (0..STREAM_TRIES).rev() {
+        for _ in 0..STREAM_TRIES {
             let request = self.request(&self.base, outgoing, None).ok_or((Failure::Target, false))?;
             let Some(stream) = self.streams.take().await.map_err(|failure| (failure, false))? else {
                 return Ok(None);
@@ -317,13 +317,13 @@ impl Site {
                 Err(unanswered) => {
                     let error = incoming::chain(&unanswered.error);
                     tracing::debug!(region = self.name, error, "a try failed");
-                    if !unanswered.is_unprocessed || tries_left == 0 {
+                    if !unanswered.is_unprocessed {
                         return Err((incoming::failure_in(&unanswered.error), used));
                     }
                 }
             }
         }
-        Err((Failure::Connect, false))
+        Err((Failure::Unprocessed, false))
     }
 
     /// A reply was read to its end: its connection may carry another, unless it has grown old.
@@ -340,8 +340,8 @@ impl Site {
         if age < CONNECTION_AGE {
             return false;
         }
-        let retired = self.connector.is_ready() || age >= CONNECTION_AGE * 2;
-        if !retired {
+        let retired = self.connector.claim_ready() || age >= CONNECTION_AGE * 2;
+        if !retired && !self.connector.is_ready() {
             self.successor.notify_one();
         }
         retired

@@ -66,6 +66,8 @@ pub(crate) struct ConnectionMetadata {
 pub(crate) struct Link {
     io: Io,
     birth: Arc<ConnectionMetadata>,
+    /// It is the successor of a connection that was taken out of use.
+    is_claimed: bool,
     _alive: Alive,
 }
 
@@ -145,6 +147,14 @@ impl Connector {
         ready.is_some()
     }
 
+    /// Claims the connection that is held ready as the successor of another. False if there is none,
+    /// or another has claimed it: connections that grew old together are replaced one by one.
+    pub(crate) fn claim_ready(&self) -> bool {
+        let is_ready = self.is_ready();
+        let mut ready = self.shared.ready();
+        is_ready && ready.as_mut().is_some_and(|link| !std::mem::replace(&mut link.is_claimed, true))
+    }
+
     /// Opens a connection ahead and holds it ready for whoever needs one next.
     ///
     /// # Errors
@@ -198,7 +208,7 @@ impl Shared {
         self.protocol.store(protocol as u8, Ordering::Relaxed);
         self.alive.fetch_add(1, Ordering::Relaxed);
         let birth = Arc::new(ConnectionMetadata { at: self.clock.now(), replies: AtomicU32::new(0) });
-        Ok(Link { io, birth, _alive: Alive(self.alive.clone()) })
+        Ok(Link { io, birth, is_claimed: false, _alive: Alive(self.alive.clone()) })
     }
 
     async fn handshake(&self) -> io::Result<Io> {

@@ -17,6 +17,7 @@ use tower_service::Service;
 use self::servers::Servers;
 use crate::http::limits::NAME_WAIT;
 
+mod local;
 mod order;
 mod servers;
 

@@ -4,7 +4,8 @@
 //!
 //! A connection without a request under way is closed `HEADER_WAIT` after the first byte of a head,
 //! or `IDLE_WAIT` after the last byte either way; at most `HEADER_WAIT` later than that, never
-//! earlier. At the end of the process `LAST_REPLY_WAIT` is all that silence may last.
+//! earlier. At the end of the process `LAST_REPLY_WAIT` is all that silence may last, and whoever
+//! keeps us waiting is given up before the drain's deadline.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -16,6 +17,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 use crate::http::bodies::Reserved;
 use crate::http::connection::Shutdown;
@@ -23,6 +25,7 @@ use crate::http::connection::spare::Spare;
 use crate::http::limits;
 use crate::http::pulse::{Pulse, UnderWay};
 use crate::model::time::{Clock, Moment};
+use crate::tasks::Tasks;
 
 /// What a client with prior knowledge of HTTP/2 sends first (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -39,6 +42,8 @@ pub enum Protocol {
 /// A stream, with what was read from it and not taken yet.
 pub struct Wire<S> {
     stream: S,
+    /// Has the stream's end discard what the kernel still buffers for its peer.
+    discard: fn(&S),
     /// [`limits::WIRE_BYTES`] long; empty while there is nothing to keep.
     kept: Spare,
     from: usize,
@@ -57,10 +62,15 @@ pub struct Wire<S> {
 
 impl<S: AsyncRead + Unpin> Wire<S> {
     /// Reads until the bytes are the preface or cannot become it.
-    pub async fn sniff(stream: S, pulse: Arc<Pulse>, reserved: Reserved) -> io::Result<(Protocol, Self)> {
+    pub async fn sniff(
+        stream: S,
+        discard: fn(&S),
+        pulse: Arc<Pulse>,
+        reserved: Reserved,
+    ) -> io::Result<(Protocol, Self)> {
         let kept = Spare::none();
         let (allowance, came_back, of_head) = (None, false, 0);
-        let mut wire = Self { stream, kept, from: 0, to: 0, allowance, came_back, pulse, reserved, of_head };
+        let mut wire = Self { stream, discard, kept, from: 0, to: 0, allowance, came_back, pulse, reserved, of_head };
         loop {
             let seen = &wire.unread()[..wire.to.min(PREFACE.len())];
             if *seen != PREFACE[..seen.len()] {
@@ -175,6 +185,16 @@ impl<S> Wire<S> {
     }
 }
 
+impl<S> Drop for Wire<S> {
+    /// A connection that has to go takes its buffers in the kernel with it. These would else wait for
+    /// minutes for a peer who reads nothing, in nobody's budget.
+    fn drop(&mut self) {
+        if self.pulse.is_gone() {
+            (self.discard)(&self.stream);
+        }
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.allowance == Some(0) {
@@ -247,23 +267,31 @@ impl Pulse {
         std::future::pending().await
     }
 
-    /// Resolves when the connection has kept us waiting for too long, or keeps `shutdown` waiting.
-    pub async fn idle_timeout(&self, protocol: Protocol, clock: &Clock, shutdown: &Shutdown) {
+    /// Resolves when the connection has kept us waiting for too long, or keeps the drain of `tasks`
+    /// waiting.
+    pub async fn idle_timeout(&self, protocol: Protocol, clock: &Clock, tasks: &Tasks) {
         let (mut last, mut head): (_, Option<(u32, Moment)>) = (clock.now(), None);
-        let (mut look_every, mut patience, mut closes) = (LOOK_EVERY, limits::IDLE_WAIT, false);
+        let (mut look_every, mut silence, mut drain) = (LOOK_EVERY, limits::IDLE_WAIT, None);
         loop {
             // Until then it was allowed to be silent, so it has its time from there on.
-            let begins_to_close = tokio::select! {
-                () = tokio::time::sleep(look_every) => false,
-                () = shutdown.closing.cancelled(), if !closes => true,
+            let begun = tokio::select! {
+                () = tokio::time::sleep(look_every) => None,
+                draining = tasks.draining(), if drain.is_none() => Some(draining),
             };
-            if begins_to_close {
-                (look_every, patience, closes) = (LAST_LOOK_EVERY, limits::LAST_REPLY_WAIT, true);
+            if let Some(draining) = begun {
+                (look_every, silence) =
+                    (draining.look_every(LAST_LOOK_EVERY), draining.silence(limits::LAST_REPLY_WAIT));
+                drain = begun;
             }
             let now = clock.now();
             let stirred = self.stirred.swap(false, Ordering::Relaxed);
-            if stirred || begins_to_close || self.under_way.load(Ordering::Relaxed) > 0 {
+            let is_under_way = self.under_way.load(Ordering::Relaxed) > 0;
+            if stirred || begun.is_some() || is_under_way {
                 last = now;
+            }
+            // However busy the peer is, it is all that is waited for.
+            if !is_under_way && drain.is_some_and(|draining| Instant::now() >= draining.given_up_at()) {
+                return;
             }
             let heads = self.heads.load(Ordering::Relaxed);
             head = match head.filter(|(known, _)| *known == heads) {
@@ -273,8 +301,7 @@ impl Pulse {
             };
             // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies.
             let begun = head.filter(|_| protocol == Protocol::Http1);
-            if now.since(last) >= patience || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT)
-            {
+            if now.since(last) >= silence || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT) {
                 return;
             }
         }

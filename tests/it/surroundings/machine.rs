@@ -1,11 +1,14 @@
 //! The machine is small or odd: few descriptors, one CPU, a root that is read-only, no `/proc`, an
 //! environment with nothing in it. What needs a mount namespace needs root, and fails without it.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 use super::super::deployed;
 use super::super::program::{self, Program, get, settings, text};
@@ -32,7 +35,7 @@ fn config(service: &Service) -> String {
 #[tokio::test]
 async fn few_descriptors_leave_operators_their_share() {
     let service = Service::start(2);
-    for most in [64, 100, 256] {
+    for most in [64, 100, 128, 256, 1024] {
         let shell = format!("ulimit -n {most}; exec");
         let program = Program::start_by(&config(&service), |args| within(&shell, args)).await;
         super::serves(&program, "alpha").await;
@@ -93,23 +96,29 @@ async fn few_descriptors_leave_services_pages_too() {
     std::fs::write(&views, view).unwrap();
     std::fs::write(&file, SERVICES.replace("VIEWS", program::path(&views))).unwrap();
     for role in ["catalogue", "views", "region"] {
-        let args = [role, "--config", program::path(&file)];
-        let service = deployed::Service::start_by(within("ulimit -n 64; exec", &args)).await;
-        let admin: SocketAddr = service.admin().parse().unwrap();
-        let listen = service.serving["listen"].as_str().map(|listen| listen.parse().unwrap());
-        let held = hold(&listen.into_iter().chain([admin]).collect::<Vec<_>>(), 128).await;
-        assert_eq!(service.page("/livez").await.0, 200, "{role}");
-        let health = program::run(&["health", "--admin", service.admin()]);
-        // A region that has taken in nothing yet is well and not ready.
-        let said = text(&health.stderr);
-        assert!(health.status.success() || said.contains(" 503 "), "{role}: {said}");
-        if let Some(listen) = listen {
-            let (status, _) = get(&format!("http://{listen}/nowhere")).await;
-            assert!((400..=503).contains(&status), "{role}: a silent connection makes room");
+        for most in [64, 128, 256, 1024] {
+            service_with_few_descriptors(role, program::path(&file), most).await;
         }
-        drop(held);
-        assert_eq!(service.terminated().await, Some(0), "{role}");
     }
+}
+
+async fn service_with_few_descriptors(role: &str, file: &str, most: usize) {
+    let shell = format!("ulimit -n {most}; exec");
+    let service = deployed::Service::start_by(within(&shell, &[role, "--config", file])).await;
+    let admin: SocketAddr = service.admin().parse().unwrap();
+    let listen = service.serving["listen"].as_str().map(|listen| listen.parse().unwrap());
+    let held = hold(&listen.into_iter().chain([admin]).collect::<Vec<_>>(), 2 * most).await;
+    assert_eq!(service.page("/livez").await.0, 200, "{role}, {most}");
+    let health = program::run(&["health", "--admin", service.admin()]);
+    // A region that has taken in nothing yet is well and not ready.
+    let said = text(&health.stderr);
+    assert!(health.status.success() || said.contains(" 503 "), "{role}, {most}: {said}");
+    if let Some(listen) = listen {
+        let (status, _) = get(&format!("http://{listen}/nowhere")).await;
+        assert!((400..=503).contains(&status), "{role}, {most}: a silent connection makes room");
+    }
+    drop(held);
+    assert_eq!(service.terminated().await, Some(0), "{role}, {most}");
 }
 
 /// Files below `/sys/fs/cgroup`, and what they hold.
@@ -169,6 +178,81 @@ fn clock_library(folder: &Path) -> std::path::PathBuf {
     let built = built.expect("the C compiler that Rust links with is here");
     assert!(built.status.success(), "{}", text(&built.stderr));
     library
+}
+
+/// Asks over the wire, once, and gives the answer's status.
+async fn status_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn localhost_is_both_families() {
+    let service = Service::start(2);
+    let program = Program::start(&config(&service)).await;
+    for (port, path) in [(program.tcp.port(), "/v1/contexts/alpha"), (program.admin.port(), "/livez")] {
+        let stream = TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
+        assert_eq!(status_over(stream, path).await, "HTTP/1.1 200 OK", "{path}");
+    }
+    super::serves(&program, "beta").await;
+    // Somebody else's `::1`, and none at all: the start does not fail.
+    let taken = std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+    let text = config(&service) + "[listen]\ntcp = \"127.0.0.1:PORT\"\n";
+    let text = text.replacen("[listen]\ntcp = \"127.0.0.1:0\"\n", "", 1);
+    let beside = Program::start(&text.replace("PORT", &taken.local_addr().unwrap().port().to_string())).await;
+    beside.line(|line| line["level"] == "WARN" && line["setting"] == "listen.tcp").await;
+    super::serves(&beside, "alpha").await;
+    super::stops(beside).await;
+    super::stops(program).await;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let text = config(&service).replacen("[admin]\n", &format!("[admin]\nunix = \"{}\"\n", socket.display()), 1);
+    let none = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; ip link set lo up; exec \"$0\" \"$@\"";
+    let alone = Program::start_by(&text, |args| within(&format!("exec unshare -n sh -c '{none}'"), args)).await;
+    let stream = UnixStream::connect(&socket).await.unwrap();
+    assert_eq!(status_over(stream, "/livez").await, "HTTP/1.1 200 OK");
+    let warned = alone.lines().iter().any(|line| line.contains("\"WARN\"") && line.contains("::1"));
+    assert!(!warned, "{:#?}", alone.lines());
+    super::stops(alone).await;
+}
+
+#[tokio::test]
+async fn jumping_clocks_serve_and_stop() {
+    let (service, folder) = (Service::start(2), tempfile::tempdir().unwrap());
+    let (library, step) = (clock_library(folder.path()), folder.path().join("step"));
+    let jump = |seconds: i64| {
+        // In place: the program has it mapped.
+        let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&step).unwrap();
+        file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
+    };
+    let steps = [90, -90, 3600, -3600, 86_400, -86_400];
+    for (number, seconds) in steps.into_iter().enumerate() {
+        jump(0);
+        let command = |args: &[&str]| {
+            let mut command = program::command(args);
+            command.env("LD_PRELOAD", &library).env("CLOCK_STEP", &step);
+            command
+        };
+        let program = Program::start_by(&config(&service), command).await;
+        super::serves(&program, &format!("before-{number}")).await;
+        let told = async || humantime::parse_rfc3339(program.hang_up().await["at"].as_str().unwrap()).unwrap();
+        let before = told().await;
+        jump(seconds);
+        let hit = get(&format!("http://{}/v1/contexts/before-{number}", program.tcp)).await;
+        assert_eq!(hit.0, 200, "{seconds} s");
+        super::serves(&program, &format!("after-{number}")).await;
+        let ready = program.page("/readyz").await;
+        assert_eq!(ready.0, 200, "{seconds} s: {}", ready.1);
+        let (after, size) = (told().await, Duration::from_secs(seconds.unsigned_abs()));
+        let moved = if seconds > 0 { after.duration_since(before) } else { before.duration_since(after) }.unwrap();
+        assert!(moved.abs_diff(size) < Duration::from_secs(60), "the clock is the test's: {moved:?}");
+        // And back, while it stops.
+        jump(-seconds);
+        super::stops(program).await;
+    }
 }
 
 #[tokio::test]

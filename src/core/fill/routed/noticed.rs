@@ -160,8 +160,14 @@ impl RoutedFill<'_> {
                 notes.undecoded_last = Undecoded { why, stated, route };
             });
         }
-        let its_own =
-            matches!(failure, Failure::Connect | Failure::Deadline { .. } | Failure::Truncated | Failure::Garbage);
+        let its_own = matches!(
+            failure,
+            Failure::Connect
+                | Failure::Unprocessed
+                | Failure::Deadline { .. }
+                | Failure::Truncated
+                | Failure::Garbage
+        );
         if its_own {
             self.core.observed.region(leg.region, |notes| {
                 notes.failed.push(true);

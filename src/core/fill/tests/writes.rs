@@ -157,9 +157,11 @@ async fn a_read_after_a_write_does_not_join_a_fill_from_before_it() {
 /// R20: nobody knows whether it was done.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_or_whose_caller_hangs_up_puts_out_what_is_stored_and_one_that_is_refused_does_not() {
-    let acts: [(Act, bool); 6] = [
+    let acts: [(Act, bool); 8] = [
         (Act::Fail(Failure::Truncated), false),
         (Act::Fail(Failure::Connect), true),
+        (Act::Fail(Failure::Unprocessed), true),
+        (Act::Fail(Failure::Target), true),
         (status(500).into(), false),
         (status(412).into(), true),
         (status(303).into(), false),

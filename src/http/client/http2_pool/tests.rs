@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +19,7 @@ use crate::http::bodies::ByteBudget;
 use crate::http::client::attempt::HttpOrigin;
 use crate::http::client::tls;
 use crate::http::exchange::{Origin, Outgoing, Reply};
-use crate::http::limits::{BODIES_BYTES, STREAM_TRIES};
+use crate::http::limits::{BODIES_BYTES, CONNECTION_AGE, STREAM_TRIES};
 use crate::model::ids::RegionId;
 use crate::model::time::Wall;
 use crate::tasks::Tasks;
@@ -371,7 +372,58 @@ async fn a_refusal_without_end_is_bounded() {
         let (at, stream) = peer.request().await;
         peer.say(at, frame(3, 0, stream, &7u32.to_be_bytes()));
     }
-    assert_eq!(asked.await.unwrap().unwrap().unwrap_err(), Failure::Truncated);
+    let failure = asked.await.unwrap().unwrap().unwrap_err();
+    assert_eq!(failure, Failure::Unprocessed);
+    assert!(failure.is_without_effect(), "a write that was refused each time was not done");
+}
+
+#[tokio::test]
+async fn a_shut_connection_keeps_no_others_from_opening() {
+    let peer = peer(1).await;
+    let first = peer.ask(Method::GET);
+    let carried = peer.request().await;
+    peer.state(0, limit(0)).await;
+    // All that there is is shut: no other is opened at once.
+    let second = peer.ask(Method::GET);
+    peer.reply(carried);
+    ok(first).await;
+    assert_eq!(peer.alive(), 1);
+    // Later another is tried, and more while one is shut and the others are full.
+    peer.clock.suspend(REFUSED_CONNECTION_WAIT);
+    let third = peer.ask(Method::GET);
+    let requests = peer.requests(2).await;
+    assert_eq!(per_connection(&requests), [1, 1]);
+    assert!(requests.iter().all(|(at, _)| *at > 0), "{requests:?}");
+    requests.into_iter().for_each(|request| peer.reply(request));
+    ok(second).await;
+    ok(third).await;
+}
+
+#[tokio::test]
+async fn old_connections_are_replaced_one_by_one() {
+    let peer = peer(1).await;
+    let ask = async |count: usize| {
+        let asked: Vec<_> = (0..count).map(|_| peer.ask(Method::GET)).collect();
+        let requests = peer.requests(count).await;
+        requests.iter().for_each(|request| peer.reply(*request));
+        for asked in asked {
+            ok(asked).await;
+        }
+        requests
+    };
+    assert_eq!(per_connection(&ask(5).await), [1; 5]);
+    peer.clock.suspend(CONNECTION_AGE);
+    let connector = &peer.origin.sites[0].connector;
+    connector.make_ready().await.unwrap();
+    let before = peer.alive();
+    ask(5).await;
+    until(|| peer.alive() == before - 1).await;
+    // The others are still there, and go on with the successor.
+    let mut used: Vec<_> = ask(5).await.into_iter().map(|(at, _)| at).collect();
+    used.sort_unstable();
+    assert_eq!(used.len(), 5);
+    assert_eq!(used[4], 5, "{used:?}");
+    assert_eq!(peer.alive(), before - 1);
 }
 
 #[tokio::test]

@@ -1,12 +1,15 @@
 //! Asks in order of preference without waiting for those who are silent: each gets a head start
-//! over the next.
+//! over the next. The two families of addresses are asked for side by side.
 
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use crate::http::limits::{IPV4_WAIT, OTHER_FAMILY_WAIT};
 
 /// The outcome of asking for a name.
 #[derive(Debug)]
@@ -60,6 +63,33 @@ pub(super) async fn in_order<F: Future<Output = Found>>(
     }
 }
 
+/// The addresses of whichever family is found first, and those of the other if they come soon: within
+/// [`OTHER_FAMILY_WAIT`] if they are of IPv6 (RFC 8305, 3), within [`IPV4_WAIT`] if they are of IPv4.
+/// Whoever asks cannot be given more later, and a network may carry IPv4 alone.
+pub(super) async fn side_by_side(
+    v4: impl Future<Output = Found> + Unpin,
+    v6: impl Future<Output = Found> + Unpin,
+) -> Found {
+    match select(v4, v6).await {
+        Either::Left((first, v6)) => joined(first, v6, OTHER_FAMILY_WAIT).await,
+        Either::Right((first, v4)) => joined(first, v4, IPV4_WAIT).await,
+    }
+}
+
+/// Without addresses in the first family the second has all the time that it takes.
+async fn joined(first: Found, other: impl Future<Output = Found>, wait: Duration) -> Found {
+    if let Found::Addresses(mut addresses) = first {
+        if let Ok(Found::Addresses(more)) = tokio::time::timeout(wait, other).await {
+            addresses.extend(more);
+        }
+        return Found::Addresses(addresses);
+    }
+    match (first, other.await) {
+        (_, found @ Found::Addresses(_)) => found,
+        (failed @ Found::Failed(_), _) | (_, failed) => failed,
+    }
+}
+
 /// Absent if all said so; otherwise the first failure.
 fn last_word(outcomes: Vec<Option<Found>>) -> Found {
     let failed = outcomes.into_iter().flatten().find(|outcome| matches!(outcome, Found::Failed(_)));
@@ -98,6 +128,37 @@ mod tests {
             },
         };
         (found, began.elapsed().as_millis())
+    }
+
+    /// Which last numbers were found, and after how many milliseconds.
+    async fn together(v4: (u64, Option<u8>), v6: (u64, Option<u8>)) -> (Option<Vec<u8>>, u128) {
+        let began = Instant::now();
+        let found = side_by_side(Box::pin(after(v4.0, v4.1)), Box::pin(after(v6.0, v6.1))).await;
+        let last = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.octets()[3],
+            IpAddr::V6(_) => panic!("none was given"),
+        };
+        let found = match found {
+            Found::Failed(_) => None,
+            Found::Absent => Some(Vec::new()),
+            Found::Addresses(found) => Some(found.into_iter().map(last).collect()),
+        };
+        (found, began.elapsed().as_millis())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kept_ipv6_addresses_wait_for_ipv4() {
+        // Kept from before, while the others have to be asked for.
+        assert_eq!(together((300, Some(4)), (0, Some(6))).await, (Some(vec![6, 4]), 300));
+        assert_eq!(together((60_000, None), (0, Some(6))).await, (Some(vec![6]), 1000));
+        assert_eq!(together((20, None), (0, Some(6))).await, (Some(vec![6]), 20));
+        assert_eq!(together((20, Some(0)), (0, Some(6))).await, (Some(vec![6]), 20));
+        // IPv6 alone is waited for no longer than a resolution takes.
+        assert_eq!(together((0, Some(4)), (30, Some(6))).await, (Some(vec![4, 6]), 30));
+        assert_eq!(together((0, Some(4)), (60_000, None)).await, (Some(vec![4]), 50));
+        assert_eq!(together((0, Some(0)), (2000, Some(6))).await, (Some(vec![6]), 2000));
+        assert_eq!(together((0, None), (20, Some(0))).await, (None, 20));
+        assert_eq!(together((0, Some(0)), (20, Some(0))).await, (Some(vec![]), 20));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,30 +1,29 @@
 //! The name servers of one reading of the settings, and a name's way through them: `hosts` first,
 //! then each name that the search list makes of it, at each server, in both families.
 
-use std::fs::File;
 use std::future::ready;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::future::{Either, FutureExt, select};
+use futures_util::future::FutureExt;
+use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, LookupIpStrategy, ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
-use hickory_resolver::{Hosts, TokioResolver};
 
-use super::order::{Absence, Found, in_order};
-use crate::http::limits::{ABSENT_NAME_AGE, NAME_SERVERS, OTHER_FAMILY_WAIT, SERVER_HEAD_START, SUFFIX_HEAD_START};
+use super::local::LocalNames;
+use super::order::{Absence, Found, in_order, side_by_side};
+use crate::http::limits::{ABSENT_NAME_AGE, NAME_SERVERS, SERVER_HEAD_START, SUFFIX_HEAD_START};
 
 pub(super) struct Servers {
     /// In the order of the file; each keeps what it said for its TTL.
     servers: Vec<TokioResolver>,
     search: Vec<Name>,
     ndots: usize,
-    hosts: Hosts,
+    local: LocalNames,
     stated: Stated,
     /// The server that is asked first, with `rotate`.
     turn: AtomicUsize,
@@ -80,19 +79,17 @@ impl Servers {
             [] => config.domain().filter(|domain| !domain.is_root()).cloned().into_iter().collect(),
             search => search.to_vec(),
         };
-        let mut known = Hosts::default();
-        if let Ok(file) = File::open(hosts) {
-            known.read_hosts_conf(file)?;
-        }
-        Ok(Self { servers, search, ndots: options.ndots, hosts: known, stated, turn: AtomicUsize::new(0) })
+        let local = LocalNames::read(hosts);
+        Ok(Self { servers, search, ndots: options.ndots, local, stated, turn: AtomicUsize::new(0) })
     }
 
     /// The addresses of `name`, IPv6 first: the connector begins with the family of the first.
     pub(super) async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let asked = Name::from_utf8(name).map_err(io::Error::other)?;
-        if let Some(found) = self.local(&asked) {
+        if let Some(mut found) = self.local.addresses(name) {
+            found.sort_by_key(IpAddr::is_ipv4);
             return Ok(found);
         }
+        let asked = parsed(name)?;
         let asks = self.candidates(&asked).into_iter().map(|candidate| self.both_families(candidate));
         match in_order(asks, SUFFIX_HEAD_START, Absence::Continues).await {
             Found::Addresses(mut found) => {
@@ -101,20 +98,6 @@ impl Servers {
             }
             Found::Absent => Err(io::Error::new(io::ErrorKind::NotFound, "no name server knows the name")),
             Found::Failed(error) => Err(error),
-        }
-    }
-
-    /// What needs no name server.
-    fn local(&self, name: &Name) -> Option<Vec<IpAddr>> {
-        let of = |kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind));
-        let known = [RecordType::AAAA, RecordType::A].into_iter().filter_map(of);
-        let known: Vec<IpAddr> = known
-            .flat_map(|lookup| lookup.answers().iter().filter_map(|it| it.data.ip_addr()).collect::<Vec<_>>())
-            .collect();
-        match known.is_empty() {
-            true if name.is_localhost() => Some(vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]),
-            true => None,
-            false => Some(known),
         }
     }
 
@@ -133,27 +116,13 @@ impl Servers {
         candidates
     }
 
-    /// The addresses of whichever family is found first, and those of the other if they come within
-    /// [`OTHER_FAMILY_WAIT`] (RFC 8305, 3).
     async fn both_families(&self, name: Name) -> Found {
         let v4 = self.of_servers(&name, RecordType::A).boxed();
         let v6 = match self.stated.no_aaaa {
             true => ready(Found::Absent).boxed(),
             false => self.of_servers(&name, RecordType::AAAA).boxed(),
         };
-        let (first, other) = match select(v4, v6).await {
-            Either::Left((first, other)) | Either::Right((first, other)) => (first, other),
-        };
-        if let Found::Addresses(mut addresses) = first {
-            if let Ok(Found::Addresses(more)) = tokio::time::timeout(OTHER_FAMILY_WAIT, other).await {
-                addresses.extend(more);
-            }
-            return Found::Addresses(addresses);
-        }
-        match (first, other.await) {
-            (_, found @ Found::Addresses(_)) => found,
-            (failed @ Found::Failed(_), _) | (_, failed) => failed,
-        }
+        side_by_side(v4, v6).await
     }
 
     async fn of_servers(&self, name: &Name, kind: RecordType) -> Found {
@@ -162,6 +131,15 @@ impl Servers {
         let asks = (0..count).map(|index| of_one(&self.servers[(first + index) % count], name.clone(), kind));
         in_order(asks, SERVER_HEAD_START, Absence::Ends).await
     }
+}
+
+/// A name as it is asked for. Underscores are no part of host names and are resolved all the same,
+/// as the C library does.
+fn parsed(name: &str) -> io::Result<Name> {
+    if name.trim_end_matches('.').is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no name at all"));
+    }
+    Name::from_str_relaxed(name).map_err(io::Error::other)
 }
 
 async fn of_one(server: &TokioResolver, name: Name, kind: RecordType) -> Found {
@@ -216,12 +194,28 @@ mod tests {
     async fn search_names_are_made_as_the_c_library_makes_them() {
         let of = |text: &str, name: &str| -> Vec<String> {
             let made = servers(&format!("nameserver 127.0.0.1\n{text}"));
-            made.candidates(&Name::from_utf8(name).unwrap()).iter().map(ToString::to_string).collect()
+            made.candidates(&parsed(name).unwrap()).iter().map(ToString::to_string).collect()
         };
         assert_eq!(of("search a.test b.test\n", "region"), ["region.a.test.", "region.b.test.", "region."]);
         assert_eq!(of("search a.test\n", "eu.region"), ["eu.region.", "eu.region.a.test."]);
         assert_eq!(of("search a.test\noptions ndots:5\n", "eu.region"), ["eu.region.a.test.", "eu.region."]);
         assert_eq!(of("search a.test\noptions ndots:5\n", "eu.region."), ["eu.region."]);
+        assert_eq!(of("search a.test\n", "eu_west.region"), ["eu_west.region.", "eu_west.region.a.test."]);
+        assert_eq!(of("", "_region"), ["_region."]);
+        let longest = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
+        // What a suffix would make too long is not asked for.
+        assert_eq!(of("search a.test\n", &longest), [format!("{longest}.")]);
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        let (label, name) = ("a".repeat(64), vec!["a".repeat(63); 4].join("."));
+        for name in ["", ".", "a..b", &label, &name, "a b", "a/b", "-a.b"] {
+            assert!(parsed(name).is_err(), "{name}");
+        }
+        for name in ["EU.Region", "a_b.c", "xn--bcher-kva.test"] {
+            assert!(parsed(name).is_ok(), "{name}");
+        }
     }
 
     #[tokio::test]

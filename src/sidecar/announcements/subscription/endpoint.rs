@@ -26,12 +26,17 @@ use crate::aws::clients;
 use crate::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, SMALL_ENVELOPE_BYTES};
 use crate::config::TopicArn;
 use crate::http::bodies::{self, ByteBudget, NotRead};
-use crate::http::limits::HEADER_WAIT;
+use crate::http::limits::{HEADER_WAIT, SOCKET_BUFFER_BYTES};
+use crate::http::listener::bound_buffers;
+use crate::http::peers::Peers;
+use crate::http::pulse::Pulse;
+use crate::http::service::last_replies;
 use crate::model::ids::RegionId;
 use crate::model::time::Wall;
 use crate::sidecar::announcements::Receipt;
 use crate::sidecar::announcements::subscription::Edges;
 use crate::sidecar::limits;
+use crate::tasks::permits::Permits;
 use crate::telemetry::rate_limiter::RateLimiter;
 
 /// What the endpoint tells a region's lifecycle.
@@ -57,7 +62,8 @@ struct Endpoint {
     /// Envelopes between arrival and receipt.
     pending: Semaphore,
     /// Of connections.
-    permits: Arc<Semaphore>,
+    permits: Permits,
+    peers: Arc<Peers>,
     lines: RateLimiter,
     confirm_lines: RateLimiter,
     bodies: Arc<ByteBudget>,
@@ -100,16 +106,20 @@ pub(crate) fn open(
     let socket = std::net::TcpListener::bind(listen)?;
     socket.set_nonblocking(true)?;
     let listener = TcpListener::from_std(socket)?;
+    // Anybody may post here, and a message is small.
+    bound_buffers(&listener, SOCKET_BUFFER_BYTES);
     let address = listener.local_addr()?;
     let pending = Semaphore::new(limits::PENDING_ANNOUNCEMENTS);
     let (most, small) = (ENVELOPES_BYTES as u64, SMALL_ENVELOPE_BYTES as u64);
     let for_small = ENDPOINT_CONNECTIONS as u64 * small;
     let bodies = ByteBudget::with_room_for_small(most, small, for_small);
-    let (permits, lines) = (Arc::new(Semaphore::new(ENDPOINT_CONNECTIONS)), RateLimiter::new());
+    let (permits, lines) = (Permits::new(ENDPOINT_CONNECTIONS), RateLimiter::new());
+    let metrics = edges.metrics.clone();
+    let peers = Peers::new(0, move |_| metrics.over_budget("announcement-connections"));
     let (until, listener) = (stopping.clone(), Arc::new(listener));
     let (edges, confirm_lines) = (edges.clone(), RateLimiter::new());
     let tasks = edges.tasks.clone();
-    let endpoint = Endpoint { doors, edges, stopping, pending, permits, lines, confirm_lines, bodies };
+    let endpoint = Endpoint { doors, edges, stopping, pending, permits, peers, lines, confirm_lines, bodies };
     let endpoint = Arc::new(endpoint);
     let accept = move || accept(listener.clone(), endpoint.clone());
     tasks.spawn_service_until("announcement endpoint", until, accept);
@@ -119,15 +129,17 @@ pub(crate) fn open(
 async fn accept(listener: Arc<TcpListener>, endpoint: Arc<Endpoint>) {
     loop {
         let next = async {
-            let permit = endpoint.permits.clone().acquire_owned().await;
+            let permit = endpoint.peers.permit(&endpoint.permits).await;
             (permit, listener.accept().await)
         };
         let Some((permit, accepted)) = endpoint.stopping.run_until_cancelled(next).await else { return };
         match accepted {
             Ok((stream, _)) => {
                 let (tasks, endpoint) = (endpoint.edges.tasks.clone(), endpoint.clone());
+                let pulse = Arc::new(Pulse::default());
+                endpoint.peers.enter(&pulse);
                 tasks.spawn("announcement connection", async move {
-                    serve(stream, &endpoint).await;
+                    serve(stream, &endpoint, &pulse).await;
                     drop(permit);
                 });
             }
@@ -142,11 +154,11 @@ async fn accept(listener: Arc<TcpListener>, endpoint: Arc<Endpoint>) {
     }
 }
 
-async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>) {
+async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>, pulse: &Arc<Pulse>) {
     let service = hyper::service::service_fn(|request: Request<Incoming>| {
-        let endpoint = endpoint.clone();
+        let (endpoint, pulse) = (endpoint.clone(), pulse.clone());
         async move {
-            let answer = endpoint.answer(request).await;
+            let answer = endpoint.answer(request, &pulse).await;
             let mut response = Response::new(Empty::<Bytes>::new());
             *response.status_mut() = answer.status();
             if answer == Answer::Again {
@@ -160,9 +172,10 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>) {
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = &mut connection => ended,
+        () = pulse.evicted() => return,
         () = endpoint.stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            last_replies(connection, &endpoint.edges.tasks).await
         }
     };
     if let Err(error) = ended {
@@ -171,7 +184,7 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>) {
 }
 
 impl Endpoint {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, pulse: &Arc<Pulse>) -> Answer {
         if request.method() != Method::POST {
             return Answer::Never(StatusCode::METHOD_NOT_ALLOWED);
         }
@@ -198,6 +211,8 @@ impl Endpoint {
             }
             Ok(Err(NotRead::Broken)) | Err(_) => return Answer::Again,
         };
+        // Who has sent no whole message makes room for who does.
+        let _under_way = pulse.begin();
         let receipt = self.edges.intake.take(door.region, raw, None).await;
         let done = receipt.may_be_deleted();
         match receipt {

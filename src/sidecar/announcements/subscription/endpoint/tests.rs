@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio::io::AsyncWriteExt;
 
 use super::*;
 use crate::aws::certificate::fetch::Unfetched;
@@ -130,6 +131,35 @@ async fn an_idle_connection_does_not_hold_up_a_drain() {
     let posting = Posting::new();
     assert_eq!(posting.notification("applied").await, 200);
     assert_eq!(posting.tasks.drain(std::time::Duration::from_secs(5)).await, Vec::<&str>::new());
+}
+
+/// A message of which all but the last byte is sent.
+async fn half_a_post(posting: &Posting) -> TcpStream {
+    let mut stream = TcpStream::connect(posting.base.trim_start_matches("http://")).await.unwrap();
+    let head = "POST /in/2 HTTP/1.1\r\nHost: a\r\nx-amz-sns-message-type: Notification\r\nContent-Length: 7\r\n\r\n";
+    stream.write_all(format!("{head}applie").as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn half_a_post_does_not_hold_up_the_drain() {
+    let posting = Posting::new();
+    let half = half_a_post(&posting).await;
+    assert_eq!(posting.notification("applied").await, 200);
+    assert_eq!(posting.tasks.drain(std::time::Duration::from_secs(3)).await, Vec::<&str>::new());
+    drop(half);
+}
+
+#[tokio::test]
+async fn half_sent_posts_beyond_the_bound_make_room() {
+    let posting = Posting::new();
+    let mut held = Vec::new();
+    for _ in 0..ENDPOINT_CONNECTIONS + 10 {
+        held.push(half_a_post(&posting).await);
+    }
+    let posted = tokio::time::timeout(limits::ENVELOPE_WAIT / 2, posting.notification("applied"));
+    assert_eq!(posted.await, Ok(200), "before any of them has had its time");
+    assert!(posting.tasks.drain(std::time::Duration::from_secs(3)).await.is_empty());
 }
 
 #[test]
