@@ -21,6 +21,12 @@
 //! behind. If all agree on something else, the change was never announced. If they still disagree,
 //! nothing is decided.
 //!
+//! **Under the same version** every region should show the same content (R23). If none shows any
+//! more what is held, and all that show its version agree on something else, the content changed
+//! and the version did not. That is certain at once if two regions agree, and one of them answered
+//! what is held or cannot lag behind it any more; else the second look decides as above. Content
+//! that is never the same twice decides nothing.
+//!
 //! **How far it reaches.** [`Walk`] goes once around the hashes of the records in each audit
 //! period, at an even pace, so that every entry that is stored for a whole period (of the time that
 //! the process was awake) comes due in it. What is due is either asked about, or counted as skipped
@@ -38,6 +44,7 @@ use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, TypeId, Versi
 use crate::model::time::Moment;
 use crate::protocol::holding::Standing;
 use crate::protocol::limits;
+use crate::protocol::switch::{Rule, is_on};
 
 /// What an entry or a reply shows of its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +64,8 @@ enum Against {
     Older,
     /// Something different, and no version says which is newer.
     Other,
+    /// Something different under the same versions (R23).
+    OtherContent,
     Unknown,
 }
 
@@ -68,6 +77,7 @@ impl Observation {
             return match (pairs().any(|(new, old)| new > old), pairs().any(|(new, old)| new < old)) {
                 (true, _) => Against::Newer,
                 (false, true) => Against::Older,
+                (false, false) if is_on(Rule::R23) && self.differs_in_content(held) => Against::OtherContent,
                 (false, false) => Against::Same,
             };
         }
@@ -77,6 +87,14 @@ impl Observation {
             (_, _, Some(new), Some(old)) if new == old => Against::Same,
             (_, _, Some(_), Some(_)) => Against::Other,
             _ => Against::Unknown,
+        }
+    }
+
+    /// Whether they are known to show something different.
+    fn differs_in_content(&self, other: &Self) -> bool {
+        match (self.absent, other.absent, self.digest, other.digest) {
+            (false, false, Some(one), Some(another)) => one != another,
+            (one, another, ..) => one != another,
         }
     }
 }
@@ -90,6 +108,8 @@ pub(crate) enum AuditVerdict {
     Newer(RegionId, Version),
     /// This region shows something else, and nobody knows which of the two is newer.
     Other(RegionId),
+    /// No region shows what is held, and these agree on something else under the same version (R23).
+    OtherContent(RegionSet),
     /// This region shows a lower version, though it has had time to catch up: it went back, or lags
     /// beyond `worst_lag`.
     Regressed(RegionId),
@@ -117,7 +137,30 @@ pub(crate) fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught
             (_, verdict) => verdict,
         };
     }
-    verdict
+    r23_other_content(held, seen).unwrap_or(verdict)
+}
+
+/// R23: what the regions that show the version of what is held make of its content; `None` if one
+/// of them still shows it, or none of them shows anything else.
+fn r23_other_content(held: &Observation, seen: &[(RegionId, Observation)]) -> Option<AuditVerdict> {
+    // Of what cannot be compared nobody knows what it shows.
+    let upholds = |shows: &Observation| shows.absent || shows.digest.is_some();
+    if seen.iter().any(|(_, shows)| shows.against(held) == Against::Same && upholds(shows)) {
+        return None;
+    }
+    let others: Vec<_> = seen.iter().filter(|(_, shows)| shows.against(held) == Against::OtherContent).collect();
+    let (_, first) = others.first()?;
+    if others.iter().any(|(_, shows)| shows.differs_in_content(first)) {
+        return Some(AuditVerdict::Undecided);
+    }
+    Some(AuditVerdict::OtherContent(others.iter().map(|(region, _)| *region).collect()))
+}
+
+/// R23: whether content on which the regions `agreed` is certainly newer than what `answered` sent:
+/// two of them show it, and one cannot have been behind when it did.
+pub(crate) fn is_newer_content(agreed: RegionSet, answered: RegionId, caught_up: RegionSet) -> bool {
+    let cannot_lag = |region: RegionId| region == answered || caught_up.contains(region);
+    agreed.iter().count() > 1 && agreed.iter().any(cannot_lag)
 }
 
 /// How the audit of one entry ended.
@@ -197,8 +240,10 @@ pub(crate) struct Suspicion<K> {
     pub key: K,
     pub held: Observation,
     pub timeline: Timeline,
-    /// A version says that the entry is older. Otherwise the second look decides.
+    /// The entry is certainly older. Otherwise the second look decides.
     pub certain: bool,
+    /// The content that the regions showed instead under the same version, if that was it (R23).
+    pub instead: Option<u128>,
     /// Its records, each with its generation before the regions were asked.
     pub records: Box<[(Arc<Record>, Generation)]>,
 }
@@ -214,6 +259,14 @@ impl<K> Suspicion<K> {
             (state.generation > *before).then_some(at.max(self.timeline.seen))
         };
         self.records.iter().filter_map(moved).min()
+    }
+
+    /// Whether the regions agree on something else than what is held. A single one that shows other
+    /// content under the same version has to show it twice: it may be another each time.
+    fn is_borne_out(&self, others: &[&Observation]) -> bool {
+        let Some((first, rest)) = others.split_first() else { return false };
+        let is_steady = !rest.is_empty() || self.instead.is_none() || self.instead == first.digest;
+        is_steady && rest.iter().all(|shows| !shows.differs_in_content(first))
     }
 }
 
@@ -291,9 +344,13 @@ impl<K: Clone + Eq> Audits<K> {
     pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<AuditEnding> {
         let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
-        let shown: Vec<_> = seen.iter().map(|(_, shows)| shows.against(&suspicion.held)).collect();
-        let other = shown.iter().any(|against| matches!(against, Against::Other | Against::Newer));
-        let same = shown.contains(&Against::Same);
+        let shown = |wanted: &[Against]| {
+            let is_wanted = |shows: &&Observation| wanted.contains(&shows.against(&suspicion.held));
+            seen.iter().map(|(_, shows)| shows).filter(is_wanted).collect::<Vec<_>>()
+        };
+        let newer = !shown(&[Against::Newer]).is_empty();
+        let other = newer || suspicion.is_borne_out(&shown(&[Against::Other, Against::OtherContent]));
+        let same = !shown(&[Against::Same]).is_empty();
         if other && !same {
             self.note_untold(&suspicion, now);
         }
@@ -327,8 +384,12 @@ impl<K: Clone + Eq> Audits<K> {
     }
 
     fn note_untold(&mut self, suspicion: &Suspicion<K>, now: Moment) {
-        for (record, _) in &suspicion.records {
-            let id = record.id().record_type;
+        self.distrust(suspicion.records.iter().map(|(record, _)| record.id().record_type), now);
+    }
+
+    /// Notes record types with a change that was never announced.
+    pub(crate) fn distrust(&mut self, types: impl Iterator<Item = TypeId>, now: Moment) {
+        for id in types {
             self.untold.retain(|(known, at)| *known != id && now.since(*at) < limits::WIRING_DOUBT);
             self.untold.push((id, now));
         }

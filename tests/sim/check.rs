@@ -138,7 +138,7 @@ impl Checker {
         // meets nothing that knows better.
         let forgotten = !self.known.lost_slots.is_zero() && seen.generated < seen.asked;
         let doubtful = self.known.is_doubtful(plan, key, answer.ended) || forgotten;
-        if states(plan, key, place) && place < told_only && !doubtful {
+        if states(plan, key, place) && plan.truth.last_of_version(key, place) < told_only && !doubtful {
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
             });

@@ -89,6 +89,7 @@ faults! {
     Mistyped "announcements under a type that no route names" "R21",
     Astray "announcements of keys that nobody reads" "R21",
     Directives "max-age or min-fresh in a request" "RFC 9111",
+    SameVersion "other content under the same version" "R17 R23",
 }
 
 impl fmt::Display for Fault {

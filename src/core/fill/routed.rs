@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 
 use super::ask::{cookies, dressed, is_for_all, kept};
-use super::{Ask, BestError, Failed, Filled, Got, Leader, Routing};
+use super::{Ask, BestError, Failed, Filled, Got, Leader, Routing, audit};
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
 use crate::cache::derived::Derived;
@@ -91,6 +91,7 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) {
     let tally = race.finish().await;
     fill.note_reach(&tally);
     fill.notice(&tally);
+    fill.notice_content(&tally).await;
     match first {
         Some((winner, stored)) => fill.settle(&winner, stored, &tally),
         None => fill.fall_back(leader, tally),
@@ -185,6 +186,17 @@ struct RoutedFill<'a> {
 }
 
 impl RoutedFill<'_> {
+    /// R23: compares what was stored until now with what came under the same version.
+    async fn notice_content(&self, tally: &Tally) {
+        let Some(previous) = &self.ask.previous else { return };
+        let Hold::Routed(held) = &previous.hold else { return };
+        let stands =
+            |(shown, then): (&ShownRecord, &Snapshot)| then.upholds(shown.version, shown.generation) && !then.escaped;
+        if held.shows.len() == self.sent.fence.len() && held.shows.iter().zip(&self.sent.fence).all(stands) {
+            audit::compare_content(self.core, self.routing, previous, tally).await;
+        }
+    }
+
     /// Whether what is stored may be served until the race is over. Nobody waits for this fill's
     /// first reply, and where another may outrank it, that reply may be older than what is stored
     /// (R4).

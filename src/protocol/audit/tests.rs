@@ -49,7 +49,7 @@ fn suspicion(name: &str, certain: bool) -> (Suspicion<Key>, Arc<Record>) {
     };
     let held = if certain { versioned(&[4]) } else { body(1) };
     let records = Box::new([(record.clone(), generation)]);
-    (Suspicion { key: key(name), held, timeline, certain, records }, record)
+    (Suspicion { key: key(name), held, timeline, certain, instead: None, records }, record)
 }
 
 /// The generation moves, as by an announcement at `second`.
@@ -101,6 +101,64 @@ fn without_versions_content_and_absence_are_compared_and_do_not_say_who_is_newer
     assert_eq!(judged(absent(), absent()), AuditVerdict::Fresh);
     let newer = judge(&versioned(&[4]), &[(A, absent()), (B, versioned(&[5]))], RegionSet::EMPTY);
     assert_eq!(newer, AuditVerdict::Newer(B, Version(5)), "a version decides");
+}
+
+/// Shows version 5 with this content.
+fn at_five(digest: u128) -> Observation {
+    Observation { digest: Some(digest), ..versioned(&[5]) }
+}
+
+/// R23.
+#[test]
+fn other_content_under_the_same_version_counts_where_no_region_shows_what_is_held() {
+    let judged = |shown: &[Observation]| {
+        let seen: Vec<_> = [A, B, RegionId(2)].into_iter().zip(shown.iter().cloned()).collect();
+        judge(&at_five(1), &seen, RegionSet::EMPTY)
+    };
+    let only_b = RegionSet::EMPTY.with(B);
+    assert_eq!(judged(&[at_five(2), at_five(2)]), AuditVerdict::OtherContent(RegionSet::first(2)));
+    assert_eq!(judged(&[versioned(&[4]), at_five(2)]), AuditVerdict::OtherContent(only_b), "A lags");
+    assert_eq!(judged(&[versioned(&[5]), at_five(2)]), AuditVerdict::OtherContent(only_b), "A's cannot be compared");
+    assert_eq!(judged(&[at_five(2), at_five(2), at_five(1)]), AuditVerdict::Fresh, "who shows it may be the newer");
+    assert_eq!(judged(&[at_five(2), at_five(3)]), AuditVerdict::Undecided, "it is another at each region");
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[5])]), AuditVerdict::Fresh, "versions are all there is");
+    let gone = Observation { absent: true, ..versioned(&[5]) };
+    assert_eq!(judged(&[gone.clone(), gone]), AuditVerdict::OtherContent(RegionSet::first(2)));
+    assert_eq!(
+        judged(&[at_five(2), Observation { digest: Some(2), ..versioned(&[6]) }]),
+        AuditVerdict::Newer(B, Version(6))
+    );
+}
+
+/// R23.
+#[test]
+fn content_is_newer_if_two_regions_agree_and_one_of_them_cannot_lag() {
+    let (alone, both) = (RegionSet::EMPTY.with(A), RegionSet::first(2));
+    assert!(is_newer_content(both, A, RegionSet::EMPTY), "A sent what is held");
+    assert!(is_newer_content(both, RegionId(2), alone), "A has had the time");
+    assert!(!is_newer_content(both, RegionId(2), RegionSet::EMPTY), "both may lag behind C");
+    assert!(!is_newer_content(alone, A, both), "a single one may say something else each time");
+}
+
+/// R23: what was not certain at first.
+#[test]
+fn second_look_at_other_content_decides_only_by_what_is_steady() {
+    let settled = |instead: Option<u128>, shown: &[Observation]| {
+        let mut audits = Audits::default();
+        let (first, _) = suspicion("x", false);
+        let id = first.records[0].0.id().record_type;
+        assert!(audits.open(Suspicion { held: at_five(1), instead, ..first }));
+        assert_eq!(audits.look(at(61), LAG).again, [key("x")]);
+        let seen: Vec<_> = [A, B].into_iter().zip(shown.iter().cloned()).collect();
+        let ending = audits.settle(&key("x"), &seen, at(61)).unwrap();
+        assert_eq!(audits.violated(at(62)) == [id], ending == AuditEnding::Stale);
+        ending
+    };
+    assert_eq!(settled(Some(2), &[at_five(2)]), AuditEnding::Stale, "the only region says it twice");
+    assert_eq!(settled(Some(2), &[at_five(3)]), AuditEnding::Undecided, "it says something else each time");
+    assert_eq!(settled(Some(2), &[at_five(3), at_five(3)]), AuditEnding::Stale, "two agree");
+    assert_eq!(settled(Some(2), &[at_five(2), at_five(3)]), AuditEnding::Undecided);
+    assert_eq!(settled(Some(2), &[at_five(1), at_five(1)]), AuditEnding::CaughtUp);
 }
 
 #[test]

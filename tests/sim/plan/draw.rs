@@ -126,7 +126,7 @@ const LASTING: &[Fault] = &[
 fn suits(fault: Fault, style: Style, proof: Proof) -> bool {
     match fault {
         Fault::Backup | Fault::MaxInReply | Fault::MaxInMessage | Fault::FleetLags => style == Style::Versions,
-        Fault::Restored | Fault::Recreated => style == Style::Versions,
+        Fault::Restored | Fault::Recreated | Fault::SameVersion => style == Style::Versions,
         Fault::OldNotModified => style == Style::Etags,
         Fault::RegionEtags => style != Style::Bare,
         Fault::FirstLost => proof == Proof::Watermark,

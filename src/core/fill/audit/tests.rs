@@ -3,7 +3,8 @@
 use http::header;
 
 use super::*;
-use crate::core::scripted::{A, Act, B, C, REGIONS, SECOND, World, body, ms, shows, status};
+use crate::core::scripted::{A, Act, B, C, REGIONS, SECOND, Say, World, body, ms, shows, status};
+use crate::http::exchange::Failure;
 
 const X: &str = "/v1/contexts/x/full";
 
@@ -212,4 +213,79 @@ async fn a_period_of_zero_switches_audits_off() {
     world.pass(10 * SECOND).await;
     assert!(world.asked().is_empty() && counted(&world).is_empty());
     world.stop().await;
+}
+
+/// A reply at version 5 with this content.
+fn five(content: &'static str) -> Say {
+    body(content).at(5)
+}
+
+fn noted(world: &World) -> bool {
+    let notes = world.sidecar.observed.seen();
+    notes.routes.values().any(|notes| notes.other_content.is_some())
+}
+
+/// R17, R23: a joined record changed, and the version did not.
+#[tokio::test(start_paused = true)]
+async fn other_content_under_the_same_version_is_named_mended_and_takes_the_bound_away() {
+    let world = audited("audit_period = \"30s\"", five("old")).await;
+    world.set_all(1, five("new"));
+    assert!(world.get(X).await.body == "old" && !noted(&world), "nobody told us");
+    until_open(&world).await;
+    let answer = world.get(X).await;
+    assert!(answer.body == "new" && answer.is_hit() && noted(&world), "{answer:?}");
+    world.pass(2 * SECOND).await;
+    assert_eq!(world.get(X).await.label(), Some("unwired"), "no announcement came within the second");
+    world.pass(61 * SECOND).await;
+    assert_eq!((ended(&world, "stale"), violations(&world).len()), (1, 1), "{:?}", counted(&world));
+    world.stop().await;
+}
+
+/// R23: what regions show may differ for other reasons than that it changed.
+#[tokio::test(start_paused = true)]
+async fn content_that_names_its_region_or_changes_each_time_is_no_violation() {
+    let world = audited("audit_period = \"10s\"", five("of A")).await;
+    world.set(B, 1, five("of B"));
+    world.set(C, 1, five("of C"));
+    world.pass(100 * SECOND).await;
+    assert!(ended(&world, "fresh") >= 9 && violations(&world).is_empty(), "{:?}", counted(&world));
+    world.set(A, 1, five("of A, later"));
+    world.pass(100 * SECOND).await;
+    assert!(ended(&world, "undecided") >= 9 && violations(&world).is_empty(), "{:?}", counted(&world));
+    assert!(world.get(X).await.label().is_none() && !noted(&world));
+    world.stop().await;
+}
+
+/// R23: two regions may be behind the third, which cannot be asked.
+#[tokio::test(start_paused = true)]
+async fn older_content_of_two_regions_is_not_kept_before_they_can_have_caught_up() {
+    let world = audited("audit_period = \"10s\"", five("newer")).await;
+    let answered = world.sidecar.store.entries_of(world.record("x"))[0].1.region;
+    for region in [A, B, C] {
+        let act = if region == answered { Act::Fail(Failure::Connect) } else { five("older").into() };
+        world.set(region, 1, act);
+    }
+    world.pass(30 * SECOND).await;
+    assert_eq!(world.get(X).await.body, "newer");
+    assert!(world.sidecar.audits.open() == 1 && !noted(&world));
+    world.set_all(1, five("newer"));
+    world.pass(60 * SECOND).await;
+    assert_eq!((ended(&world, "caught-up"), violations(&world).len()), (1, 0), "{:?}", counted(&world));
+    world.stop().await;
+}
+
+/// R23: whoever asks end to end sees it too, whether or not an audit was due.
+#[tokio::test(start_paused = true)]
+async fn race_that_replaces_an_entry_compares_its_content() {
+    for (content, expected) in [("new", true), ("old", false)] {
+        let world = audited("audit_period = \"1h\"", five("old")).await;
+        world.set_all(1, five(content));
+        let answer = world.get_with(X, "cache-control", "no-cache").await;
+        assert_eq!(answer.body, content);
+        world.pass(SECOND).await;
+        assert_eq!((noted(&world), ended(&world, "fresh")), (expected, 0), "{content}");
+        let unwired = expected.then_some("unwired");
+        assert_eq!(world.get(X).await.label(), unwired, "{content}");
+        world.stop().await;
+    }
 }
