@@ -22,10 +22,10 @@
 //! nothing is decided.
 //!
 //! **Under the same version** every region should show the same content (R23). If none shows any
-//! more what is held, and all that show its version agree on something else, the content changed
-//! and the version did not. That is certain at once if two regions agree, and one of them answered
-//! what is held or cannot lag behind it any more; else the second look decides as above. Content
-//! that is never the same twice decides nothing.
+//! more what is held, all that show its version agree on something else, and the region that
+//! answered what is held is one of them, then what it shows is newer. If the second look sees the
+//! same again, the content changed and the version did not. Content that is never the same twice
+//! decides nothing.
 //!
 //! **How far it reaches.** [`Walk`] goes once around the hashes of the records in each audit
 //! period, at an even pace, so that every entry that is stored for a whole period (of the time that
@@ -44,60 +44,12 @@ use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, TypeId, Versi
 use crate::model::time::Moment;
 use crate::protocol::holding::Standing;
 use crate::protocol::limits;
-use crate::protocol::switch::{Rule, is_on};
 
-/// What an entry or a reply shows of its records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Observation {
-    /// 404 or 410.
-    pub absent: bool,
-    /// A credible version of each record, in the route's order; empty if one is missing.
-    pub versions: Box<[Version]>,
-    /// A digest of the decoded content, if it was computed.
-    pub digest: Option<u128>,
-}
+use self::observation::{Against, r23_other_content};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Against {
-    Same,
-    Newer,
-    Older,
-    /// Something different, and no version says which is newer.
-    Other,
-    /// Something different under the same versions (R23).
-    OtherContent,
-    Unknown,
-}
+mod observation;
 
-impl Observation {
-    /// How this compares with `held`.
-    fn against(&self, held: &Self) -> Against {
-        if !self.versions.is_empty() && self.versions.len() == held.versions.len() {
-            let pairs = || self.versions.iter().zip(&held.versions);
-            return match (pairs().any(|(new, old)| new > old), pairs().any(|(new, old)| new < old)) {
-                (true, _) => Against::Newer,
-                (false, true) => Against::Older,
-                (false, false) if is_on(Rule::R23) && self.differs_in_content(held) => Against::OtherContent,
-                (false, false) => Against::Same,
-            };
-        }
-        match (self.absent, held.absent, self.digest, held.digest) {
-            (true, true, ..) => Against::Same,
-            (true, false, ..) | (false, true, ..) => Against::Other,
-            (_, _, Some(new), Some(old)) if new == old => Against::Same,
-            (_, _, Some(_), Some(_)) => Against::Other,
-            _ => Against::Unknown,
-        }
-    }
-
-    /// Whether they are known to show something different.
-    fn differs_in_content(&self, other: &Self) -> bool {
-        match (self.absent, other.absent, self.digest, other.digest) {
-            (false, false, Some(one), Some(another)) => one != another,
-            (one, another, ..) => one != another,
-        }
-    }
-}
+pub(crate) use observation::Observation;
 
 /// What one look at all regions says about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,30 +89,22 @@ pub(crate) fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught
             (_, verdict) => verdict,
         };
     }
-    r23_other_content(held, seen).unwrap_or(verdict)
+    match verdict {
+        AuditVerdict::Fresh | AuditVerdict::Undecided => r23_other_content(held, seen).unwrap_or(verdict),
+        verdict => verdict,
+    }
 }
 
-/// R23: what the regions that show the version of what is held make of its content; `None` if one
-/// of them still shows it, or none of them shows anything else.
-fn r23_other_content(held: &Observation, seen: &[(RegionId, Observation)]) -> Option<AuditVerdict> {
-    // Of what cannot be compared nobody knows what it shows.
-    let upholds = |shows: &Observation| shows.absent || shows.digest.is_some();
-    if seen.iter().any(|(_, shows)| shows.against(held) == Against::Same && upholds(shows)) {
-        return None;
+impl AuditVerdict {
+    /// The same of a reply by `answered`. R23: other content is newer than what is held only if the
+    /// region that answered that shows it too; another may always have shown it.
+    #[must_use]
+    pub(crate) fn of_reply_by(self, answered: RegionId) -> Self {
+        match self {
+            Self::OtherContent(agreed) if !agreed.contains(answered) => Self::Undecided,
+            verdict => verdict,
+        }
     }
-    let others: Vec<_> = seen.iter().filter(|(_, shows)| shows.against(held) == Against::OtherContent).collect();
-    let (_, first) = others.first()?;
-    if others.iter().any(|(_, shows)| shows.differs_in_content(first)) {
-        return Some(AuditVerdict::Undecided);
-    }
-    Some(AuditVerdict::OtherContent(others.iter().map(|(region, _)| *region).collect()))
-}
-
-/// R23: whether content on which the regions `agreed` is certainly newer than what `answered` sent:
-/// two of them show it, and one cannot have been behind when it did.
-pub(crate) fn is_newer_content(agreed: RegionSet, answered: RegionId, caught_up: RegionSet) -> bool {
-    let cannot_lag = |region: RegionId| region == answered || caught_up.contains(region);
-    agreed.iter().count() > 1 && agreed.iter().any(cannot_lag)
 }
 
 /// How the audit of one entry ended.
@@ -240,10 +184,10 @@ pub(crate) struct Suspicion<K> {
     pub key: K,
     pub held: Observation,
     pub timeline: Timeline,
-    /// The entry is certainly older. Otherwise the second look decides.
+    /// A version says that the entry is older. Otherwise the second look decides.
     pub certain: bool,
-    /// The content that the regions showed instead under the same version, if that was it (R23).
-    pub instead: Option<u128>,
+    /// The other content that the regions showed under the same version, if that was it (R23).
+    pub other_content: Option<Observation>,
     /// Its records, each with its generation before the regions were asked.
     pub records: Box<[(Arc<Record>, Generation)]>,
 }
@@ -261,12 +205,12 @@ impl<K> Suspicion<K> {
         self.records.iter().filter_map(moved).min()
     }
 
-    /// Whether the regions agree on something else than what is held. A single one that shows other
-    /// content under the same version has to show it twice: it may be another each time.
-    fn is_borne_out(&self, others: &[&Observation]) -> bool {
-        let Some((first, rest)) = others.split_first() else { return false };
-        let is_steady = !rest.is_empty() || self.instead.is_none() || self.instead == first.digest;
-        is_steady && rest.iter().all(|shows| !shows.differs_in_content(first))
+    /// R23: says whether the region that answered what is held, and all that show its version, still
+    /// show the other content that was seen `first`.
+    fn is_borne_out(&self, first: &Observation, seen: &[(RegionId, Observation)]) -> bool {
+        let others = || seen.iter().filter(|(_, shows)| shows.against(&self.held) == Against::OtherContent);
+        others().any(|(region, _)| *region == self.timeline.answered)
+            && others().all(|(_, shows)| !shows.differs_in_content(first))
     }
 }
 
@@ -276,6 +220,14 @@ pub(crate) struct SuspicionLook<K> {
     pub ended: Vec<AuditEnding>,
     /// Those that need a second look.
     pub again: Vec<K>,
+}
+
+/// A suspicion that its second look has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub ending: AuditEnding,
+    /// The content had changed and its version had not (R23).
+    pub is_other_content: bool,
 }
 
 #[derive(Debug)]
@@ -341,16 +293,17 @@ impl<K: Clone + Eq> Audits<K> {
 
     /// The second look at what is under `key`: what regions show now against what was held at first
     /// sight. `seen` is empty if there was nothing left to ask about.
-    pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<AuditEnding> {
+    pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<Settled> {
         let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
-        let shown = |wanted: &[Against]| {
-            let is_wanted = |shows: &&Observation| wanted.contains(&shows.against(&suspicion.held));
-            seen.iter().map(|(_, shows)| shows).filter(is_wanted).collect::<Vec<_>>()
+        let is = |wanted: &[Against]| seen.iter().any(|(_, shows)| wanted.contains(&shows.against(&suspicion.held)));
+        let (other, same) = match &suspicion.other_content {
+            None => (is(&[Against::Other, Against::Newer]), is(&[Against::Same])),
+            Some(first) => {
+                let same = seen.iter().any(|(_, shows)| shows.upholds(&suspicion.held));
+                (suspicion.is_borne_out(first, seen), same)
+            }
         };
-        let newer = !shown(&[Against::Newer]).is_empty();
-        let other = newer || suspicion.is_borne_out(&shown(&[Against::Other, Against::OtherContent]));
-        let same = !shown(&[Against::Same]).is_empty();
         if other && !same {
             self.note_untold(&suspicion, now);
         }
@@ -359,7 +312,8 @@ impl<K: Clone + Eq> Audits<K> {
             (false, true) => AuditEnding::CaughtUp,
             _ => AuditEnding::Undecided,
         };
-        Some(self.end(suspicion.timeline, ending))
+        let is_other_content = suspicion.other_content.is_some() && ending == AuditEnding::Stale;
+        Some(Settled { ending: self.end(suspicion.timeline, ending), is_other_content })
     }
 
     pub(crate) fn open_count(&self) -> usize {
@@ -384,12 +338,8 @@ impl<K: Clone + Eq> Audits<K> {
     }
 
     fn note_untold(&mut self, suspicion: &Suspicion<K>, now: Moment) {
-        self.distrust(suspicion.records.iter().map(|(record, _)| record.id().record_type), now);
-    }
-
-    /// Notes record types with a change that was never announced.
-    pub(crate) fn distrust(&mut self, types: impl Iterator<Item = TypeId>, now: Moment) {
-        for id in types {
+        for (record, _) in &suspicion.records {
+            let id = record.id().record_type;
             self.untold.retain(|(known, at)| *known != id && now.since(*at) < limits::WIRING_DOUBT);
             self.untold.push((id, now));
         }

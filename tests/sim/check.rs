@@ -57,6 +57,9 @@ impl Checker {
         let label = answer.label();
         self.tallies.labelled += u64::from(label.is_some());
         self.count_quiet(world, answer, label);
+        if world.plan.is_elsewhere(answer.ended) {
+            return self.check_elsewhere(&world.plan, answer);
+        }
         let Some(seen) = &answer.seen else { return self.failed(world, answer) };
         if self.is_uncertain(answer) {
             return;
@@ -105,6 +108,18 @@ impl Checker {
         if label.is_none() && !self.lenient && !is_told_late {
             self.check_age(&world.plan, answer, seen.asked);
             self.check_wish(world, answer, seen);
+        }
+        if let Some(foreign) = &seen.foreign {
+            self.violate(Property::Own, answer, None, || foreign.clone());
+        }
+    }
+
+    /// A region of another environment answers: its versions win, so nothing is promised of how new
+    /// a record is. It is the reader's own all the same, and no older than it may be.
+    fn check_elsewhere(&mut self, plan: &Plan, answer: &Answer) {
+        let Some(seen) = &answer.seen else { return };
+        if answer.label().is_none() && !self.lenient && answer.before.is_none() {
+            self.check_age(plan, answer, seen.asked);
         }
         if let Some(foreign) = &seen.foreign {
             self.violate(Property::Own, answer, None, || foreign.clone());

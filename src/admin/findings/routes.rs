@@ -81,8 +81,8 @@ fn other_content(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> 
         check: Check::SameVersionDiffers,
         subject: route.path.text.clone(),
         saw: format!(
-            "{} s ago the regions agreed on other content than what was stored of them, under the same version: what a \
-             reply shows changed and its version did not, so nothing stated a bound for a while",
+            "{} s ago the regions agreed, twice in a minute, on other content than what had been stored of them under the \
+             same version: what a reply shows changed and its version did not, so no bound is stated for a while",
             evidence.now.since(last).as_secs()
         ),
         advice: "let a version cover everything that a reply shows, joined records included, and grow with every change, \

@@ -19,14 +19,11 @@ use super::{Ask, Of, Routing, background};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
 use crate::core::race::Tally;
-use crate::core::race::region::{Leg, Purpose};
-use crate::core::race::verdict::{self, Verdict as Worth};
-use crate::core::{Core, limits, shape};
-use crate::http::exchange::Reply;
-use crate::model::ids::{Generation, RegionId, RegionSet, Version};
+use crate::core::race::region::Purpose;
+use crate::core::{Core, limits};
+use crate::model::ids::{Generation, RegionId, Version};
 use crate::model::time::Moment;
-use crate::payload::digest;
-use crate::protocol::audit::{self, AuditEnding, AuditVerdict, Audits, Observation, Suspicion, Timeline, Walk};
+use crate::protocol::audit::{AuditEnding, AuditVerdict, Audits, Observation, Settled, Suspicion, Timeline, Walk};
 use crate::protocol::event::Action;
 use crate::protocol::holding::Routed;
 use crate::protocol::limits::AUDIT_WINDOWS;
@@ -93,6 +90,8 @@ async fn run(first: &Arc<Core>) {
         let wanted = core.config.freshness.audit_period;
         if wanted.is_zero() {
             core.audits.runs.store(false, Ordering::Relaxed);
+            // Nobody would find out when it has stopped.
+            core.freshness.violated(&[]);
             return;
         }
         if wanted != period {
@@ -172,14 +171,14 @@ async fn audit(core: &Arc<Core>, key: Key) {
         settle(core, &ask.key, &[]);
         return core.metrics.audited("skipped");
     };
-    let seen = seen(&asked.tally, routing.records().len(), &entry).await;
+    let seen = observed::seen(&asked.tally, routing.records().len(), &entry).await;
     let settled = settle(core, &ask.key, &seen);
     // Whatever replaced it meanwhile was asked for later than this audit's own replies.
     let stands = core.store.get(ask.key.as_ref()).is_some_and(|stored| Arc::ptr_eq(&stored, &entry));
     let overtaken = routing.snapshots().iter().zip(&before).any(|(now, before)| now.generation > *before);
-    let caught_up = caught_up(core, &asked.tally, &entry);
-    let verdict = if stands && !overtaken { Some(judge(&entry, routed, &seen, caught_up).await) } else { None };
-    let mut is_newer_content = false;
+    let caught_up = observed::caught_up(core, &asked.tally, &entry);
+    let verdict =
+        if stands && !overtaken { Some(observed::judge(&entry, routed, &seen, caught_up).await) } else { None };
     match &verdict {
         None if stands => count(core, AuditEnding::Announced(Duration::ZERO)),
         None => {}
@@ -190,14 +189,11 @@ async fn audit(core: &Arc<Core>, key: Key) {
             core.carry_out(vec![Action::Alarm(*region, "regressed")]);
         }
         Some((held, found @ (AuditVerdict::Newer(..) | AuditVerdict::Other(_) | AuditVerdict::OtherContent(_)))) => {
-            let mut suspicion = suspicion(core, &ask, (&entry, routed), held.clone(), *found, &routing, &before);
-            if let AuditVerdict::OtherContent(agreed) = *found {
-                suspicion.certain = audit::is_newer_content(agreed, entry.region, caught_up);
-                suspicion.instead = seen.iter().find(|(id, _)| agreed.contains(*id)).and_then(|(_, it)| it.digest);
-                is_newer_content = suspicion.certain;
-            }
-            // What its second look has ended is not followed once more.
-            if settled.is_none() && !core.audits.audits().open(suspicion) {
+            let suspicion =
+                suspicion(core, &ask.key, (&entry, routed), (held.clone(), *found), (&routing, &before), &seen);
+            // What its second look has ended is followed no further, unless something is newer still.
+            let is_new = settled.is_none() || suspicion.certain;
+            if is_new && !core.audits.audits().open(suspicion) {
                 core.metrics.audited("unfollowed");
             }
         }
@@ -205,15 +201,20 @@ async fn audit(core: &Arc<Core>, key: Key) {
     // Without versions, a single region that differs may be the one that lags. So only what all
     // agree on replaces what is stored, or what all that answer still show when none can lag any
     // more.
+    let is_stale = settled.is_some_and(|settled| settled.ending == AuditEnding::Stale);
+    if settled.is_some_and(|settled| settled.is_other_content)
+        && let Some(route) = core.router.route(routing.route)
+    {
+        core.observed.route(&route.path.text, |notes| notes.other_content = Some(core.clock.now()));
+    }
     let better = match verdict {
         Some((_, AuditVerdict::Newer(..))) => true,
-        Some((_, AuditVerdict::Other(_))) => asked.tally.votes.unanimous || settled == Some(AuditEnding::Stale),
-        Some((_, AuditVerdict::OtherContent(_))) => is_newer_content || settled == Some(AuditEnding::Stale),
+        Some((_, AuditVerdict::Other(_))) => asked.tally.votes.unanimous || is_stale,
+        Some((_, AuditVerdict::OtherContent(agreed))) => {
+            asked.tally.best.as_ref().is_some_and(|best| agreed.contains(best.reply.region))
+        }
         _ => false,
     };
-    if better && matches!(verdict, Some((_, AuditVerdict::OtherContent(_)))) {
-        note_other_content(core, &routing);
-    }
     routed::learn(core, &ask, &routing, &asked, better);
     if better {
         background::recheck(core, &Ask { purpose: Purpose::Foreground, ..ask });
@@ -228,110 +229,48 @@ fn is_held(core: &Core, entry: &Entry) -> bool {
 }
 
 /// If this is a second look at the entry, ends its audit.
-fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<AuditEnding> {
-    let ending = core.audits.audits().settle(key, seen, core.clock.now())?;
-    count(core, ending);
-    Some(ending)
+fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<Settled> {
+    let settled = core.audits.audits().settle(key, seen, core.clock.now())?;
+    count(core, settled.ending);
+    Some(settled)
 }
 
-/// What the regions show that say anything about the records, without replies from before an
-/// announcement (R8). Bodies are compared with those of the form that is stored alone, and those
-/// that state versions only where these are the stored ones (R23).
-async fn seen(tally: &Tally, records: usize, entry: &Entry) -> Vec<(RegionId, Observation)> {
-    let form = shape::form_of(&entry.content);
-    let held = shown_versions(entry);
-    let mut seen = Vec::new();
-    for leg in &tally.legs {
-        let Some(reply) = leg.outcome.as_ref().ok() else { continue };
-        let versions = credible(reply.versions.iter().copied(), records);
-        let says = match leg.verdict {
-            Some(Worth::Good | Worth::Absent) => true,
-            Some(Worth::TooOld) => !versions.is_empty(),
-            Some(Worth::Refused | Worth::Worthless) | None => false,
-        };
-        if !says {
-            continue;
-        }
-        let absent = routed::is_absent(reply.status);
-        let digest = match tally.digests.iter().find(|(region, _)| *region == leg.region) {
-            _ if shape::form_sent(&reply.headers) != form => None,
-            Some((_, digest)) => Some(*digest),
-            // A copy that an intermediary kept does not tell what its region shows now.
-            None if verdict::made(reply) < reply.sent => None,
-            None if !absent && !versions.is_empty() && versions == held => digest_of(reply).await,
-            None => None,
-        };
-        seen.push((leg.region, Observation { absent, versions, digest }));
+/// R23 outside of audits: follows up what a race brought under the version of `previous`, which it
+/// replaced, if the content is another.
+pub(super) async fn follow(core: &Core, key: &Key, routing: &Routing, previous: &Arc<Entry>, tally: &Tally) {
+    let Some(routed) = previous.hold.routed() else { return };
+    // Only audits look a second time.
+    if !core.audits.runs.load(Ordering::Relaxed) || !observed::may_differ(previous, tally) {
+        return;
     }
-    seen.sort_by_key(|(region, _)| *region);
-    seen
-}
-
-async fn digest_of(reply: &Arc<Reply>) -> Option<u128> {
-    let own = reply.clone();
-    digest::of_body(reply.body.len(), move || digest::digest(&own.body, &own.headers)).await
-}
-
-/// A version of each record that the entry shows, or none at all.
-fn shown_versions(entry: &Entry) -> Box<[Version]> {
-    let Hold::Routed(routed) = &entry.hold else { return Box::default() };
-    credible(routed.shows.iter().map(|shown| shown.version), routed.shows.len())
-}
-
-/// The regions whose replies can be no older than what is held unless they went back: none lags by
-/// more than `worst_lag`, and no intermediary has kept their replies since before the entry was
-/// asked for.
-fn caught_up(core: &Core, tally: &Tally, entry: &Entry) -> RegionSet {
-    let worst_lag = core.config.freshness.worst_lag;
-    let later =
-        |leg: &&Leg| leg.outcome.as_ref().is_ok_and(|reply| verdict::made(reply).since(entry.sent) > worst_lag);
-    tally.legs.iter().filter(later).map(|leg| leg.region).collect()
-}
-
-/// A version of each record, or none at all.
-fn credible(versions: impl Iterator<Item = Version>, records: usize) -> Box<[Version]> {
-    let versions: Vec<_> = versions.filter(|version| version.is_credible()).collect();
-    if versions.len() == records { versions.into() } else { Box::default() }
-}
-
-/// What the entry shows, and how that compares with what was `seen`. Its digest is computed only if
-/// it is needed.
-async fn judge(
-    entry: &Arc<Entry>,
-    routed: &Routed,
-    seen: &[(RegionId, Observation)],
-    caught_up: RegionSet,
-) -> (Observation, AuditVerdict) {
-    let versions = shown_versions(entry);
-    let compared = versions.is_empty() || seen.iter().any(|(_, shows)| shows.digest.is_some());
-    let digest = match routed.digest() {
-        None if compared => {
-            let entry = entry.clone();
-            digest::of_body(entry.content.body_len(), move || digest::digest(&entry.body(), &entry.headers())).await
-        }
-        known => known,
-    };
-    let held = Observation { absent: routed::is_absent(entry.status), versions, digest };
-    let verdict = audit::judge(&held, seen, caught_up);
-    (held, verdict)
+    let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
+    let seen = observed::seen(tally, routing.records().len(), previous).await;
+    let caught_up = observed::caught_up(core, tally, previous);
+    let (held, found) = observed::judge(previous, routed, &seen, caught_up).await;
+    if matches!(found, AuditVerdict::OtherContent(_)) {
+        let suspicion = suspicion(core, key, (previous, routed), (held, found), (routing, &before), &seen);
+        core.audits.audits().open(suspicion);
+    }
 }
 
 fn suspicion(
     core: &Core,
-    ask: &Ask,
+    key: &Key,
     (entry, routed): (&Entry, &Routed),
-    held: Observation,
-    found: AuditVerdict,
-    routing: &Routing,
-    before: &[Generation],
+    (held, found): (Observation, AuditVerdict),
+    (routing, before): (&Routing, &[Generation]),
+    seen: &[(RegionId, Observation)],
 ) -> Suspicion<Key> {
-    let (region, version) = match found {
-        AuditVerdict::Newer(region, version) => (region, version),
-        AuditVerdict::Other(region) => (region, Version::NONE),
-        AuditVerdict::OtherContent(agreed) => {
-            (agreed.iter().next().unwrap_or(entry.region), held.versions.first().copied().unwrap_or_default())
+    let of = |region: RegionId| seen.iter().find(|(id, _)| *id == region).map(|(_, shows)| shows.clone());
+    let (region, version, other_content) = match found {
+        AuditVerdict::Newer(region, version) => (region, version, None),
+        AuditVerdict::Other(region) => (region, Version::NONE, None),
+        AuditVerdict::OtherContent(_) => {
+            (entry.region, held.versions.first().copied().unwrap_or_default(), of(entry.region))
         }
-        AuditVerdict::Fresh | AuditVerdict::Regressed(_) | AuditVerdict::Undecided => (entry.region, Version::NONE),
+        AuditVerdict::Fresh | AuditVerdict::Regressed(_) | AuditVerdict::Undecided => {
+            (entry.region, Version::NONE, None)
+        }
     };
     let now = core.clock.now();
     let timeline = Timeline {
@@ -349,46 +288,7 @@ fn suspicion(
     };
     let records = routing.records().iter().zip(before).map(|((_, record), before)| (record.clone(), *before));
     let certain = matches!(found, AuditVerdict::Newer(..));
-    Suspicion { key: ask.key.clone(), held, timeline, certain, instead: None, records: records.collect() }
-}
-
-/// R23 outside of audits: whether a race that ended shows that the content of `previous`, which it
-/// replaces, had changed and its version had not.
-pub(super) async fn compare_content(core: &Core, routing: &Routing, previous: &Arc<Entry>, tally: &Tally) {
-    let Some(routed) = previous.hold.routed() else { return };
-    let held = shown_versions(previous);
-    // What is stored is usually what came again, so bytes are compared before anything is hashed.
-    let other = |leg: &Leg| {
-        let Ok(reply) = leg.outcome.as_ref() else { return false };
-        let versions = || credible(reply.versions.iter().copied(), routing.records().len());
-        reply.status.is_success() && versions() == held && reply.body != previous.body()
-    };
-    if held.is_empty() || !tally.legs.iter().any(other) {
-        return;
-    }
-    let seen = seen(tally, routing.records().len(), previous).await;
-    let caught_up = caught_up(core, tally, previous);
-    if let (_, AuditVerdict::OtherContent(agreed)) = judge(previous, routed, &seen, caught_up).await
-        && audit::is_newer_content(agreed, previous.region, caught_up)
-    {
-        note_other_content(core, routing);
-        let now = core.clock.now();
-        let violated = {
-            let mut audits = core.audits.audits();
-            audits.distrust(routing.records().iter().map(|(id, _)| id.record_type), now);
-            audits.violated(now)
-        };
-        // Only audits find out when it has stopped.
-        if core.audits.runs.load(Ordering::Relaxed) {
-            core.freshness.violated(&violated);
-        }
-    }
-}
-
-fn note_other_content(core: &Core, routing: &Routing) {
-    if let Some(route) = core.router.route(routing.route) {
-        core.observed.route(&route.path.text, |notes| notes.other_content = Some(core.clock.now()));
-    }
+    Suspicion { key: key.clone(), held, timeline, certain, other_content, records: records.collect() }
 }
 
 /// Counts an audit's end, and for each window whether the entry was fresh.
@@ -406,5 +306,6 @@ fn count(core: &Core, ending: AuditEnding) {
     }
 }
 
+mod observed;
 #[cfg(test)]
 mod tests;

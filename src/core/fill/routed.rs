@@ -91,12 +91,12 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) {
     let tally = race.finish().await;
     fill.note_reach(&tally);
     fill.notice(&tally);
-    fill.notice_content(&tally).await;
     match first {
         Some((winner, stored)) => fill.settle(&winner, stored, &tally),
-        None => fill.fall_back(leader, tally),
+        None => fill.fall_back(leader, &tally),
     }
     leader.clear();
+    fill.follow_content(&tally).await;
     super::comparison::begin(&core, ask, routing, &sent);
     super::background::recheck(&core, ask);
 }
@@ -186,14 +186,16 @@ struct RoutedFill<'a> {
 }
 
 impl RoutedFill<'_> {
-    /// R23: compares what was stored until now with what came under the same version.
-    async fn notice_content(&self, tally: &Tally) {
+    /// R23: compares what was stored until now, where nothing was said of it since, with what came
+    /// under the same version.
+    async fn follow_content(&self, tally: &Tally) {
         let Some(previous) = &self.ask.previous else { return };
         let Hold::Routed(held) = &previous.hold else { return };
+        let now = self.routing.snapshots();
         let stands =
-            |(shown, then): (&ShownRecord, &Snapshot)| then.upholds(shown.version, shown.generation) && !then.escaped;
-        if held.shows.len() == self.sent.fence.len() && held.shows.iter().zip(&self.sent.fence).all(stands) {
-            audit::compare_content(self.core, self.routing, previous, tally).await;
+            |(shown, now): (&ShownRecord, &Snapshot)| now.upholds(shown.version, shown.generation) && !now.escaped;
+        if held.shows.len() == now.len() && held.shows.iter().zip(&now).all(stands) {
+            audit::follow(self.core, &self.ask.key, self.routing, previous, tally).await;
         }
     }
 
@@ -440,7 +442,7 @@ impl RoutedFill<'_> {
 
     /// Nothing could be served at once, so the result is the best reply below the floor, labelled;
     /// or that it is too large to hold; or the best error.
-    fn fall_back(&self, leader: &mut Leader, tally: Tally) {
+    fn fall_back(&self, leader: &mut Leader, tally: &Tally) {
         if any_unheld(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
             let is_too_large = tally.legs.iter().any(Leg::is_too_large);
             return leader.finish(if is_too_large { Filled::TooLarge } else { Filled::NoRoom });
@@ -450,7 +452,7 @@ impl RoutedFill<'_> {
                 let asked = self.core.attempted(&tally.legs);
                 return leader.fail(Failed { best_error: None, asked, below_floor: true });
             }
-            return leader.finish(Filled::Got(self.keep(best, Some(&tally))));
+            return leader.finish(Filled::Got(self.keep(best, Some(tally))));
         }
         let asked = self.core.attempted(&tally.legs);
         let passed_on =

@@ -14,15 +14,20 @@ fn at(second: u64) -> Moment {
 }
 
 fn versioned(versions: &[u64]) -> Observation {
-    Observation { absent: false, versions: versions.iter().copied().map(Version).collect(), digest: None }
+    Observation {
+        absent: false,
+        versions: versions.iter().copied().map(Version).collect(),
+        digest: None,
+        meaning: None,
+    }
 }
 
 fn body(digest: u128) -> Observation {
-    Observation { absent: false, versions: Box::default(), digest: Some(digest) }
+    Observation { absent: false, versions: Box::default(), digest: Some(digest), meaning: None }
 }
 
 fn absent() -> Observation {
-    Observation { absent: true, versions: Box::default(), digest: None }
+    Observation { absent: true, versions: Box::default(), digest: None, meaning: None }
 }
 
 fn key(name: &str) -> Key {
@@ -49,7 +54,7 @@ fn suspicion(name: &str, certain: bool) -> (Suspicion<Key>, Arc<Record>) {
     };
     let held = if certain { versioned(&[4]) } else { body(1) };
     let records = Box::new([(record.clone(), generation)]);
-    (Suspicion { key: key(name), held, timeline, certain, instead: None, records }, record)
+    (Suspicion { key: key(name), held, timeline, certain, other_content: None, records }, record)
 }
 
 /// The generation moves, as by an announcement at `second`.
@@ -104,8 +109,8 @@ fn without_versions_content_and_absence_are_compared_and_do_not_say_who_is_newer
 }
 
 /// Shows version 5 with this content.
-fn at_five(digest: u128) -> Observation {
-    Observation { digest: Some(digest), ..versioned(&[5]) }
+fn at_five(content: u128) -> Observation {
+    Observation { meaning: Some(content), ..versioned(&[5]) }
 }
 
 /// R23.
@@ -125,40 +130,45 @@ fn other_content_under_the_same_version_counts_where_no_region_shows_what_is_hel
     let gone = Observation { absent: true, ..versioned(&[5]) };
     assert_eq!(judged(&[gone.clone(), gone]), AuditVerdict::OtherContent(RegionSet::first(2)));
     assert_eq!(
-        judged(&[at_five(2), Observation { digest: Some(2), ..versioned(&[6]) }]),
+        judged(&[at_five(2), Observation { meaning: Some(2), ..versioned(&[6]) }]),
         AuditVerdict::Newer(B, Version(6))
     );
 }
 
 /// R23.
 #[test]
-fn content_is_newer_if_two_regions_agree_and_one_of_them_cannot_lag() {
-    let (alone, both) = (RegionSet::EMPTY.with(A), RegionSet::first(2));
-    assert!(is_newer_content(both, A, RegionSet::EMPTY), "A sent what is held");
-    assert!(is_newer_content(both, RegionId(2), alone), "A has had the time");
-    assert!(!is_newer_content(both, RegionId(2), RegionSet::EMPTY), "both may lag behind C");
-    assert!(!is_newer_content(alone, A, both), "a single one may say something else each time");
+fn other_content_is_newer_where_its_own_region_shows_it() {
+    let both = AuditVerdict::OtherContent(RegionSet::first(2));
+    assert_eq!(both.of_reply_by(A), both, "A sent what is held");
+    assert_eq!(both.of_reply_by(RegionId(2)), AuditVerdict::Undecided, "they may always have shown it, or lag");
+    assert_eq!(AuditVerdict::Fresh.of_reply_by(RegionId(2)), AuditVerdict::Fresh);
 }
 
-/// R23: what was not certain at first.
+/// R23.
 #[test]
-fn second_look_at_other_content_decides_only_by_what_is_steady() {
-    let settled = |instead: Option<u128>, shown: &[Observation]| {
+fn second_look_at_other_content_goes_by_what_stays() {
+    let settled = |shown: &[Observation]| {
         let mut audits = Audits::default();
         let (first, _) = suspicion("x", false);
         let id = first.records[0].0.id().record_type;
-        assert!(audits.open(Suspicion { held: at_five(1), instead, ..first }));
+        assert!(audits.open(Suspicion { held: at_five(1), other_content: Some(at_five(2)), ..first }));
         assert_eq!(audits.look(at(61), LAG).again, [key("x")]);
         let seen: Vec<_> = [A, B].into_iter().zip(shown.iter().cloned()).collect();
-        let ending = audits.settle(&key("x"), &seen, at(61)).unwrap();
-        assert_eq!(audits.violated(at(62)) == [id], ending == AuditEnding::Stale);
+        let Settled { ending, is_other_content } = audits.settle(&key("x"), &seen, at(61)).unwrap();
+        assert_eq!(
+            (audits.violated(at(62)) == [id], is_other_content),
+            (ending == AuditEnding::Stale, ending == AuditEnding::Stale)
+        );
         ending
     };
-    assert_eq!(settled(Some(2), &[at_five(2)]), AuditEnding::Stale, "the only region says it twice");
-    assert_eq!(settled(Some(2), &[at_five(3)]), AuditEnding::Undecided, "it says something else each time");
-    assert_eq!(settled(Some(2), &[at_five(3), at_five(3)]), AuditEnding::Stale, "two agree");
-    assert_eq!(settled(Some(2), &[at_five(2), at_five(3)]), AuditEnding::Undecided);
-    assert_eq!(settled(Some(2), &[at_five(1), at_five(1)]), AuditEnding::CaughtUp);
+    assert_eq!(settled(&[at_five(2), at_five(2)]), AuditEnding::Stale);
+    assert_eq!(settled(&[at_five(2)]), AuditEnding::Stale, "a single region, twice the same");
+    assert_eq!(settled(&[at_five(2), versioned(&[5])]), AuditEnding::Stale, "B's cannot be compared");
+    assert_eq!(settled(&[at_five(3), at_five(3)]), AuditEnding::Undecided, "it is new each time");
+    assert_eq!(settled(&[versioned(&[4]), at_five(2)]), AuditEnding::Undecided, "A does not show it");
+    assert_eq!(settled(&[versioned(&[6]), versioned(&[6])]), AuditEnding::Undecided, "an ordinary change since");
+    assert_eq!(settled(&[at_five(1), at_five(1)]), AuditEnding::CaughtUp);
+    assert_eq!(settled(&[]), AuditEnding::Undecided);
 }
 
 #[test]
@@ -214,7 +224,7 @@ fn without_versions_a_second_look_decides_when_no_region_may_lag_any_more() {
         assert_eq!(audits.look(at(121), longer).again, [key("x")]);
         assert_eq!(audits.look(at(122), longer).again, [], "once");
         let seen: Vec<_> = [A, B].into_iter().zip(seen).collect();
-        assert_eq!(audits.settle(&key("x"), &seen, at(0)), Some(ending));
+        assert_eq!(audits.settle(&key("x"), &seen, at(0)).map(|settled| settled.ending), Some(ending));
         assert_eq!(audits.violations(at(122)).len(), usize::from(ending == AuditEnding::Stale));
         assert_eq!(audits.open_count(), 0);
     }
