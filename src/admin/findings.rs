@@ -76,6 +76,8 @@ pub enum Check {
     TooLarge,
     /// All regions answer with lower versions than before.
     VersionsBack,
+    /// All regions show other content than before under the same version.
+    SameVersionDiffers,
 }
 
 impl Check {
@@ -106,6 +108,7 @@ impl Check {
         Self::NoStore,
         Self::TooLarge,
         Self::VersionsBack,
+        Self::SameVersionDiffers,
     ];
 
     /// A stable word for metrics, `/status` and the log.
@@ -137,6 +140,7 @@ impl Check {
             Self::NoStore => "no-store",
             Self::TooLarge => "too-large",
             Self::VersionsBack => "versions-back",
+            Self::SameVersionDiffers => "same-version-differs",
         }
     }
 
@@ -169,6 +173,7 @@ impl Check {
             Self::NoStore => "replies may be stored",
             Self::TooLarge => "replies can be held",
             Self::VersionsBack => "versions only grow",
+            Self::SameVersionDiffers => "a version stands for one content",
         }
     }
 

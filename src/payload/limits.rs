@@ -29,6 +29,9 @@ const _: () = assert!(DICTIONARY_BYTES / 4 * 5 <= 1 << ZSTD_WINDOW_LOG);
 /// Largest body whose digest is worked out where requests are served, bytes; larger ones go to a
 /// thread of their own.
 pub(crate) const INLINE_DIGEST_BYTES: usize = 32 * KIB;
+/// Largest JSON body that is compared by what it means where the same content is looked for, bytes:
+/// read, it takes some ten times as much.
+pub(crate) const JSON_DIGEST_BYTES: usize = 256 * KIB;
 
 /// How many paths a mask may have, as it is written.
 pub(crate) const MASK_PATHS: usize = 64;

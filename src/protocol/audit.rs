@@ -21,6 +21,12 @@
 //! behind. If all agree on something else, the change was never announced. If they still disagree,
 //! nothing is decided.
 //!
+//! **Under the same version** every region should show the same content (R23). If none shows any
+//! more what is held, all that show its version agree on something else, and the region that
+//! answered what is held is one of them, then what it shows is newer. If the second look sees the
+//! same again, the content changed and the version did not. Content that is never the same twice
+//! decides nothing.
+//!
 //! **How far it reaches.** [`Walk`] goes once around the hashes of the records in each audit
 //! period, at an even pace, so that every entry that is stored for a whole period (of the time that
 //! the process was awake) comes due in it. What is due is either asked about, or counted as skipped
@@ -39,47 +45,11 @@ use crate::model::time::Moment;
 use crate::protocol::holding::Standing;
 use crate::protocol::limits;
 
-/// What an entry or a reply shows of its records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Observation {
-    /// 404 or 410.
-    pub absent: bool,
-    /// A credible version of each record, in the route's order; empty if one is missing.
-    pub versions: Box<[Version]>,
-    /// A digest of the decoded content, if it was computed.
-    pub digest: Option<u128>,
-}
+use self::observation::{Against, r23_other_content};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Against {
-    Same,
-    Newer,
-    Older,
-    /// Something different, and no version says which is newer.
-    Other,
-    Unknown,
-}
+mod observation;
 
-impl Observation {
-    /// How this compares with `held`.
-    fn against(&self, held: &Self) -> Against {
-        if !self.versions.is_empty() && self.versions.len() == held.versions.len() {
-            let pairs = || self.versions.iter().zip(&held.versions);
-            return match (pairs().any(|(new, old)| new > old), pairs().any(|(new, old)| new < old)) {
-                (true, _) => Against::Newer,
-                (false, true) => Against::Older,
-                (false, false) => Against::Same,
-            };
-        }
-        match (self.absent, held.absent, self.digest, held.digest) {
-            (true, true, ..) => Against::Same,
-            (true, false, ..) | (false, true, ..) => Against::Other,
-            (_, _, Some(new), Some(old)) if new == old => Against::Same,
-            (_, _, Some(_), Some(_)) => Against::Other,
-            _ => Against::Unknown,
-        }
-    }
-}
+pub(crate) use observation::Observation;
 
 /// What one look at all regions says about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +60,8 @@ pub(crate) enum AuditVerdict {
     Newer(RegionId, Version),
     /// This region shows something else, and nobody knows which of the two is newer.
     Other(RegionId),
+    /// No region shows what is held, and these agree on something else under the same version (R23).
+    OtherContent(RegionSet),
     /// This region shows a lower version, though it has had time to catch up: it went back, or lags
     /// beyond `worst_lag`.
     Regressed(RegionId),
@@ -117,7 +89,22 @@ pub(crate) fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught
             (_, verdict) => verdict,
         };
     }
-    verdict
+    match verdict {
+        AuditVerdict::Fresh | AuditVerdict::Undecided => r23_other_content(held, seen).unwrap_or(verdict),
+        verdict => verdict,
+    }
+}
+
+impl AuditVerdict {
+    /// The same of a reply by `answered`. R23: other content is newer than what is held only if the
+    /// region that answered that shows it too; another may always have shown it.
+    #[must_use]
+    pub(crate) fn of_reply_by(self, answered: RegionId) -> Self {
+        match self {
+            Self::OtherContent(agreed) if !agreed.contains(answered) => Self::Undecided,
+            verdict => verdict,
+        }
+    }
 }
 
 /// How the audit of one entry ended.
@@ -199,6 +186,8 @@ pub(crate) struct Suspicion<K> {
     pub timeline: Timeline,
     /// A version says that the entry is older. Otherwise the second look decides.
     pub certain: bool,
+    /// The other content that the regions showed under the same version, if that was it (R23).
+    pub other_content: Option<Observation>,
     /// Its records, each with its generation before the regions were asked.
     pub records: Box<[(Arc<Record>, Generation)]>,
 }
@@ -215,6 +204,14 @@ impl<K> Suspicion<K> {
         };
         self.records.iter().filter_map(moved).min()
     }
+
+    /// R23: says whether the region that answered what is held, and all that show its version, still
+    /// show the other content that was seen `first`.
+    fn is_borne_out(&self, first: &Observation, seen: &[(RegionId, Observation)]) -> bool {
+        let others = || seen.iter().filter(|(_, shows)| shows.against(&self.held) == Against::OtherContent);
+        others().any(|(region, _)| *region == self.timeline.answered)
+            && others().all(|(_, shows)| !shows.differs_in_content(first))
+    }
 }
 
 /// What a look at the open suspicions found.
@@ -223,6 +220,14 @@ pub(crate) struct SuspicionLook<K> {
     pub ended: Vec<AuditEnding>,
     /// Those that need a second look.
     pub again: Vec<K>,
+}
+
+/// A suspicion that its second look has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub ending: AuditEnding,
+    /// The content had changed and its version had not (R23).
+    pub is_other_content: bool,
 }
 
 #[derive(Debug)]
@@ -288,12 +293,17 @@ impl<K: Clone + Eq> Audits<K> {
 
     /// The second look at what is under `key`: what regions show now against what was held at first
     /// sight. `seen` is empty if there was nothing left to ask about.
-    pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<AuditEnding> {
+    pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<Settled> {
         let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
-        let shown: Vec<_> = seen.iter().map(|(_, shows)| shows.against(&suspicion.held)).collect();
-        let other = shown.iter().any(|against| matches!(against, Against::Other | Against::Newer));
-        let same = shown.contains(&Against::Same);
+        let is = |wanted: &[Against]| seen.iter().any(|(_, shows)| wanted.contains(&shows.against(&suspicion.held)));
+        let (other, same) = match &suspicion.other_content {
+            None => (is(&[Against::Other, Against::Newer]), is(&[Against::Same])),
+            Some(first) => {
+                let same = seen.iter().any(|(_, shows)| shows.upholds(&suspicion.held));
+                (suspicion.is_borne_out(first, seen), same)
+            }
+        };
         if other && !same {
             self.note_untold(&suspicion, now);
         }
@@ -302,7 +312,8 @@ impl<K: Clone + Eq> Audits<K> {
             (false, true) => AuditEnding::CaughtUp,
             _ => AuditEnding::Undecided,
         };
-        Some(self.end(suspicion.timeline, ending))
+        let is_other_content = suspicion.other_content.is_some() && ending == AuditEnding::Stale;
+        Some(Settled { ending: self.end(suspicion.timeline, ending), is_other_content })
     }
 
     pub(crate) fn open_count(&self) -> usize {

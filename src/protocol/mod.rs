@@ -28,6 +28,7 @@
 //! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
 //! | R20 own writes | [`Freshness::wrote`]; `core::write` says when |
 //! | R21 wiring | `wiring`; `standing::bound`, `standing::judge` |
+//! | R23 one content | `audit`; [`crate::core::fill::audit`] asks for it, and compares after other races |
 //! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::bound` |
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

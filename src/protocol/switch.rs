@@ -29,6 +29,7 @@
 //! | R19 | RESET does nothing to a record (`records::recall`) |
 //! | R20 | a write is passed on and forgotten (`Freshness::wrote`) |
 //! | R21 | every region's watermark speaks for every record type, and every region earns it the full TTL (`wiring`) |
+//! | R23 | equal versions are the same, whatever they show (`audit`) |
 //!
 //! | rule | the property it protects | the profile and the fault in which it alone does |
 //! | --- | --- | --- |
@@ -52,6 +53,7 @@
 //! | R18 | what an operator reloads is requested anew | any; the regions' data replaced without announcements, then RELOAD |
 //! | R20 | whoever writes through a sidecar reads what they wrote | any; a write, then a read that a lagging region answers first, or that joins a fill from before |
 //! | R21 | promise 2 where announcements miss what is read, and the soft TTL there | numbered publishers whose record type or keys are not the routes' |
+//! | R23 | no stale entry stays unsampled although its version is the newest | versions; a change under the same version, which nobody announces |
 //! | R19 | a restore ends with a RESET, not with a minute of labels per record | versions; every region restored from a backup, then RESET. Seen by the cap on labels |
 
 /// The rules of the protocol, by number.
@@ -79,6 +81,7 @@ pub enum Rule {
     R19,
     R20,
     R21,
+    R23,
 }
 
 /// Whether `rule` is carried out on this thread.

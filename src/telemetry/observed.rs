@@ -139,6 +139,8 @@ pub struct RouteNotes {
     pub too_large: Recent,
     /// When all regions last answered with a lower version than the one that was stored of them.
     pub back: Option<Moment>,
+    /// When the regions last agreed on other content than what was stored under the same version.
+    pub other_content: Option<Moment>,
 }
 
 /// An announced record type that no route names.

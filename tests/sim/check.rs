@@ -57,6 +57,9 @@ impl Checker {
         let label = answer.label();
         self.tallies.labelled += u64::from(label.is_some());
         self.count_quiet(world, answer, label);
+        if world.plan.is_elsewhere(answer.ended) {
+            return self.check_elsewhere(&world.plan, answer);
+        }
         let Some(seen) = &answer.seen else { return self.failed(world, answer) };
         if self.is_uncertain(answer) {
             return;
@@ -111,6 +114,18 @@ impl Checker {
         }
     }
 
+    /// A region of another environment answers: its versions win, so nothing is promised of how new
+    /// a record is. It is the reader's own all the same, and no older than it may be.
+    fn check_elsewhere(&mut self, plan: &Plan, answer: &Answer) {
+        let Some(seen) = &answer.seen else { return };
+        if answer.label().is_none() && !self.lenient && answer.before.is_none() {
+            self.check_age(plan, answer, seen.asked);
+        }
+        if let Some(foreign) = &seen.foreign {
+            self.violate(Property::Own, answer, None, || foreign.clone());
+        }
+    }
+
     /// Of a part that may have been there for a while: whether a RELOAD or a RESET of its record
     /// came meanwhile, so that nobody can tell on which side of it the part is.
     fn is_uncertain(&self, answer: &Answer) -> bool {
@@ -138,7 +153,7 @@ impl Checker {
         // meets nothing that knows better.
         let forgotten = !self.known.lost_slots.is_zero() && seen.generated < seen.asked;
         let doubtful = self.known.is_doubtful(plan, key, answer.ended) || forgotten;
-        if states(plan, key, place) && place < told_only && !doubtful {
+        if states(plan, key, place) && plan.truth.last_of_version(key, place) < told_only && !doubtful {
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
             });

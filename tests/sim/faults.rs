@@ -89,6 +89,8 @@ faults! {
     Mistyped "announcements under a type that no route names" "R21",
     Astray "announcements of keys that nobody reads" "R21",
     Directives "max-age or min-fresh in a request" "RFC 9111",
+    Elsewhere "a region of another environment" "region-ahead",
+    SameVersion "other content under the same version" "R17 R23",
 }
 
 impl fmt::Display for Fault {

@@ -91,6 +91,9 @@ struct Args {
     no_rules: bool,
 }
 
+/// Seeds in which one such thing is all that is wrong.
+const NAMED_SEEDS: u64 = 40;
+
 /// Seeds on which a rule that is switched off must be caught.
 const RULE_SEEDS: u64 = 1_000;
 
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         well &= seeds(&args, &wishes);
     }
     if !args.no_rules && args.fault.is_empty() {
+        well &= named();
         well &= rules(&args);
     }
     verdict(well)
@@ -219,6 +223,25 @@ fn report(totals: &Totals, took: Duration) {
     for (seed, violation) in totals.violations.iter().take(20) {
         println!("VIOLATED  seed {seed}: {violation}");
     }
+}
+
+/// Runs what no rule mends alone: it must be named.
+fn named() -> bool {
+    [Fault::Elsewhere, Fault::SameVersion].into_iter().all(|fault| {
+        let mut wishes =
+            Wishes { faults: Some(vec![fault]), audit: Some(Duration::from_secs(60)), ..Wishes::default() };
+        plan::suit(fault, &mut wishes);
+        println!("sim: {fault} alone, {NAMED_SEEDS} seeds");
+        let mut fired = 0;
+        let well = |seed| {
+            let outcome = simulate(seed, &wishes, Design::Nearside, false);
+            fired += u64::from(outcome.world.noticed().fired.contains(&fault));
+            let violation = outcome.checker.violation;
+            violation.inspect(|violation| println!("VIOLATED  seed {seed}: {violation}")).is_none()
+        };
+        let well = (0..NAMED_SEEDS).map(well).fold(true, |all, one| all && one);
+        well && fired > NAMED_SEEDS / 2
+    })
 }
 
 /// Each rule switched off must be caught.

@@ -225,6 +225,13 @@ impl Plan {
         (self.seed / 2).is_multiple_of(3)
     }
 
+    /// Says whether a region of another environment answers, or what it answered has not been forgotten
+    /// for long enough that every reader has come after that.
+    pub(crate) fn is_elsewhere(&self, at: Duration) -> bool {
+        let until = |window: &Window| window.until + PUT_RIGHT + Duration::from_secs(5);
+        self.window(Fault::Elsewhere).is_some_and(|window| window.from <= at && at < until(window))
+    }
+
     /// Whether `fault` is on at `region`.
     pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
         self.windows.iter().any(|window| window.fault == fault && window.is_at(region) && window.holds(at))
@@ -253,6 +260,9 @@ pub(crate) const fn loses(fault: Fault) -> bool {
             | Astray
     )
 }
+
+/// How long after a region of another environment was put right an operator orders a RESET.
+pub(crate) const PUT_RIGHT: Duration = Duration::from_secs(5);
 
 /// Those that lose them without a trace, whatever proves that messages arrive.
 pub(crate) const fn strays(fault: Fault) -> bool {

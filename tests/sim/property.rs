@@ -36,6 +36,8 @@ pub(crate) enum Property {
     Unread,
     /// R17: no stale entry stays unsampled beyond the audit period.
     Audited,
+    /// What no rule mends is named.
+    Named,
     /// While one region is well, everybody is answered.
     Answered,
     /// After the last fault everything comes right.

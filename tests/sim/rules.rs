@@ -181,6 +181,7 @@ fn profiles() -> Vec<Profile> {
         of(Rule::R19, Property::Converged, &[Restored], versions),
         of(Rule::R20, Property::ReadYourWrites, &[WriteThrough, LateWinner], |_| {}),
         of(Rule::R21, Property::Bounded, &[Mistyped], |wishes| wishes.proof = Some(Proof::Watermark)),
+        of(Rule::R23, Property::Audited, &[SameVersion], audited),
     ]
 }
 

@@ -116,6 +116,7 @@ pub(crate) async fn run(world: Arc<World>, design: Design) -> Outcome {
     };
     run.prepare();
     run.go().await;
+    run.check_content();
     let under_way = run.subject.stop(&mut run.left).await;
     let mut shared = lock(&run.shared);
     let checker = Checker::new(&run.world.plan, true);

@@ -150,6 +150,23 @@ impl Subject {
         }
     }
 
+    /// Says whether it has seen for a minute that this region alone shows what nobody announced: the
+    /// evidence of the finding `region-ahead`. `None` of a design that looks for nothing.
+    pub(crate) fn is_ahead(&self, region: usize) -> Option<bool> {
+        let Self::Nearside(sidecar) = self else { return None };
+        let worst_lag = sidecar.config.freshness.worst_lag;
+        let notes = sidecar.observed.seen();
+        let mut leads = notes.leads.iter().filter(|lead| lead.region.index() == region);
+        Some(leads.any(|lead| lead.last.since(lead.first) >= worst_lag && lead.below.iter().count() >= REGIONS - 1))
+    }
+
+    /// Says whether it has found other content under the same version; never a design that does not
+    /// look.
+    pub(crate) fn has_other_content(&self) -> bool {
+        let Self::Nearside(sidecar) = self else { return false };
+        sidecar.observed.seen().routes.values().any(|notes| notes.other_content.is_some())
+    }
+
     /// Drains it. Returns the fills that are still counted; tasks that had to be dropped go to
     /// `left`.
     pub(crate) async fn stop(&mut self, left: &mut Vec<&'static str>) -> usize {

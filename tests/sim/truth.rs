@@ -26,7 +26,7 @@ pub(crate) struct Write {
     /// What.
     pub(crate) kind: Kind,
     /// The version the source gives it: larger than all before, over all records, unless it goes
-    /// `back`.
+    /// `back`, or the last one still if only what is joined with it changed.
     pub(crate) version: u64,
     /// Which place of its record it leads to.
     pub(crate) place: usize,
@@ -148,6 +148,12 @@ impl Truth {
             None if self.present[key] => 100 + key as u64,
             None => 0,
         }
+    }
+
+    /// The last place of this version: nobody who goes by versions can tell those before it from it.
+    pub(crate) fn last_of_version(&self, key: usize, place: usize) -> usize {
+        let is_same = |later: &usize| self.version(key, *later) == self.version(key, place);
+        (place + 1..=self.by_key[key].len()).take_while(is_same).last().unwrap_or(place)
     }
 
     /// The place whose content a place shows: its own, unless a restore brought back an older one.

@@ -282,6 +282,13 @@ impl World {
                 self.fired(Fault::Backup);
             }
         }
+        let is_within = |(key, place): &(usize, usize)| {
+            let version = truth.version(*key, *place);
+            *place > 0 && version > 0 && version == truth.version(*key, *place - 1)
+        };
+        if shown.iter().any(is_within) {
+            self.fired(Fault::SameVersion);
+        }
         if shown.len() > 1 {
             self.fired(Fault::ManyUrls);
         }

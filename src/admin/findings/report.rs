@@ -193,6 +193,12 @@ fn of_route(notes: Option<&RouteNotes>, path: &str, look: &mut impl FnMut(Check,
         good.filter(|it| it.versioned.yes() > 0).map(|_| "none went back".to_owned()),
         WITH_A_PATH,
     );
+    look(
+        Check::SameVersionDiffers,
+        path,
+        good.filter(|it| it.versioned.yes() > 0).map(|_| "nothing contradicts it".to_owned()),
+        WITH_A_PATH,
+    );
     look(Check::NoStore, path, good.map(|_| "they may".to_owned()), WITH_A_PATH);
     let vary = good.map(|notes| match notes.vary.is_empty() {
         true => "it is, as far as these requests tell".to_owned(),

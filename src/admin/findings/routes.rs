@@ -35,6 +35,7 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         found.extend(notes.into_iter().flat_map(|notes| of_route(route, notes)));
         found.extend(notes.and_then(|notes| absent(evidence, route, notes)));
         found.extend(notes.and_then(|notes| back(evidence, route, notes)));
+        found.extend(notes.and_then(|notes| other_content(evidence, route, notes)));
     }
     found
 }
@@ -69,6 +70,24 @@ fn back(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<Fi
         ),
         advice: "announce RESET, or `nearside ctl reset --type TYPE`; and let versions outlive a restart of the service: keep \
                  them with the records (docs/publishing.md)"
+            .to_owned(),
+    })
+}
+
+/// Content that changed while its version did not: no announcement can tell of that.
+fn other_content(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<Finding> {
+    let last = notes.other_content.filter(|last| evidence.now.since(*last) <= limits::LOSS_SHOWN)?;
+    Some(Finding {
+        check: Check::SameVersionDiffers,
+        subject: route.path.text.clone(),
+        saw: format!(
+            "{} s ago the regions agreed, twice in a minute, on other content than what had been stored of them under the \
+             same version: what a reply shows changed and its version did not, so no bound is stated for a while",
+            evidence.now.since(last).as_secs()
+        ),
+        advice: "let a version cover everything that a reply shows, joined records included, and grow with every change, \
+                 also with two in one second (docs/publishing.md); or name the joined records in the route, and announce \
+                 them"
             .to_owned(),
     })
 }

@@ -522,3 +522,10 @@ fn versions_that_began_anew_are_named() {
     assert_eq!((back.check, back.subject.as_str()), (Check::VersionsBack, PATH));
     assert!(back.advice.contains("announce RESET"), "{}", back.advice);
 }
+
+#[test]
+fn content_that_changed_under_its_version_is_named() {
+    let other = found(|case| case.route().other_content = Some(NOW.before(Duration::from_secs(20))));
+    assert_eq!((other.check, other.subject.as_str()), (Check::SameVersionDiffers, PATH));
+    assert!(other.advice.contains("cover everything that a reply shows"), "{}", other.advice);
+}

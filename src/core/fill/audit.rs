@@ -14,18 +14,16 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::routed::{self, AllAsked};
+use super::routed;
 use super::{Ask, Of, Routing, background};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
-use crate::config::Form;
-use crate::core::race::region::{Leg, Purpose};
-use crate::core::race::verdict::{self, Verdict as Worth};
-use crate::core::{Core, limits, shape};
-use crate::model::ids::{Generation, RegionId, RegionSet, Version};
+use crate::core::race::Tally;
+use crate::core::race::region::Purpose;
+use crate::core::{Core, limits};
+use crate::model::ids::{Generation, RegionId, Version};
 use crate::model::time::Moment;
-use crate::payload::digest;
-use crate::protocol::audit::{self, AuditEnding, AuditVerdict, Audits, Observation, Suspicion, Timeline, Walk};
+use crate::protocol::audit::{AuditEnding, AuditVerdict, Audits, Observation, Settled, Suspicion, Timeline, Walk};
 use crate::protocol::event::Action;
 use crate::protocol::holding::Routed;
 use crate::protocol::limits::AUDIT_WINDOWS;
@@ -92,6 +90,8 @@ async fn run(first: &Arc<Core>) {
         let wanted = core.config.freshness.audit_period;
         if wanted.is_zero() {
             core.audits.runs.store(false, Ordering::Relaxed);
+            // Nobody would find out when it has stopped.
+            core.freshness.violated(&[]);
             return;
         }
         if wanted != period {
@@ -171,13 +171,14 @@ async fn audit(core: &Arc<Core>, key: Key) {
         settle(core, &ask.key, &[]);
         return core.metrics.audited("skipped");
     };
-    let seen = seen(&asked, routing.records().len(), shape::form_of(&entry.content));
+    let seen = observed::seen(&asked.tally, routing.records().len(), &entry).await;
     let settled = settle(core, &ask.key, &seen);
     // Whatever replaced it meanwhile was asked for later than this audit's own replies.
     let stands = core.store.get(ask.key.as_ref()).is_some_and(|stored| Arc::ptr_eq(&stored, &entry));
     let overtaken = routing.snapshots().iter().zip(&before).any(|(now, before)| now.generation > *before);
-    let caught_up = caught_up(core, &asked, &entry);
-    let verdict = if stands && !overtaken { Some(judge(&entry, routed, &seen, caught_up).await) } else { None };
+    let caught_up = observed::caught_up(core, &asked.tally, &entry);
+    let verdict =
+        if stands && !overtaken { Some(observed::judge(&entry, routed, &seen, caught_up).await) } else { None };
     match &verdict {
         None if stands => count(core, AuditEnding::Announced(Duration::ZERO)),
         None => {}
@@ -187,9 +188,12 @@ async fn audit(core: &Arc<Core>, key: Key) {
             count(core, AuditEnding::Regressed);
             core.carry_out(vec![Action::Alarm(*region, "regressed")]);
         }
-        Some((held, found @ (AuditVerdict::Newer(..) | AuditVerdict::Other(_)))) => {
-            let suspicion = suspicion(core, &ask, (&entry, routed), held.clone(), *found, &routing, &before);
-            if !core.audits.audits().open(suspicion) {
+        Some((held, found @ (AuditVerdict::Newer(..) | AuditVerdict::Other(_) | AuditVerdict::OtherContent(_)))) => {
+            let suspicion =
+                suspicion(core, &ask.key, (&entry, routed), (held.clone(), *found), (&routing, &before), &seen);
+            // What its second look has ended is followed no further, unless something is newer still.
+            let is_new = settled.is_none() || suspicion.certain;
+            if is_new && !core.audits.audits().open(suspicion) {
                 core.metrics.audited("unfollowed");
             }
         }
@@ -197,9 +201,18 @@ async fn audit(core: &Arc<Core>, key: Key) {
     // Without versions, a single region that differs may be the one that lags. So only what all
     // agree on replaces what is stored, or what all that answer still show when none can lag any
     // more.
+    let is_stale = settled.is_some_and(|settled| settled.ending == AuditEnding::Stale);
+    if settled.is_some_and(|settled| settled.is_other_content)
+        && let Some(route) = core.router.route(routing.route)
+    {
+        core.observed.route(&route.path.text, |notes| notes.other_content = Some(core.clock.now()));
+    }
     let better = match verdict {
         Some((_, AuditVerdict::Newer(..))) => true,
-        Some((_, AuditVerdict::Other(_))) => asked.tally.votes.unanimous || settled == Some(AuditEnding::Stale),
+        Some((_, AuditVerdict::Other(_))) => asked.tally.votes.unanimous || is_stale,
+        Some((_, AuditVerdict::OtherContent(agreed))) => {
+            asked.tally.best.as_ref().is_some_and(|best| agreed.contains(best.reply.region))
+        }
         _ => false,
     };
     routed::learn(core, &ask, &routing, &asked, better);
@@ -216,84 +229,48 @@ fn is_held(core: &Core, entry: &Entry) -> bool {
 }
 
 /// If this is a second look at the entry, ends its audit.
-fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<AuditEnding> {
-    let ending = core.audits.audits().settle(key, seen, core.clock.now())?;
-    count(core, ending);
-    Some(ending)
+fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<Settled> {
+    let settled = core.audits.audits().settle(key, seen, core.clock.now())?;
+    count(core, settled.ending);
+    Some(settled)
 }
 
-/// What the regions show that say anything about the records, without replies from before an
-/// announcement (R8). Bodies are compared with those of the form that is stored alone.
-fn seen(asked: &AllAsked, records: usize, form: Option<Form>) -> Vec<(RegionId, Observation)> {
-    let tally = &asked.tally;
-    let shows = |leg: &Leg| {
-        let reply = leg.outcome.as_ref().ok()?;
-        let versions = credible(reply.versions.iter().copied(), records);
-        let says = match leg.verdict? {
-            Worth::Good | Worth::Absent => true,
-            Worth::TooOld => !versions.is_empty(),
-            Worth::Refused | Worth::Worthless => false,
-        };
-        let digest = tally.digests.iter().find(|(region, _)| *region == leg.region).map(|(_, digest)| *digest);
-        let digest = digest.filter(|_| shape::form_sent(&reply.headers) == form);
-        says.then(|| (leg.region, Observation { absent: routed::is_absent(reply.status), versions, digest }))
-    };
-    let mut seen: Vec<_> = tally.legs.iter().filter_map(shows).collect();
-    seen.sort_by_key(|(region, _)| *region);
-    seen
-}
-
-/// The regions whose replies can be no older than what is held unless they went back: none lags by
-/// more than `worst_lag`, and no intermediary has kept their replies since before the entry was
-/// asked for.
-fn caught_up(core: &Core, asked: &AllAsked, entry: &Entry) -> RegionSet {
-    let worst_lag = core.config.freshness.worst_lag;
-    let later =
-        |leg: &&Leg| leg.outcome.as_ref().is_ok_and(|reply| verdict::made(reply).since(entry.sent) > worst_lag);
-    asked.tally.legs.iter().filter(later).map(|leg| leg.region).collect()
-}
-
-/// A version of each record, or none at all.
-fn credible(versions: impl Iterator<Item = Version>, records: usize) -> Box<[Version]> {
-    let versions: Vec<_> = versions.filter(|version| version.is_credible()).collect();
-    if versions.len() == records { versions.into() } else { Box::default() }
-}
-
-/// What the entry shows, and how that compares with what was `seen`. Its digest is computed only if
-/// it is needed.
-async fn judge(
-    entry: &Arc<Entry>,
-    routed: &Routed,
-    seen: &[(RegionId, Observation)],
-    caught_up: RegionSet,
-) -> (Observation, AuditVerdict) {
-    let versions = credible(routed.shows.iter().map(|shown| shown.version), routed.shows.len());
-    let compared = versions.is_empty() || seen.iter().any(|(_, shows)| shows.versions.is_empty());
-    let digest = match routed.digest() {
-        None if compared => {
-            let entry = entry.clone();
-            digest::of_body(entry.content.body_len(), move || digest::digest(&entry.body(), &entry.headers())).await
-        }
-        known => known,
-    };
-    let held = Observation { absent: routed::is_absent(entry.status), versions, digest };
-    let verdict = audit::judge(&held, seen, caught_up);
-    (held, verdict)
+/// R23 outside of audits: follows up what a race brought under the version of `previous`, which it
+/// replaced, if the content is another.
+pub(super) async fn follow(core: &Core, key: &Key, routing: &Routing, previous: &Arc<Entry>, tally: &Tally) {
+    let Some(routed) = previous.hold.routed() else { return };
+    // Only audits look a second time.
+    if !core.audits.runs.load(Ordering::Relaxed) || !observed::may_differ(previous, tally) {
+        return;
+    }
+    let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
+    let seen = observed::seen(tally, routing.records().len(), previous).await;
+    let caught_up = observed::caught_up(core, tally, previous);
+    let (held, found) = observed::judge(previous, routed, &seen, caught_up).await;
+    if matches!(found, AuditVerdict::OtherContent(_)) {
+        let suspicion = suspicion(core, key, (previous, routed), (held, found), (routing, &before), &seen);
+        core.audits.audits().open(suspicion);
+    }
 }
 
 fn suspicion(
     core: &Core,
-    ask: &Ask,
+    key: &Key,
     (entry, routed): (&Entry, &Routed),
-    held: Observation,
-    found: AuditVerdict,
-    routing: &Routing,
-    before: &[Generation],
+    (held, found): (Observation, AuditVerdict),
+    (routing, before): (&Routing, &[Generation]),
+    seen: &[(RegionId, Observation)],
 ) -> Suspicion<Key> {
-    let (region, version) = match found {
-        AuditVerdict::Newer(region, version) => (region, version),
-        AuditVerdict::Other(region) => (region, Version::NONE),
-        AuditVerdict::Fresh | AuditVerdict::Regressed(_) | AuditVerdict::Undecided => (entry.region, Version::NONE),
+    let of = |region: RegionId| seen.iter().find(|(id, _)| *id == region).map(|(_, shows)| shows.clone());
+    let (region, version, other_content) = match found {
+        AuditVerdict::Newer(region, version) => (region, version, None),
+        AuditVerdict::Other(region) => (region, Version::NONE, None),
+        AuditVerdict::OtherContent(_) => {
+            (entry.region, held.versions.first().copied().unwrap_or_default(), of(entry.region))
+        }
+        AuditVerdict::Fresh | AuditVerdict::Regressed(_) | AuditVerdict::Undecided => {
+            (entry.region, Version::NONE, None)
+        }
     };
     let now = core.clock.now();
     let timeline = Timeline {
@@ -311,7 +288,7 @@ fn suspicion(
     };
     let records = routing.records().iter().zip(before).map(|((_, record), before)| (record.clone(), *before));
     let certain = matches!(found, AuditVerdict::Newer(..));
-    Suspicion { key: ask.key.clone(), held, timeline, certain, records: records.collect() }
+    Suspicion { key: key.clone(), held, timeline, certain, other_content, records: records.collect() }
 }
 
 /// Counts an audit's end, and for each window whether the entry was fresh.
@@ -329,5 +306,6 @@ fn count(core: &Core, ending: AuditEnding) {
     }
 }
 
+mod observed;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 
 use super::ask::{cookies, dressed, is_for_all, kept};
-use super::{Ask, BestError, Failed, Filled, Got, Leader, Routing};
+use super::{Ask, BestError, Failed, Filled, Got, Leader, Routing, audit};
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
 use crate::cache::derived::Derived;
@@ -93,9 +93,10 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) {
     fill.notice(&tally);
     match first {
         Some((winner, stored)) => fill.settle(&winner, stored, &tally),
-        None => fill.fall_back(leader, tally),
+        None => fill.fall_back(leader, &tally),
     }
     leader.clear();
+    fill.follow_content(&tally).await;
     super::comparison::begin(&core, ask, routing, &sent);
     super::background::recheck(&core, ask);
 }
@@ -185,6 +186,19 @@ struct RoutedFill<'a> {
 }
 
 impl RoutedFill<'_> {
+    /// R23: compares what was stored until now, where nothing was said of it since, with what came
+    /// under the same version.
+    async fn follow_content(&self, tally: &Tally) {
+        let Some(previous) = &self.ask.previous else { return };
+        let Hold::Routed(held) = &previous.hold else { return };
+        let now = self.routing.snapshots();
+        let stands =
+            |(shown, now): (&ShownRecord, &Snapshot)| now.upholds(shown.version, shown.generation) && !now.escaped;
+        if held.shows.len() == now.len() && held.shows.iter().zip(&now).all(stands) {
+            audit::follow(self.core, &self.ask.key, self.routing, previous, tally).await;
+        }
+    }
+
     /// Whether what is stored may be served until the race is over. Nobody waits for this fill's
     /// first reply, and where another may outrank it, that reply may be older than what is stored
     /// (R4).
@@ -428,7 +442,7 @@ impl RoutedFill<'_> {
 
     /// Nothing could be served at once, so the result is the best reply below the floor, labelled;
     /// or that it is too large to hold; or the best error.
-    fn fall_back(&self, leader: &mut Leader, tally: Tally) {
+    fn fall_back(&self, leader: &mut Leader, tally: &Tally) {
         if any_unheld(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
             let is_too_large = tally.legs.iter().any(Leg::is_too_large);
             return leader.finish(if is_too_large { Filled::TooLarge } else { Filled::NoRoom });
@@ -438,7 +452,7 @@ impl RoutedFill<'_> {
                 let asked = self.core.attempted(&tally.legs);
                 return leader.fail(Failed { best_error: None, asked, below_floor: true });
             }
-            return leader.finish(Filled::Got(self.keep(best, Some(&tally))));
+            return leader.finish(Filled::Got(self.keep(best, Some(tally))));
         }
         let asked = self.core.attempted(&tally.legs);
         let passed_on =

@@ -12,6 +12,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
+use crate::payload::accept;
 use crate::payload::coding::layers::{Layer, layers, take_off};
 use crate::payload::limits;
 use crate::tasks::on_blocking_pool;
@@ -22,6 +23,8 @@ mod tests;
 /// The first hashed byte, so that undecodable bytes never pass for decoded ones.
 const DECODED: u8 = 0;
 const RAW: u8 = 1;
+/// Of a JSON text in its one form.
+const MEANING: u8 = 2;
 
 /// The first 128 bits of SHA-256 over the decoded content of `body`.
 ///
@@ -30,6 +33,18 @@ const RAW: u8 = 1;
 /// Takes milliseconds for a body of megabytes.
 pub fn digest(body: &Bytes, headers: &HeaderMap) -> u128 {
     digest_within(body, headers, limits::DECODED_BODY_BYTES)
+}
+
+/// [`digest`] of what a JSON body means: white space and the order of members make no difference.
+/// What is larger than [`limits::JSON_DIGEST_BYTES`], coded or nested too deeply to be read, and
+/// what is not JSON, counts by its bytes.
+pub fn digest_of_meaning(body: &Bytes, headers: &HeaderMap) -> u128 {
+    let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|it| accept::is_json(it.as_bytes()));
+    let is_readable =
+        is_json && body.len() <= limits::JSON_DIGEST_BYTES && layers(headers).is_ok_and(|it| it.is_empty());
+    let value = is_readable.then(|| serde_json::from_slice::<serde_json::Value>(body).ok()).flatten();
+    // Its members are in the order of their names now.
+    value.map_or_else(|| digest(body, headers), |value| finish(hash_of(MEANING, value.to_string().as_bytes())))
 }
 
 /// The digest of a body of `len` bytes, by `work`. A large one takes milliseconds, which nobody

@@ -139,3 +139,20 @@ proptest! {
         prop_assert_eq!(coded("zstd", zstd::encode_all(&content[..], 1).unwrap()), plain);
     }
 }
+
+#[test]
+fn json_has_the_digest_of_what_it_means() {
+    let json = |text: &'static str| {
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        digest_of_meaning(&Bytes::from_static(text.as_bytes()), &headers)
+    };
+    let one = json("{\"a\":1,\"b\":[true,null]}");
+    assert_eq!(json("{ \"b\": [ true, null ],\n\t\"a\": 1 }\n"), one);
+    for other in
+        ["{\"a\":2,\"b\":[true,null]}", "{\"a\":1,\"b\":[null,true]}", "{\"a\":1}", "{\"a\":1,", "\u{feff}{\"a\":1}"]
+    {
+        assert_ne!(json(other), one, "{other}");
+    }
+    let text = |text: &'static str| digest_of_meaning(&Bytes::from_static(text.as_bytes()), &HeaderMap::new());
+    assert_ne!(text("{\"a\": 1}"), text("{\"a\":1}"), "nobody says that it is JSON");
+}

@@ -14,15 +14,20 @@ fn at(second: u64) -> Moment {
 }
 
 fn versioned(versions: &[u64]) -> Observation {
-    Observation { absent: false, versions: versions.iter().copied().map(Version).collect(), digest: None }
+    Observation {
+        absent: false,
+        versions: versions.iter().copied().map(Version).collect(),
+        digest: None,
+        meaning: None,
+    }
 }
 
 fn body(digest: u128) -> Observation {
-    Observation { absent: false, versions: Box::default(), digest: Some(digest) }
+    Observation { absent: false, versions: Box::default(), digest: Some(digest), meaning: None }
 }
 
 fn absent() -> Observation {
-    Observation { absent: true, versions: Box::default(), digest: None }
+    Observation { absent: true, versions: Box::default(), digest: None, meaning: None }
 }
 
 fn key(name: &str) -> Key {
@@ -49,7 +54,7 @@ fn suspicion(name: &str, certain: bool) -> (Suspicion<Key>, Arc<Record>) {
     };
     let held = if certain { versioned(&[4]) } else { body(1) };
     let records = Box::new([(record.clone(), generation)]);
-    (Suspicion { key: key(name), held, timeline, certain, records }, record)
+    (Suspicion { key: key(name), held, timeline, certain, other_content: None, records }, record)
 }
 
 /// The generation moves, as by an announcement at `second`.
@@ -101,6 +106,69 @@ fn without_versions_content_and_absence_are_compared_and_do_not_say_who_is_newer
     assert_eq!(judged(absent(), absent()), AuditVerdict::Fresh);
     let newer = judge(&versioned(&[4]), &[(A, absent()), (B, versioned(&[5]))], RegionSet::EMPTY);
     assert_eq!(newer, AuditVerdict::Newer(B, Version(5)), "a version decides");
+}
+
+/// Shows version 5 with this content.
+fn at_five(content: u128) -> Observation {
+    Observation { meaning: Some(content), ..versioned(&[5]) }
+}
+
+/// R23.
+#[test]
+fn other_content_under_the_same_version_counts_where_no_region_shows_what_is_held() {
+    let judged = |shown: &[Observation]| {
+        let seen: Vec<_> = [A, B, RegionId(2)].into_iter().zip(shown.iter().cloned()).collect();
+        judge(&at_five(1), &seen, RegionSet::EMPTY)
+    };
+    let only_b = RegionSet::EMPTY.with(B);
+    assert_eq!(judged(&[at_five(2), at_five(2)]), AuditVerdict::OtherContent(RegionSet::first(2)));
+    assert_eq!(judged(&[versioned(&[4]), at_five(2)]), AuditVerdict::OtherContent(only_b), "A lags");
+    assert_eq!(judged(&[versioned(&[5]), at_five(2)]), AuditVerdict::OtherContent(only_b), "A's cannot be compared");
+    assert_eq!(judged(&[at_five(2), at_five(2), at_five(1)]), AuditVerdict::Fresh, "who shows it may be the newer");
+    assert_eq!(judged(&[at_five(2), at_five(3)]), AuditVerdict::Undecided, "it is another at each region");
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[5])]), AuditVerdict::Fresh, "versions are all there is");
+    let gone = Observation { absent: true, ..versioned(&[5]) };
+    assert_eq!(judged(&[gone.clone(), gone]), AuditVerdict::OtherContent(RegionSet::first(2)));
+    assert_eq!(
+        judged(&[at_five(2), Observation { meaning: Some(2), ..versioned(&[6]) }]),
+        AuditVerdict::Newer(B, Version(6))
+    );
+}
+
+/// R23.
+#[test]
+fn other_content_is_newer_where_its_own_region_shows_it() {
+    let both = AuditVerdict::OtherContent(RegionSet::first(2));
+    assert_eq!(both.of_reply_by(A), both, "A sent what is held");
+    assert_eq!(both.of_reply_by(RegionId(2)), AuditVerdict::Undecided, "they may always have shown it, or lag");
+    assert_eq!(AuditVerdict::Fresh.of_reply_by(RegionId(2)), AuditVerdict::Fresh);
+}
+
+/// R23.
+#[test]
+fn second_look_at_other_content_goes_by_what_stays() {
+    let settled = |shown: &[Observation]| {
+        let mut audits = Audits::default();
+        let (first, _) = suspicion("x", false);
+        let id = first.records[0].0.id().record_type;
+        assert!(audits.open(Suspicion { held: at_five(1), other_content: Some(at_five(2)), ..first }));
+        assert_eq!(audits.look(at(61), LAG).again, [key("x")]);
+        let seen: Vec<_> = [A, B].into_iter().zip(shown.iter().cloned()).collect();
+        let Settled { ending, is_other_content } = audits.settle(&key("x"), &seen, at(61)).unwrap();
+        assert_eq!(
+            (audits.violated(at(62)) == [id], is_other_content),
+            (ending == AuditEnding::Stale, ending == AuditEnding::Stale)
+        );
+        ending
+    };
+    assert_eq!(settled(&[at_five(2), at_five(2)]), AuditEnding::Stale);
+    assert_eq!(settled(&[at_five(2)]), AuditEnding::Stale, "a single region, twice the same");
+    assert_eq!(settled(&[at_five(2), versioned(&[5])]), AuditEnding::Stale, "B's cannot be compared");
+    assert_eq!(settled(&[at_five(3), at_five(3)]), AuditEnding::Undecided, "it is new each time");
+    assert_eq!(settled(&[versioned(&[4]), at_five(2)]), AuditEnding::Undecided, "A does not show it");
+    assert_eq!(settled(&[versioned(&[6]), versioned(&[6])]), AuditEnding::Undecided, "an ordinary change since");
+    assert_eq!(settled(&[at_five(1), at_five(1)]), AuditEnding::CaughtUp);
+    assert_eq!(settled(&[]), AuditEnding::Undecided);
 }
 
 #[test]
@@ -156,7 +224,7 @@ fn without_versions_a_second_look_decides_when_no_region_may_lag_any_more() {
         assert_eq!(audits.look(at(121), longer).again, [key("x")]);
         assert_eq!(audits.look(at(122), longer).again, [], "once");
         let seen: Vec<_> = [A, B].into_iter().zip(seen).collect();
-        assert_eq!(audits.settle(&key("x"), &seen, at(0)), Some(ending));
+        assert_eq!(audits.settle(&key("x"), &seen, at(0)).map(|settled| settled.ending), Some(ending));
         assert_eq!(audits.violations(at(122)).len(), usize::from(ending == AuditEnding::Stale));
         assert_eq!(audits.open_count(), 0);
     }

@@ -39,6 +39,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..240)));
     let mut windows = windows(rng, wishes, (style, proof), keys, topics);
     windows.extend(stray(seed, wishes, (keys, topics)));
+    windows.extend(elsewhere(seed, wishes, style, &windows));
     windows.sort_by_key(|window| window.from);
     // What is lost without a trace is made good by the TTL alone, and that is waited for.
     let silent = |window: &Window| strays(window.fault) || proof != Proof::Watermark && loses(window.fault);
@@ -126,7 +127,7 @@ const LASTING: &[Fault] = &[
 fn suits(fault: Fault, style: Style, proof: Proof) -> bool {
     match fault {
         Fault::Backup | Fault::MaxInReply | Fault::MaxInMessage | Fault::FleetLags => style == Style::Versions,
-        Fault::Restored | Fault::Recreated => style == Style::Versions,
+        Fault::Restored | Fault::Recreated | Fault::SameVersion | Fault::Elsewhere => style == Style::Versions,
         Fault::OldNotModified => style == Style::Etags,
         Fault::RegionEtags => style != Style::Bare,
         Fault::FirstLost => proof == Proof::Watermark,
@@ -156,7 +157,8 @@ fn windows(
     let faults: Vec<Fault> = match &wishes.faults {
         Some(faults) => faults.clone(),
         None => {
-            let drawn = |fault: &Fault| suits(*fault, style, proof) && !strays(*fault);
+            let by_itself = |fault: Fault| strays(fault) || fault == Fault::Elsewhere;
+            let drawn = |fault: &Fault| suits(*fault, style, proof) && !by_itself(*fault);
             let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
             rng.shuffle(&mut pool);
             pool.truncate(9 + rng.usize(0..5));
@@ -224,6 +226,26 @@ fn stray(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<W
     is_drawn.then_some(window)
 }
 
+/// In one seed of three with versions that never go back, a region belongs to another environment
+/// for a while. By dice of its own, as [`stray`].
+fn elsewhere(seed: u64, wishes: &Wishes, style: Style, windows: &[Window]) -> Option<Window> {
+    let rng = &mut Rng::with_seed(seed ^ 0x6561_6874_7373);
+    let fault = Fault::Elsewhere;
+    let is_drawn = rng.usize(0..3) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
+    let goes_back = |window: &Window| matches!(window.fault, Fault::Restored | Fault::Recreated | Fault::Backup);
+    let mut window = Window {
+        fault,
+        from: between(rng, secs(90), secs(290)),
+        until: Duration::ZERO,
+        region: rng.usize(0..REGIONS),
+        everywhere: false,
+        key: 0,
+        strength: rng.f64(),
+    };
+    shape(&mut window, Proof::Watermark, rng);
+    (is_drawn && suits(fault, style, Proof::Watermark) && !windows.iter().any(goes_back)).then_some(window)
+}
+
 /// What of a fault's time and place is not as for most.
 fn shape(window: &mut Window, proof: Proof, rng: &mut Rng) {
     match window.fault {
@@ -248,6 +270,11 @@ fn shape(window: &mut Window, proof: Proof, rng: &mut Rng) {
         Fault::Mistyped | Fault::Astray => {
             window.everywhere = window.strength < 0.5;
             (window.from, window.until) = (Duration::ZERO, between(rng, secs(120), secs(400)));
+        }
+        // Long enough that somebody could see it.
+        Fault::Elsewhere => {
+            window.from = window.from.min(secs(290));
+            window.until = window.from + secs(170);
         }
         // Long enough before the end that what they did has passed.
         Fault::MaxInMessage | Fault::MaxInReply => {

@@ -9,7 +9,7 @@ use nearside::model::ids::RegionId;
 use nearside::protocol::event::Event;
 
 use super::super::faults::Fault;
-use super::super::plan::Window;
+use super::super::plan::{PUT_RIGHT, Window};
 use super::super::property::{Property, Violation};
 use super::super::subject::Subject;
 use super::super::topic::Says;
@@ -89,8 +89,45 @@ impl Run {
             Fault::ClockStep => self.world.clock.step_wall(-step_of(window.strength)),
             Fault::AnnouncerDies => self.topics[window.region].restart(),
             Fault::PolicyRevoked => self.revoke(&window, false),
+            Fault::Elsewhere => {
+                self.check_named(&window);
+                self.at(window.until + PUT_RIGHT, Happening::Resets);
+            }
             _ => {}
         }
+    }
+
+    /// Where nothing else goes wrong, a region of another environment is named.
+    fn check_named(&self, window: &Window) {
+        let plan = &self.world.plan;
+        let is_alone = plan.windows.iter().all(|window| window.fault == Fault::Elsewhere);
+        if is_alone && self.subject.is_ahead(window.region) == Some(false) {
+            let text = format!("region {} was ahead of the others, and no finding says so", window.region);
+            lock(&self.shared).checker.violation =
+                Some(Violation { property: Property::Named, at: window.until, key: None, text });
+        }
+    }
+
+    /// R23 speaks of what changed under its version, and of nothing else. What a restore brings back
+    /// has the version that it had.
+    pub(super) fn check_content(&self) {
+        let world = &self.world;
+        let at = world.elapsed();
+        let is = |fault: Fault| world.plan.window(fault).is_some();
+        let goes_back = is(Fault::Restored) || is(Fault::Recreated) || is(Fault::Backup);
+        let mut shared = lock(&self.shared);
+        if shared.checker.violation.is_some() || shared.checker.lenient {
+            return;
+        }
+        let text = match (is(Fault::SameVersion), self.subject.has_other_content()) {
+            (false, true) if !goes_back => "a finding speaks of other content, and every change had its version",
+            (true, false) if world.plan.windows.len() == 1 && world.plan.audit.is_some() => {
+                "content changed under its version, and no finding says so"
+            }
+            _ => return,
+        };
+        shared.checker.violation =
+            Some(Violation { property: Property::Named, at, key: None, text: text.to_owned() });
     }
 
     fn revoke(&mut self, window: &Window, revoked: bool) {

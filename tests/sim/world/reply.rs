@@ -22,6 +22,9 @@ use super::super::plan::Style;
 use super::gathered::{is_batch, who};
 use super::{Fate, SHOWS, Shown, Told, World};
 
+/// How far ahead the versions of another environment are.
+const ELSEWHERE: u64 = 500_000;
+
 impl World {
     /// What stands for the records in their replies: the same at all regions, unless their tags are
     /// their own.
@@ -105,7 +108,15 @@ impl World {
             }
             // Who states no versions of what is gone states none of it beside others either.
             let gone = !self.plan.tombstones && !truth.is_present(*key, *place);
-            if gone { Version::NONE } else { Version(truth.version(*key, *place)) }
+            let version = truth.version(*key, *place);
+            match self.is_on(Fault::Elsewhere, region, now) {
+                _ if gone => Version::NONE,
+                true => {
+                    self.fired(Fault::Elsewhere);
+                    Version(version + ELSEWHERE)
+                }
+                false => Version(version),
+            }
         };
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let body = || content::body(truth, &shown, who(request), path == content::LARGE);

@@ -3,7 +3,8 @@
 use http::header;
 
 use super::*;
-use crate::core::scripted::{A, Act, B, C, REGIONS, SECOND, World, body, ms, shows, status};
+use crate::core::scripted::{A, Act, B, C, REGIONS, SECOND, Say, World, body, ms, shows, status};
+use crate::http::exchange::Failure;
 
 const X: &str = "/v1/contexts/x/full";
 
@@ -211,5 +212,95 @@ async fn a_period_of_zero_switches_audits_off() {
     assert_eq!(world.running("audit"), 0);
     world.pass(10 * SECOND).await;
     assert!(world.asked().is_empty() && counted(&world).is_empty());
+    world.stop().await;
+}
+
+/// A reply at version 5 with this content.
+fn five(content: &'static str) -> Say {
+    body(content).at(5)
+}
+
+fn noted(world: &World) -> bool {
+    let notes = world.sidecar.observed.seen();
+    notes.routes.values().any(|notes| notes.other_content.is_some())
+}
+
+/// R17, R23: a joined record changed, and the version did not.
+#[tokio::test(start_paused = true)]
+async fn other_content_under_one_version_is_mended_and_named() {
+    let world = audited("audit_period = \"30s\"", five("old")).await;
+    world.set_all(1, five("new"));
+    assert!(world.get(X).await.body == "old", "nobody told us");
+    until_open(&world).await;
+    let answer = world.get(X).await;
+    assert!(answer.body == "new" && answer.is_hit() && answer.label().is_none(), "{answer:?}");
+    world.pass(65 * SECOND).await;
+    assert_eq!((ended(&world, "stale"), violations(&world).len()), (1, 1), "{:?}", counted(&world));
+    assert!(noted(&world));
+    // What was stored before that is past the soft TTL, and is asked for.
+    world.get(X).await;
+    assert_eq!(world.get(X).await.label(), Some("unwired"), "R21: no version speaks for this type now");
+    world.stop().await;
+}
+
+/// R23: what is shown may differ for other reasons than that it changed.
+#[tokio::test(start_paused = true)]
+async fn content_of_its_region_or_of_the_moment_is_no_violation() {
+    let world = audited("audit_period = \"10s\"", five("of A")).await;
+    world.set(B, 1, five("of B"));
+    world.set(C, 1, five("of C"));
+    world.pass(100 * SECOND).await;
+    assert!(ended(&world, "fresh") >= 9 && violations(&world).is_empty(), "{:?}", counted(&world));
+    world.set(A, 1, five("of A, later"));
+    world.pass(100 * SECOND).await;
+    assert!(ended(&world, "undecided") >= 9 && violations(&world).is_empty(), "{:?}", counted(&world));
+    for minute in ["10:01", "10:02", "10:03", "10:04", "10:05"] {
+        world.set_all(1, five(minute));
+        world.pass(30 * SECOND).await;
+    }
+    assert!(violations(&world).is_empty(), "{:?}", counted(&world));
+    assert!(world.get(X).await.label().is_none() && !noted(&world));
+    world.stop().await;
+}
+
+/// R23: the others may lag, or always have shown that.
+#[tokio::test(start_paused = true)]
+async fn other_content_decides_nothing_without_its_own_region() {
+    let world = audited("audit_period = \"10s\"", five("newer")).await;
+    let answered = world.sidecar.store.entries_of(world.record("x"))[0].1.region;
+    for region in [A, B, C] {
+        let act = if region == answered { Act::Fail(Failure::Connect) } else { five("older").into() };
+        world.set(region, 1, act);
+    }
+    world.pass(100 * SECOND).await;
+    assert_eq!((world.get(X).await.body.as_str(), world.sidecar.audits.open()), ("newer", 0));
+    assert!(ended(&world, "undecided") >= 9 && !noted(&world), "{:?}", counted(&world));
+    world.stop().await;
+}
+
+/// R23: whoever asks end to end begins it too, whether or not an audit was due.
+#[tokio::test(start_paused = true)]
+async fn race_that_replaces_an_entry_compares_its_content() {
+    for (content, expected) in [("new", true), ("old", false)] {
+        let world = audited("audit_period = \"1h\"", five("old")).await;
+        world.set_all(1, five(content));
+        let answer = world.get_with(X, "cache-control", "no-cache").await;
+        assert_eq!(answer.body, content);
+        world.pass(70 * SECOND).await;
+        assert_eq!((noted(&world), ended(&world, "stale")), (expected, u64::from(expected)), "{content}");
+        world.stop().await;
+    }
+}
+
+/// R7, R23: a 304 says that what is stored is still shown.
+#[tokio::test(start_paused = true)]
+async fn content_that_one_region_confirms_is_no_violation() {
+    let tagged = |content| five(content).with("etag", "\"5\"");
+    let world = audited("audit_period = \"1h\"", tagged("old")).await;
+    world.set_all(1, tagged("new"));
+    world.set(B, 1, status(304));
+    world.get_with(X, "cache-control", "no-cache").await;
+    world.pass(70 * SECOND).await;
+    assert!(world.sidecar.audits.open() == 0 && !noted(&world));
     world.stop().await;
 }

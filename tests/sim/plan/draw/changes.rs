@@ -36,6 +36,8 @@ enum What {
     Restored(Duration),
     /// It is there again, and its versions begin at 1.
     Anew,
+    /// Changed, under the version that it has.
+    Within,
 }
 
 const fn write(at: Duration, key: usize, kind: Kind) -> Drawn {
@@ -78,6 +80,12 @@ fn of_window(rng: &mut Rng, keys: usize, window: &Window, writes: &mut Vec<Drawn
             ordinary(between(rng, window.from, window.until));
             ordinary(window.until + secs(3));
             ordinary(window.from + DROPPED);
+        }
+        // What a reply shows changed with a record that it joins: nobody announces it.
+        Fault::SameVersion => {
+            let within = |at, key| Drawn { at, key, what: What::Within, silent: true };
+            let some = |_| within(between(rng, window.from, window.from + secs(60)), zipf(rng));
+            writes.extend((0..6).map(some));
         }
         Fault::Reload => writes.push(Drawn { silent: true, ..write(window.from, window.key, Kind::Changed) }),
         Fault::ReloadAll => {
@@ -151,14 +159,17 @@ impl History {
                 (if there { Kind::Changed } else { Kind::Deleted }, version, Some(old))
             }
             What::Anew => (Kind::Changed, 1, None),
+            // What is gone shows nothing that could change.
+            What::Within if !there => return None,
+            What::Within => (Kind::Changed, last, None),
             // What is gone cannot go again: nobody could tell one absence from the next.
             What::Done(kind) => {
                 let version = if self.is_back { last + 1 } else { version };
                 (if there { kind } else { Kind::Changed }, version, None)
             }
         };
-        self.is_back |= !matches!(drawn.what, What::Done(_));
-        let back = version <= self.highest;
+        self.is_back |= matches!(drawn.what, What::Restored(_) | What::Anew);
+        let back = version <= self.highest && (drawn.what != What::Within || self.is_back);
         self.highest = self.highest.max(version);
         self.places.push((drawn.at, kind == Kind::Changed, version));
         Some(Write { at: drawn.at, key: drawn.key, kind, version, place, silent: drawn.silent, back, same_as })
