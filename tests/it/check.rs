@@ -85,6 +85,8 @@ fn deployment_examples_let_operators_act() {
     let directory = tempfile::tempdir().unwrap();
     let (file, token) = (directory.path().join("nearside.toml"), directory.path().join("token"));
     std::fs::write(&token, "secret\n").unwrap();
+    // The directory is the containers'.
+    let (in_container, here) = ("/run/nearside/admin.sock", directory.path().join("admin.sock"));
     let pod = std::fs::read_to_string(deploy.join("kubernetes-pod.yaml")).unwrap();
     let (_, settings) = pod.split_once("nearside.toml: |\n").unwrap();
     let settings: String =
@@ -95,6 +97,7 @@ fn deployment_examples_let_operators_act() {
         settings.contains(&format!("token_file = \"{known}\""))
             && pod.contains("mountPath: /run/secrets/nearside-admin")
     );
+    let settings = settings.replace(in_container, here.to_str().unwrap());
     std::fs::write(&file, settings.replace(known, token.to_str().unwrap())).unwrap();
     let checked = check(&file, &[]);
     assert!(checked.status.success(), "{}", text(&checked.stderr));
@@ -108,6 +111,7 @@ fn deployment_examples_let_operators_act() {
     let env: Vec<_> = all
         .map(|(name, value)| match name {
             "NEARSIDE__ADMIN__TOKEN_FILE" => (name, token.to_str().unwrap()),
+            "NEARSIDE__ADMIN__UNIX" => (name, here.to_str().unwrap()),
             _ => (name, value),
         })
         .collect();
