@@ -75,8 +75,7 @@ pub(super) async fn pass(
             // Before the caller learns of it: its next request must not be answered from before the
             // write.
             if let (Some(write), Some(on_route)) = (write, on_route) {
-                let is_records = states_the_record(core, on_route, &admitted.headers);
-                write.answered(&head, is_records);
+                write.answered(&head, states_the_record(core, on_route, &admitted.headers));
             }
             let Streamed { region, status, mut headers, body, .. } = head;
             invalidate(core, admitted, region, Some(status), &headers);
