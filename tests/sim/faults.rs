@@ -89,6 +89,8 @@ faults! {
     Mistyped "announcements under a type that no route names" "R21",
     Astray "announcements of keys that nobody reads" "R21",
     Directives "max-age or min-fresh in a request" "RFC 9111",
+    LateReset "RESET that is minutes late, and may come twice" "R13 R19",
+    LostAnswer "write whose answer is lost" "R20",
 }
 
 impl fmt::Display for Fault {
