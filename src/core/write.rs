@@ -14,6 +14,7 @@ use super::Core;
 use crate::core::router::Matched;
 use crate::http::exchange::{Failure, Streamed};
 use crate::model::ids::{RecordId, RegionId, Version};
+use crate::protocol::switch::{Rule, is_on};
 
 /// A write under way. If it is dropped without an outcome, the write may have been done.
 pub(crate) struct Write {
@@ -56,7 +57,8 @@ impl Write {
 impl Drop for Write {
     fn drop(&mut self) {
         if !self.ended {
-            self.records.iter().for_each(|id| note(&self.core, *id, self.sent_to, None, self.deletes));
+            let by = self.sent_to.filter(|_| is_on(Rule::LostAnswers));
+            self.records.iter().for_each(|id| note(&self.core, *id, by, None, self.deletes));
         }
     }
 }

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::switch::{Rule, is_on};
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::Moment;
 
@@ -39,13 +40,28 @@ struct Doubt {
     announced: Option<Version>,
     /// Only a reply spoke for it: once all regions agree on something else, it is over.
     replied: bool,
+    /// When it was first had.
+    began: Moment,
     /// When it was last added to, or looked up because of a reply.
     used: Moment,
 }
 
 impl Doubt {
     const fn blank(now: Moment) -> Self {
-        Self { version: None, region: None, unreached: None, open: false, announced: None, replied: false, used: now }
+        Self {
+            version: None,
+            region: None,
+            unreached: None,
+            open: false,
+            announced: None,
+            replied: false,
+            began: now,
+            used: now,
+        }
+    }
+
+    fn is_since(&self, since: Moment) -> bool {
+        self.began > since && is_on(Rule::LateResets)
     }
 }
 
@@ -183,9 +199,17 @@ impl Doubts {
         true
     }
 
-    /// Versions begin anew (R19).
-    pub(crate) fn clear(&mut self) {
-        self.known.clear();
+    /// Versions began anew at `since` (R19): what has been doubted since before says nothing now.
+    /// Except for the records that are not covered.
+    pub(crate) fn forget(&mut self, since: Moment, is_covered: impl Fn(u64) -> bool) {
+        self.known.retain(|hash, doubt| doubt.is_since(since) || !is_covered(*hash));
+    }
+
+    /// The same for one record.
+    pub(crate) fn forget_of(&mut self, hash: u64, since: Moment) {
+        if self.known.get(&hash).is_some_and(|doubt| !doubt.is_since(since)) {
+            self.known.remove(&hash);
+        }
     }
 
     /// The doubt of a record, marked as used `now`; `None` if there is no room for another.

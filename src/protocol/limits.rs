@@ -29,6 +29,9 @@ pub const FLOOD_RECORDS: u32 = 1 << 16;
 /// Slots lost in a window that make an overflow: by then most fills count as provisional (R2).
 pub const FLOOD_LOSSES: u32 = RECORD_SHARDS as u32;
 pub const PUBLISHERS_PER_REGION: usize = 256;
+/// How far our calendar may be from SNS's without a RESET being taken for later, or earlier, than it
+/// is. Only what came of a topic in the last minute tells more exactly (R19).
+pub const CALENDAR_SKEW: Duration = Duration::from_secs(30);
 /// RESETs remembered per region, to tell a copy of one from another RESET; and in all, to tell
 /// replies from before one from those after it.
 pub const RESETS: usize = 256;

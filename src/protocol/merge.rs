@@ -18,6 +18,8 @@ pub(crate) struct Announced {
     pub(crate) region: RegionId,
     /// `None` if the publisher knows no version.
     pub(crate) version: Option<Version>,
+    /// When it was published, or written.
+    pub(crate) at: Moment,
     /// DELETED rather than CHANGED.
     pub(crate) deleted: bool,
     /// Nobody announced it: it was written through this sidecar, and this region took it (R20).
@@ -282,7 +284,8 @@ mod tests {
     impl World {
         fn announce(&mut self, region: RegionId, version: Option<u64>, deleted: bool) -> Effect {
             self.now += 1;
-            let said = Announced { region, version: version.map(Version), deleted, written: false };
+            let at = Moment::from_nanos(self.now);
+            let said = Announced { region, version: version.map(Version), at, deleted, written: false };
             let generations = &mut self.generations;
             announce(&mut self.state, said, EASY, Moment::from_nanos(self.now), || {
                 *generations += 1;
@@ -489,13 +492,13 @@ mod tests {
 
     impl World {
         fn wrote(&mut self, region: RegionId, version: Option<u64>, now: Moment) {
-            let said = Announced { region, version: version.map(Version), deleted: false, written: true };
+            let said = Announced { region, version: version.map(Version), at: now, deleted: false, written: true };
             announce(&mut self.state, said, EASY, now, || Generation(self.generations + 1));
             self.generations += 1;
         }
 
         fn changed_at(&mut self, region: RegionId, now: Moment) {
-            let said = Announced { region, version: None, deleted: false, written: false };
+            let said = Announced { region, version: None, at: now, deleted: false, written: false };
             announce(&mut self.state, said, EASY, now, || Generation(self.generations + 1));
             self.generations += 1;
         }

@@ -25,7 +25,7 @@
 //! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
 //! | R16 hard TTL | `standing::judge` |
 //! | R17 audit | `audit` judges and measures; [`crate::core::fill::audit`] asks the regions, in the background |
-//! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
+//! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds; `stamp` and `arrivals` for what comes late |
 //! | R20 own writes | [`Freshness::wrote`]; `core::write` says when |
 //! | R21 wiring | `wiring`; `standing::bound`, `standing::judge` |
 //! | R23 one content | `audit`; [`crate::core::fill::audit`] asks for it, and compares after other races |
@@ -64,6 +64,7 @@ mod recalls;
 pub mod record;
 mod records;
 mod region;
+mod stamp;
 pub mod standing;
 pub mod switch;
 mod table;
@@ -152,21 +153,20 @@ impl Freshness {
                 actions.push(Action::Passed(*region));
             }
             Event::Message { region, published, queued, numbered, says } => {
+                let is_overtaken = |id: &RecordId| regions.iter().any(|it| it.was_reset_after(*published, *id));
+                let overtaken = matches!(says, Says::Changed(id, _) | Says::Deleted(id, _) if is_overtaken(id));
                 if let Some(state) = regions.get_mut(at(*region)) {
-                    let late = match says {
-                        Says::Reset(scope) => !state.is_new_reset(*published, *scope),
-                        Says::Changed(id, _) | Says::Deleted(id, _) => state.was_reset_after(*published, *id),
-                        _ => false,
-                    };
-                    self.apply(*region, says, late, now, &mut actions);
+                    let copy = matches!(says, Says::Reset(scope) if !state.is_new_reset(*published, *scope));
+                    let at = state.published_at(*published, now, wall);
+                    self.apply(*region, says, (at, copy || overtaken), now, &mut actions);
                     let envelope = MessageEnvelope { published: *published, queued: *queued, numbered: *numbered };
                     state.heard(envelope, says, now, wall, &mut actions);
                 }
             }
             Event::Ordered(order) => {
                 let (scope, forgets) = match *order {
-                    OperatorOrder::Reload(scope) => (scope, false),
-                    OperatorOrder::Reset(scope) => (scope, true),
+                    OperatorOrder::Reload(scope) => (scope, None),
+                    OperatorOrder::Reset(scope) => (scope, Some(now)),
                 };
                 self.records.recall(scope, forgets, RegionSet::ALL, now, &mut actions);
             }
@@ -253,9 +253,10 @@ impl Freshness {
         match by {
             _ if !is_on(Rule::R20) => {}
             Some(region) => {
-                self.records.announce(id, Announced { region, version, deleted, written: true }, now, &mut actions);
+                let said = Announced { region, version, at: now, deleted, written: true };
+                self.records.announce(id, said, now, &mut actions);
             }
-            None => self.records.recall(Scope::Record(id), false, RegionSet::EMPTY, now, &mut actions),
+            None => self.records.recall(Scope::Record(id), None, RegionSet::EMPTY, now, &mut actions),
         }
         actions
     }
@@ -284,7 +285,7 @@ impl Freshness {
     /// anew.
     pub fn overruled(&self, id: RecordId, region: RegionId, now: Moment) -> Vec<Action> {
         let mut actions = vec![Action::Alarm(region, "floor-dropped")];
-        self.records.recall(Scope::Record(id), true, RegionSet::ALL, now, &mut actions);
+        self.records.recall(Scope::Record(id), Some(now), RegionSet::ALL, now, &mut actions);
         actions
     }
 
@@ -343,24 +344,33 @@ impl Freshness {
         self.records.held()
     }
 
-    /// A message is `late` if it is a copy of an earlier RESET, or if a RESET overtook it. It then
-    /// has regions asked again, but neither sets nor forgets a floor (R13, R19).
-    fn apply(&self, region: RegionId, says: &Says, late: bool, now: Moment, actions: &mut Vec<Action>) {
+    /// What was published `at`. It is `late` if it is a copy of an earlier RESET, or if a RESET
+    /// overtook it. It then has regions asked again, but neither sets nor forgets a floor (R13, R19).
+    fn apply(
+        &self,
+        region: RegionId,
+        says: &Says,
+        (at, late): (Moment, bool),
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
         let regions = RegionSet::EMPTY.with(region);
         if let Says::Reload(Scope::Type(all)) | Says::Reset(Scope::Type(all)) = says {
             self.records.wiring().heard(*all, region, false);
         }
         match says {
             Says::Changed(id, version) => {
-                let said = Announced { region, version: version.filter(|_| !late), deleted: false, written: false };
+                let said =
+                    Announced { region, version: version.filter(|_| !late), at, deleted: false, written: false };
                 self.records.announce(*id, said, now, actions);
             }
             Says::Deleted(id, version) => {
-                let said = Announced { region, version: version.filter(|_| !late), deleted: true, written: false };
+                let said =
+                    Announced { region, version: version.filter(|_| !late), at, deleted: true, written: false };
                 self.records.announce(*id, said, now, actions);
             }
-            Says::Reload(scope) => self.records.recall(*scope, false, regions, now, actions),
-            Says::Reset(scope) => self.records.recall(*scope, !late, regions, now, actions),
+            Says::Reload(scope) => self.records.recall(*scope, None, regions, now, actions),
+            Says::Reset(scope) => self.records.recall(*scope, Some(at).filter(|_| !late), regions, now, actions),
             Says::Unrouted => self.records.wiring().unrouted(region, now),
             Says::Heartbeat { .. } | Says::Undecodable => {}
         }

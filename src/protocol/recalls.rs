@@ -5,6 +5,9 @@
 //! and most records do not even have one. So the order is remembered, and applied when the record
 //! is next looked at. A state is from before the order if its generation is smaller, since all
 //! generations are drawn from one sequence and whoever touches a record applies the order first.
+//!
+//! A RESET forgets what was stated before it was published, and that may be long before it arrives.
+//! What was published, or asked of a region, since then is from after it and stays (R13).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +17,9 @@ use std::time::Duration;
 use super::event::Scope;
 use super::merge;
 use super::record::Snapshot;
+use super::stamp::Stamp;
 use super::switch::{Rule, is_on};
-use crate::model::ids::{Generation, RecordId, RegionSet, TypeId};
+use crate::model::ids::{Generation, RecordId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
 use crate::protocol::limits;
 
@@ -26,7 +30,7 @@ pub(crate) struct Recalls {
     /// The latest RESETs, of single records too. A reply requested before one no longer says
     /// anything.
     resets: Mutex<VecDeque<(Scope, Moment)>>,
-    /// When the newest of them came, in nanoseconds since boot.
+    /// When the newest of them was published, in nanoseconds since boot.
     newest_reset: AtomicU64,
 }
 
@@ -41,14 +45,15 @@ struct Covers {
 struct Remembered {
     regions: RegionSet,
     at: Moment,
+    since: Option<Moment>,
     generation: Generation,
 }
 
 /// What a RELOAD or a RESET does to a state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recall {
-    /// Whether the floor is forgotten too: RESET.
-    pub(crate) forgets: bool,
+    /// RESET: floors that were last stated before this are forgotten too.
+    pub(crate) forgets: Option<Moment>,
     /// Who gave the order; every region if an operator did.
     pub(crate) regions: RegionSet,
     pub(crate) at: Moment,
@@ -56,32 +61,56 @@ pub(crate) struct Recall {
     pub(crate) generation: Generation,
 }
 
+/// What an order does to a state (`merge`).
+type Change = fn(&mut Snapshot, RegionSet, Moment, Generation, Duration);
+
 impl Recall {
     pub(crate) fn apply(self, state: &mut Snapshot, worst_lag: Duration) {
-        match self.forgets {
-            true => merge::reset(state, self.regions, self.at, self.generation, worst_lag),
-            false => merge::reload(state, self.regions, self.at, self.generation, worst_lag),
+        let (change, regions): (Change, _) = match self.forgets {
+            None => (merge::reload, self.regions),
+            Some(_) if !is_on(Rule::LateResets) => (merge::reset, self.regions),
+            Some(since) => self.published(since, state),
+        };
+        change(state, regions, self.at, self.generation, worst_lag);
+    }
+
+    /// What a RESET does that was published at `since`, and who speaks for it.
+    fn published(self, since: Moment, state: &Snapshot) -> (Change, RegionSet) {
+        if state.floor != Version::NONE && !state.floor_at.is_up_to(since, self.at) {
+            return (merge::reload, self.regions);
         }
+        if self.at.since(since) <= limits::GROWTH_SOON {
+            return (merge::reset, self.regions);
+        }
+        // The announcement of a floor is from when that was stated, whenever it came.
+        let announced = state.marker.filter(|marker| !state.at_floor && !marker.is_surpassed());
+        if announced.is_some_and(|marker| marker.at > since) {
+            return (reset_below, self.regions);
+        }
+        // Nobody knows which region has what was announced since then, below the floor of before, so
+        // all are heard (R4).
+        (merge::reset, RegionSet::EMPTY)
     }
 
     /// Whether its rule is switched on.
     pub(crate) fn is_on(self) -> bool {
-        is_on(if self.forgets { Rule::R19 } else { Rule::R18 })
+        is_on(if self.forgets.is_some() { Rule::R19 } else { Rule::R18 })
     }
 }
 
 impl Recalls {
-    pub(crate) fn note_reset(&self, scope: Scope, now: Moment) {
+    /// A RESET that was published at `since`.
+    pub(crate) fn note_reset(&self, scope: Scope, since: Moment) {
         let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
         if resets.len() >= limits::RESETS {
             resets.pop_front();
         }
-        resets.push_back((scope, now));
-        self.newest_reset.fetch_max(now.as_nanos(), Ordering::Relaxed);
+        resets.push_back((scope, since));
+        self.newest_reset.fetch_max(since.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether a RESET of this record came after `sent`. What was requested then is from before the
-    /// restore.
+    /// Whether a RESET of this record was published after `sent`. What was requested then is from
+    /// before the restore.
     pub(crate) fn reset_since(&self, id: RecordId, sent: Moment) -> bool {
         if sent.as_nanos() > self.newest_reset.load(Ordering::Relaxed) {
             return false;
@@ -93,14 +122,16 @@ impl Recalls {
     /// Remembers an order for a type or for all types. There are at most two for each type that a
     /// route names.
     pub(crate) fn note(&self, record_type: Option<TypeId>, order: Recall, worst_lag: Duration) {
-        let covers = Covers { record_type, forgets: order.forgets };
+        let covers = Covers { record_type, forgets: order.forgets.is_some() };
         let mut known = self.known();
         let place = known.iter().position(|(known, _)| *known == covers);
         // Regions that say the same soon after each other speak of the same event (R4).
         let before = place.map(|place| known.remove(place).1);
         let joined = before.filter(|before| order.at.since(before.at) <= worst_lag);
         let regions = joined.map_or(order.regions, |before| RegionSet(before.regions.0 | order.regions.0));
-        known.push((covers, Remembered { regions, at: order.at, generation: order.generation }));
+        // One that comes late takes nothing back of what one before it was about.
+        let since = order.forgets.max(before.and_then(|before| before.since));
+        known.push((covers, Remembered { regions, at: order.at, since, generation: order.generation }));
     }
 
     /// Applies what was ordered since a state was last touched. `slot` is the state as it lay in
@@ -126,7 +157,7 @@ impl Recalls {
             let old = now.since(recall.at) > worst_lag;
             let regions = if old { RegionSet::ALL } else { recall.regions };
             let generation = recall.generation.max(state.generation);
-            Recall { forgets: covers.forgets, regions, at: recall.at, generation }.apply(&mut state, worst_lag);
+            Recall { forgets: recall.since, regions, at: recall.at, generation }.apply(&mut state, worst_lag);
         }
         state
     }
@@ -148,6 +179,14 @@ impl Recalls {
         // An order is added or removed whole, so a panic cannot leave half of one.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// R19: a RESET that comes late, after something else was announced of the record. That stands, as
+/// after a RELOAD, and only the floor is from before.
+fn reset_below(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation, worst_lag: Duration) {
+    merge::reload(state, regions, now, next, worst_lag);
+    (state.floor, state.floor_at) = (Version::NONE, Stamp::default());
+    (state.at_floor, state.changed, state.escaped) = (false, false, false);
 }
 
 /// What a scope covers beyond one record; `Some(None)` is everything.

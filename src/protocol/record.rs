@@ -8,9 +8,10 @@
 //! instead of two allocations. Writers are rare, and the shard's lock keeps them apart. A reader
 //! retries only while a writer is between its first and its last store.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
+use super::stamp::Stamp;
 use super::switch::{Rule, is_on};
 use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
@@ -22,6 +23,8 @@ pub struct Record {
     /// The hash of [`Record::id`].
     hash: u64,
     record_type: TypeId,
+    /// A [`Stamp`].
+    floor_at: AtomicU16,
     /// Even when whole, odd while being written.
     sequence: AtomicU32,
     /// The marker's regions in the low half, flags above.
@@ -46,6 +49,9 @@ const _: () = assert!(size_of::<Record>() == 64, "a cache line, and with what co
 pub struct Snapshot {
     /// Nothing below it is stored or served as fresh (R1).
     pub floor: Version,
+    /// When the floor was last stated: when such an announcement was published, or such a reply
+    /// made (R19).
+    pub floor_at: Stamp,
     /// Moved by announcements (R3).
     pub generation: Generation,
     /// The newest announcement, if one is remembered.
@@ -201,6 +207,16 @@ impl Snapshot {
         Self { written: self.written.filter(counts), ..self }
     }
 
+    /// R1, R19: somebody stated `version` at `at`, which is known at `now`. If that is the floor by
+    /// now, it counts from then on, or from when it was last stated before.
+    pub(crate) fn note_stated(&mut self, version: Version, before: Version, at: Moment, now: Moment) {
+        if version != self.floor || version == Version::NONE {
+            return;
+        }
+        let stamp = Stamp::of(at, now);
+        self.floor_at = if before == Version::NONE { stamp } else { self.floor_at.or_later(stamp, now) };
+    }
+
     /// Whether this says more than an absent record's default would.
     pub(crate) const fn is_worth_keeping(&self) -> bool {
         self.floor.0 > 0 || self.marker.is_some()
@@ -249,6 +265,7 @@ impl Record {
         Self {
             hash: id.hash,
             record_type: id.record_type,
+            floor_at: AtomicU16::new(0),
             sequence: AtomicU32::new(0),
             bits: AtomicU32::new(0),
             floor: AtomicU64::new(0),
@@ -274,6 +291,7 @@ impl Record {
                 let bits = self.bits.load(Ordering::Relaxed);
                 let marked_at = Moment::from_nanos(self.marked_at.load(Ordering::Relaxed));
                 let floor = Version(self.floor.load(Ordering::Relaxed));
+                let floor_at = Stamp(self.floor_at.load(Ordering::Relaxed));
                 let generation = Generation(self.generation.load(Ordering::Relaxed));
                 let unversioned = Generation(self.unversioned.load(Ordering::Relaxed));
                 let unversioned_at = moment_of(self.unversioned_at.load(Ordering::Relaxed));
@@ -281,7 +299,7 @@ impl Record {
                 fence(Ordering::Acquire);
                 if self.sequence.load(Ordering::Relaxed) == before {
                     let rest = Snapshot::from_bits(bits, marked_at);
-                    return Snapshot { floor, generation, unversioned, unversioned_at, ..rest };
+                    return Snapshot { floor, floor_at, generation, unversioned, unversioned_at, ..rest };
                 }
             }
             tries += 1;
@@ -301,6 +319,7 @@ impl Record {
         let marked_at = state.marker.map_or(Moment::ZERO, |marker| marker.at);
         self.marked_at.store(marked_at.as_nanos(), Ordering::Relaxed);
         self.floor.store(state.floor.0, Ordering::Relaxed);
+        self.floor_at.store(state.floor_at.0, Ordering::Relaxed);
         self.generation.store(state.generation.0, Ordering::Relaxed);
         self.unversioned.store(state.unversioned.0, Ordering::Relaxed);
         self.unversioned_at.store(seconds_up(state.unversioned_at), Ordering::Relaxed);
@@ -367,6 +386,7 @@ mod tests {
     fn full(number: u64) -> Snapshot {
         Snapshot {
             floor: Version(number),
+            floor_at: Stamp(number as u16),
             generation: Generation(number),
             unversioned: Generation(number),
             unversioned_at: moment_of(number as u32),

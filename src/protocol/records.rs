@@ -123,9 +123,16 @@ impl Records {
         let mut state = self.state(&shard, id, now);
         let floor = state.floor;
         let unheard = state.floor == Version::NONE && state.marker.is_none();
+        let before = state;
         let effect = merge::announce(&mut state, said, rules, now, || self.next_generation());
+        state.note_stated(said.version.unwrap_or_default(), floor, said.at, now);
         match effect {
-            Effect::None => return,
+            Effect::None => {
+                if state != before {
+                    shard.keep(id.hash, state, now, self.tuning.worst_lag());
+                }
+                return;
+            }
             Effect::Jumped => {
                 let version = said.version.unwrap_or_default();
                 shard.doubts.add(id.hash, version, said.region, now, false);
@@ -149,12 +156,12 @@ impl Records {
         }
     }
 
-    /// R18, R19: a RELOAD (or a RESET, if it `forgets`) by `regions`. Cells are marked now; a
-    /// record without one is marked when it is next looked at.
+    /// R18, R19: a RELOAD (or a RESET, if it `forgets` what was stated before then) by `regions`.
+    /// Cells are marked now; a record without one is marked when it is next looked at.
     pub(crate) fn recall(
         &self,
         scope: Scope,
-        forgets: bool,
+        forgets: Option<Moment>,
         regions: RegionSet,
         now: Moment,
         actions: &mut Vec<Action>,
@@ -164,8 +171,8 @@ impl Records {
         if !order.is_on() {
             return;
         }
-        if forgets {
-            self.recalls.note_reset(scope, now);
+        if let Some(since) = forgets {
+            self.recalls.note_reset(scope, since);
         }
         let Some(covered) = recalls::covered(scope) else {
             let Scope::Record(id) = scope else { return };
@@ -177,8 +184,9 @@ impl Records {
             }
             let mut state = self.state(&shard, id, now);
             order.apply(&mut state, self.tuning.worst_lag());
-            if forgets {
-                shard.doubts.dismiss(id.hash);
+            if let Some(since) = forgets {
+                shard.doubts.forget_of(id.hash, since);
+                state.escaped &= shard.doubts.is_open(id.hash);
             }
             shard.keep(id.hash, state, now, self.tuning.worst_lag());
             if shard.cell(id.hash).is_some_and(|record| record.was_read_lately(now)) {
@@ -191,13 +199,16 @@ impl Records {
         let mut refetches = Vec::new();
         for shard in &self.shards {
             let mut shard = lock(shard);
-            if forgets {
-                shard.doubts.clear();
+            if let Some(since) = forgets {
+                let Shard { cells, doubts, .. } = &mut *shard;
+                let type_of = |hash| cells.find(hash, |record| hash_of(record) == hash).map(|it| it.id().record_type);
+                doubts.forget(since, |hash| type_of(hash).is_none_or(|of| covered.is_none_or(|only| only == of)));
             }
             for record in &shard.cells {
                 if covered.is_none_or(|only| only == record.id().record_type) {
                     let mut state = record.snapshot();
                     order.apply(&mut state, self.tuning.worst_lag());
+                    state.escaped &= forgets.is_none() || shard.doubts.is_open(record.id().hash);
                     record.store(state);
                     if refetches.len() < limits::REFETCHES_PER_STEP && record.was_read_lately(now) {
                         refetches.push(record.id());
@@ -232,12 +243,14 @@ impl Records {
         }
         if let Some(settled) = shard.doubts.settle(id.hash, version, region) {
             merge::settle(&mut state, settled);
+            state.note_stated(settled, before.floor, made, now);
         }
         if merge::serve(&mut state, version, self.rules(&shard, id)) == Effect::Jumped
             && shard.doubts.add(id.hash, version, region, now, true)
         {
             actions.push(Action::Alarm(region, "version-jump"));
         }
+        state.note_stated(version, before.floor, made, now);
         if state != before {
             record.store(state);
         }
@@ -313,6 +326,7 @@ impl Records {
             return vec![Action::Alarm(blamed, "absence-accepted")];
         }
         merge::drop_floor(&mut state, best);
+        state.note_stated(best, Version::NONE, made, now);
         record.store(state);
         vec![Action::Alarm(blamed, "floor-dropped")]
     }

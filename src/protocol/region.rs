@@ -262,10 +262,15 @@ impl RegionState {
         true
     }
 
-    /// R13, R19: whether this topic published this before a RESET of the same record that arrived
-    /// first.
+    /// R13, R19: whether what was published then was overtaken by a RESET of the same record from
+    /// this topic.
     pub(crate) fn was_reset_after(&self, published: Wall, id: RecordId) -> bool {
         self.resets.iter().any(|(reset, scope)| published < *reset && scope.covers(id))
+    }
+
+    /// When a message from this topic was published, on our clock (R19).
+    pub(crate) fn published_at(&self, published: Wall, now: Moment, wall: Wall) -> Moment {
+        self.arrivals.published_at(published, now, wall)
     }
 
     pub(crate) fn arrived(&self, now: Moment) -> Arrived {

@@ -27,7 +27,9 @@
 //! | R17 | no entry is audited |
 //! | R18 | RELOAD does nothing to a record (`records::recall`) |
 //! | R19 | RESET does nothing to a record (`records::recall`) |
+//! | LateResets, a half of R19 | a RESET forgets whatever floors there are when it comes (`recalls`, `doubts`) |
 //! | R20 | a write is passed on and forgotten (`Freshness::wrote`) |
+//! | LostAnswers, a half of R20 | a write whose answer is lost is nobody's (`core::write`) |
 //! | R21 | every region's watermark speaks for every record type, and every region earns it the full TTL (`wiring`) |
 //! | R23 | equal versions are the same, whatever they show (`audit`) |
 //!
@@ -52,9 +54,11 @@
 //! | R17 | no stale entry stays unsampled beyond the audit period | the same, by the audit's own metric |
 //! | R18 | what an operator reloads is requested anew | any; the regions' data replaced without announcements, then RELOAD |
 //! | R20 | whoever writes through a sidecar reads what they wrote | any; a write, then a read that a lagging region answers first, or that joins a fill from before |
+//! | LostAnswers | the same where nobody learned what became of the write | replies and announcements without versions; the answer to a write is lost, and a region lags |
 //! | R21 | promise 2 where announcements miss what is read, and the soft TTL there | numbered publishers whose record type or keys are not the routes' |
 //! | R23 | no stale entry stays unsampled although its version is the newest | versions; a change under the same version, which nobody announces |
 //! | R19 | a restore ends with a RESET, not with a minute of labels per record | versions; every region restored from a backup, then RESET. Seen by the cap on labels |
+//! | LateResets | promise 1 whenever a RESET comes | versions; a RESET that is minutes late, and a region that lags |
 
 /// The rules of the protocol, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +86,8 @@ pub enum Rule {
     R20,
     R21,
     R23,
+    LateResets,
+    LostAnswers,
 }
 
 /// Whether `rule` is carried out on this thread.

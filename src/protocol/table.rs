@@ -1,12 +1,13 @@
 //! The fixed table in which records without an entry leave their state (docs/freshness.md, State;
 //! R2): one per shard, under the shard's lock. A slot is four words: key, floor, generation and
-//! marker. The words are one zeroed allocation that the system backs page by page as slots are
+//! marker. In the key there is room for when the floor was last stated. The words are one zeroed allocation that the system backs page by page as slots are
 //! first used, so an idle process pays nothing.
 //!
 //! A key is in at most one slot. When a bucket is full, the oldest slot makes way and is handed
 //! back, so that the loss is never silent.
 
 use super::record::{Marker, Snapshot};
+use super::stamp::Stamp;
 use crate::model::ids::{Generation, Version};
 use crate::model::time::Moment;
 
@@ -28,7 +29,8 @@ impl FloorTable {
     }
 
     pub(crate) fn find(&self, key: u64) -> Option<Snapshot> {
-        let slot = self.bucket(key).find(|slot| self.words.get(slot * WORDS) == Some(&tag(key)))?;
+        let slot =
+            self.bucket(key).find(|slot| self.words.get(slot * WORDS).is_some_and(|word| is_of(*word, key)))?;
         Some(unpack(&self.words[slot * WORDS..][..WORDS]))
     }
 
@@ -36,7 +38,7 @@ impl FloorTable {
     pub(crate) fn take(&mut self, key: u64) -> Option<Snapshot> {
         let found = self.find(key)?;
         for slot in self.bucket(key) {
-            if self.words[slot * WORDS] == tag(key) {
+            if is_of(self.words[slot * WORDS], key) {
                 self.words[slot * WORDS..][..WORDS].fill(0);
             }
         }
@@ -51,7 +53,7 @@ impl FloorTable {
         }
         let rank = |slot: usize| {
             let words = &self.words[slot * WORDS..][..WORDS];
-            let order = if words[0] == tag(key) {
+            let order = if is_of(words[0], key) {
                 0
             } else if words[0] == 0 {
                 1
@@ -62,7 +64,7 @@ impl FloorTable {
         };
         let slot = self.bucket(key).min_by_key(|slot| rank(*slot)).expect("a bucket is not empty");
         let words = &mut self.words[slot * WORDS..][..WORDS];
-        let evicted = (words[0] != 0 && words[0] != tag(key)).then(|| unpack(words));
+        let evicted = (words[0] != 0 && !is_of(words[0], key)).then(|| unpack(words));
         words.copy_from_slice(&pack(key, state, now));
         evicted
     }
@@ -73,9 +75,18 @@ impl FloorTable {
     }
 }
 
-/// Zero marks an empty slot.
+/// Eight bits of a key, of which six are the same in all of a shard's keys (they chose it): there
+/// stands when the floor was last stated.
+const STAMP: u64 = 0xff << STAMP_BITS;
+const STAMP_BITS: u32 = 32;
+
+/// The rest of the key. Zero marks an empty slot.
 const fn tag(key: u64) -> u64 {
-    if key == 0 { 1 } else { key }
+    if key & !STAMP == 0 { 1 } else { key & !STAMP }
+}
+
+const fn is_of(word: u64, key: u64) -> bool {
+    word & !STAMP == tag(key)
 }
 
 /// The last word: 38 bits of milliseconds since boot (eight years), the marker's regions above
@@ -92,7 +103,8 @@ fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
     // Rounded up too: a copy from before that must not look as if it came after.
     let unversioned = state.unversioned_at.as_nanos().div_ceil(1 << SPAN_BITS);
     let generation = state.generation.0 & GENERATION | unversioned << GENERATION_BITS;
-    [tag(key), state.floor.0, generation, bits << TIME_BITS | millis]
+    let key = tag(key) | u64::from(state.floor_at.to_byte()) << STAMP_BITS;
+    [key, state.floor.0, generation, bits << TIME_BITS | millis]
 }
 
 /// The third word: 42 bits of the generation (14 years of 10,000 announcements a second), and above
@@ -112,7 +124,8 @@ fn unpack(words: &[u64]) -> Snapshot {
     };
     let rest = Snapshot::from_bits((words[3] >> TIME_BITS) as u32, at);
     let marker = rest.marker.map(|marker| Marker { at, ..marker });
-    Snapshot { floor: Version(words[1]), generation, unversioned, unversioned_at, marker, ..rest }
+    let (floor, floor_at) = (Version(words[1]), Stamp::from_byte((words[0] >> STAMP_BITS) as u8));
+    Snapshot { floor, floor_at, generation, unversioned, unversioned_at, marker, ..rest }
 }
 
 #[cfg(test)]
@@ -130,6 +143,7 @@ mod tests {
     fn state(number: u64) -> Snapshot {
         Snapshot {
             floor: Version(number),
+            floor_at: Stamp::from_byte(number as u8),
             generation: Generation(number),
             unversioned: if number.is_multiple_of(11) { Generation::default() } else { Generation(number) },
             unversioned_at: if number.is_multiple_of(11) { Moment::ZERO } else { at(number) },

@@ -156,3 +156,63 @@ fn a_required_heartbeat_is_waited_for() {
         assert_eq!(freshness.horizon().regions[0].state, expected);
     }
 }
+
+/// A message that was published at `published` and comes at `second`.
+fn hear_late(freshness: &Freshness, (published, second): (u64, u64), region: RegionId, says: Says) {
+    let message = Event::Message { region, published: wall(published), queued: None, numbered: None, says };
+    freshness.step(at(second), wall(second), message);
+}
+
+/// R13, R19: from one topic in time, from another minutes late.
+#[test]
+fn a_reset_that_comes_late_forgets_what_was_said_before_it() {
+    let freshness = world();
+    let records = [7, 8].map(|hash| freshness.pin(id(hash)));
+    hear(&freshness, 5, A, Says::Changed(id(7), Some(Version(9))));
+    hear(&freshness, 5, A, Says::Changed(id(8), Some(Version(9))));
+    hear(&freshness, 100, A, Says::Changed(id(7), Some(Version(10))));
+    hear(&freshness, 399, B, BEAT);
+    hear_late(&freshness, (50, 400), B, Says::Reset(Scope::All));
+    assert_eq!(records.each_ref().map(|record| record.snapshot().floor.0), [10, 0]);
+}
+
+/// R13, R19: whichever topic brings it, what was published before a RESET sets no floor after it.
+#[test]
+fn what_a_reset_of_another_topic_overtook_sets_no_floor() {
+    let freshness = world();
+    hear_late(&freshness, (50, 50), A, Says::Reset(Scope::All));
+    hear_late(&freshness, (49, 51), B, Says::Changed(id(7), Some(Version(9))));
+    hear_late(&freshness, (51, 52), B, Says::Changed(id(8), Some(Version(9))));
+    assert_eq!([7, 8].map(|hash| freshness.pin(id(hash)).snapshot().floor.0), [0, 9]);
+}
+
+/// R19: over http anybody may repeat an old message, to processes that never heard it.
+#[test]
+fn a_replayed_reset_of_yesterday_forgets_nothing() {
+    let freshness = world();
+    hear(&freshness, 5, A, Says::Changed(id(7), Some(Version(9))));
+    for published in [86_400, 3_600, 300] {
+        let published = Wall::from_millis((1_000_000 - published) * 1_000);
+        let says = Says::Reset(Scope::Type(TypeId(0)));
+        let message = Event::Message { region: B, published, queued: None, numbered: None, says };
+        freshness.step(at(6), wall(6), message);
+        assert_eq!(freshness.pin(id(7)).snapshot().floor, Version(9), "{published:?}");
+    }
+}
+
+/// R19: a calendar that is wrong makes no RESET late whose topic is heard.
+#[test]
+fn a_reset_in_time_forgets_all_whatever_the_calendar_says() {
+    for ahead in [-20_000, 0, 20_000] {
+        let freshness = world();
+        let wall = |second: u64| Wall::from_millis(wall(second).as_millis().saturating_add_signed(ahead));
+        for (second, says) in
+            [(95, BEAT), (99, Says::Changed(id(7), Some(Version(9)))), (100, Says::Reset(Scope::All))]
+        {
+            let published = self::wall(second);
+            let message = Event::Message { region: A, published, queued: None, numbered: None, says };
+            freshness.step(at(second), wall(second), message);
+        }
+        assert_eq!(freshness.pin(id(7)).snapshot().floor, Version::NONE, "{ahead}");
+    }
+}

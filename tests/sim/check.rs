@@ -95,6 +95,9 @@ impl Checker {
             // tell which one a part without a head shows.
             let is_since = |reset| reset <= seen.asked.min(seen.generated);
             let counts = seen.is_dated && self.known.reset[*key].is_none_or(is_since);
+            if counts && states(&world.plan, *key, *raw) {
+                self.known.state(*key, *raw, seen.asked.min(seen.generated));
+            }
             if counts && states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
                 self.known.served[*key] = *raw;
                 self.known.newest_served[*key].push((answer.ended, *raw));
@@ -207,7 +210,7 @@ impl Checker {
         // whether a second region announces the same change or the next (R4).
         let doubtful = self.known.is_doubtful(plan, key, answer.ended);
         let told_apart = plan.style != Style::Versions && plan.announces_versions && !doubtful;
-        let held = |w: &Window| holds_copies(w.fault) && near(w, answer.ended);
+        let held = |w: &Window| (holds_copies(w.fault) || w.fault == Fault::LateReset) && near(w, answer.ended);
         let told_apart = told_apart && !plan.windows.iter().any(held);
         // What was written since is a change that nobody has announced yet: who took it speaks
         // first (R20).

@@ -91,6 +91,8 @@ faults! {
     Directives "max-age or min-fresh in a request" "RFC 9111",
     Elsewhere "a region of another environment" "region-ahead",
     SameVersion "other content under the same version" "R17 R23",
+    LateReset "RESET that is minutes late, and may come twice" "R13 R19",
+    LostAnswer "write whose answer is lost" "R20",
 }
 
 impl fmt::Display for Fault {

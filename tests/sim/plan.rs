@@ -268,3 +268,8 @@ pub(crate) const PUT_RIGHT: Duration = Duration::from_secs(5);
 pub(crate) const fn strays(fault: Fault) -> bool {
     matches!(fault, Fault::Mistyped | Fault::Astray)
 }
+
+/// Those that are drawn by dice of their own, so that everything else of a seed stays the same plan.
+const fn is_apart(fault: Fault) -> bool {
+    strays(fault) || matches!(fault, Fault::LateReset | Fault::LostAnswer | Fault::Elsewhere)
+}

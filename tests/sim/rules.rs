@@ -103,6 +103,10 @@ fn halves() -> Vec<Profile> {
         wishes.style = Some(Style::Bare);
         wishes.announces_versions = Some(true);
     };
+    let versions = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Versions);
+        wishes.announces_versions = Some(true);
+    };
     let watermark = |wishes: &mut Wishes| wishes.proof = Some(Proof::Watermark);
     let weak = |wishes: &mut Wishes| wishes.proof = Some(Proof::Weak);
     vec![
@@ -113,6 +117,8 @@ fn halves() -> Vec<Profile> {
         of(Rule::R14, Property::Leased, &[Unverifiable], weak),
         of(Rule::R18, Property::Fenced, &[ReloadAll], bare),
         of(Rule::R21, Property::Bounded, &[Astray], watermark),
+        of(Rule::LateResets, Property::Monotone, &[LateReset, LateWinner], versions),
+        of(Rule::LostAnswers, Property::ReadYourWrites, &[LostAnswer, WriteThrough], bare),
     ]
 }
 

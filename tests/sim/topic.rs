@@ -189,6 +189,14 @@ impl Topic {
                 fired.push(Fault::DeletedAfterRecreation);
             }
         }
+        let late = |window: &&Window| window.fault == Fault::LateReset && window.region == message.region;
+        if let (Says::Reset(_), Some(window)) = (message.says, windows.iter().find(late)) {
+            copies[0].0 = window.until;
+            if rng.bool() {
+                copies.push((between(rng, window.until, window.until + Duration::from_secs(20)), message));
+            }
+            fired.push(Fault::LateReset);
+        }
         if on(Fault::Duplicate).is_some_and(|_| rng.f64() < 0.7) {
             copies.push((between(rng, at, at + Duration::from_secs(6)), message));
             fired.push(Fault::Duplicate);

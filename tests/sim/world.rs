@@ -72,6 +72,8 @@ pub(crate) struct Noticed {
     gathered: BTreeMap<(String, String), Gathered>,
     /// Per path, the latest replies.
     pub(crate) replies: BTreeMap<String, VecDeque<Told>>,
+    /// Writes whose answer was lost: by the number of the put, the region that they were sent to.
+    pub(crate) lost: BTreeMap<usize, usize>,
     /// What intermediaries hold: per region and path, since when, and the reply.
     held: BTreeMap<(usize, String), (Duration, Shown)>,
 }
@@ -120,6 +122,7 @@ impl World {
             race: (0, None),
             gathered: BTreeMap::new(),
             replies: BTreeMap::new(),
+            lost: BTreeMap::new(),
             held: BTreeMap::new(),
         };
         let start = clock.now();

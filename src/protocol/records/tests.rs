@@ -4,6 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::ids::TypeId;
+use crate::protocol::stamp::Stamp;
+
+mod late_resets;
 
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);
@@ -27,12 +30,12 @@ fn records(slots: usize) -> Records {
 
 fn change(records: &Records, hash: u64, region: RegionId, version: u64, now: Moment) -> Vec<Action> {
     let mut actions = Vec::new();
-    let said = Announced { region, version: Some(Version(version)), deleted: false, written: false };
+    let said = Announced { region, version: Some(Version(version)), at: now, deleted: false, written: false };
     records.announce(id(hash), said, now, &mut actions);
     actions
 }
 
-fn served(records: &Records, hash: u64, version: u64, region: RegionId, now: Moment) -> Vec<Action> {
+fn served(records: &Records, hash: u64, region: RegionId, version: u64, now: Moment) -> Vec<Action> {
     let record = records.pin(id(hash));
     let actions = records.served(&record, Version(version), region, now, now);
     drop(record);
@@ -96,7 +99,9 @@ fn a_record_keeps_its_state_from_cell_to_slot_and_back() {
     records.release(id(7));
     assert_eq!(records.held(), 0);
     assert_eq!(before.unversioned, Generation::default());
-    assert_eq!(records.pin(id(7)).snapshot(), before);
+    let kept = records.pin(id(7)).snapshot();
+    let floor_at = Stamp::from_byte(before.floor_at.to_byte());
+    assert_eq!(kept, Snapshot { floor_at, ..before });
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn a_dropped_floor_is_not_raised_again_until_a_second_region_serves_it() {
     change(&records, 7, A, 9, at(63));
     change(&records, 7, B, 9, at(63));
     assert_eq!(floor(&records, 7), 5, "said again, even by another");
-    served(&records, 7, 9, A, at(64));
+    served(&records, 7, A, 9, at(64));
     assert_eq!(floor(&records, 7), 5, "A had announced it");
     assert!(records.pin(id(7)).snapshot().escaped);
     change(&records, 7, B, 6, at(65));
@@ -165,7 +170,7 @@ fn a_dropped_floor_is_not_raised_again_until_a_second_region_serves_it() {
     assert!(!records.pin(id(7)).snapshot().escaped, "and end the labelling");
     change(&records, 7, A, 9, at(66));
     assert_eq!(floor(&records, 7), 6, "9 stays doubted");
-    served(&records, 7, 9, B, at(67));
+    served(&records, 7, B, 9, at(67));
     assert_eq!(floor(&records, 7), 9);
     assert!(!records.pin(id(7)).snapshot().escaped);
 }
@@ -178,7 +183,7 @@ fn a_dropped_floor_is_right_after_all_when_another_than_its_announcer_serves_it(
     below(&records, RegionSet::first(2), at(1));
     below(&records, RegionSet::first(2), at(62));
     assert_eq!(floor(&records, 7), 5);
-    served(&records, 7, 9, B, at(63));
+    served(&records, 7, B, 9, at(63));
     assert_eq!(floor(&records, 7), 9);
 }
 
@@ -189,7 +194,7 @@ fn a_floor_that_was_reached_or_rose_in_between_is_watched_anew() {
     let everybody = RegionSet::first(2);
     change(&records, 7, A, 9, at(0));
     below(&records, everybody, at(1));
-    served(&records, 7, 9, A, at(2));
+    served(&records, 7, A, 9, at(2));
     assert_eq!(below(&records, everybody, at(100)), []);
     change(&records, 7, A, 10, at(101));
     assert_eq!(below(&records, everybody, at(161)), []);
@@ -206,7 +211,7 @@ fn a_floor_that_was_reached_is_watched_anew_while_an_older_doubt_is_remembered()
     assert_eq!(below(&records, everybody, at(62)).len(), 1);
     change(&records, 7, B, 6, at(63));
     below(&records, everybody, at(64));
-    served(&records, 7, 6, B, at(65));
+    served(&records, 7, B, 6, at(65));
     assert_eq!(below(&records, everybody, at(200)), []);
     assert_eq!(floor(&records, 7), 6);
 }
@@ -218,7 +223,7 @@ fn a_version_beyond_the_ceiling_never_becomes_a_floor() {
     change(&records, 7, A, 5, at(0));
     assert_eq!(change(&records, 7, A, u64::MAX, at(1)), [Action::Alarm(A, "version-jump")]);
     for (region, seconds) in [(A, 2), (B, 3), (A, 4)] {
-        served(&records, 7, u64::MAX, region, at(seconds));
+        served(&records, 7, region, u64::MAX, at(seconds));
         assert_eq!(floor(&records, 7), 5);
     }
     change(&records, 7, B, 6, at(5));
@@ -230,10 +235,10 @@ fn a_version_beyond_the_ceiling_never_becomes_a_floor() {
 fn a_jump_that_a_second_region_serves_was_right() {
     let records = records(1 << 12);
     change(&records, 7, A, 5, at(0));
-    assert_eq!(served(&records, 7, 2_000_000, A, at(1)), [Action::Alarm(A, "version-jump")]);
-    assert_eq!(served(&records, 7, 2_000_000, A, at(2)), [], "known by now");
+    assert_eq!(served(&records, 7, A, 2_000_000, at(1)), [Action::Alarm(A, "version-jump")]);
+    assert_eq!(served(&records, 7, A, 2_000_000, at(2)), [], "known by now");
     assert_eq!(floor(&records, 7), 5);
-    served(&records, 7, 2_000_001, B, at(3));
+    served(&records, 7, B, 2_000_001, at(3));
     assert_eq!(floor(&records, 7), 2_000_001);
 }
 
@@ -244,7 +249,7 @@ fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_b
     for (escaped, next) in [(1 << 61, 7), (1_500_000, 900_000)] {
         let records = records(1 << 12);
         let record = records.pin(id(7));
-        assert_eq!(served(&records, 7, escaped, A, at(0)), []);
+        assert_eq!(served(&records, 7, A, escaped, at(0)), []);
         let stored = record.snapshot();
         assert_eq!(stored.floor, Version(escaped), "the first reply may state anything");
         assert_eq!(change(&records, 7, B, 6, at(1)), [Action::Alarm(B, "version-jump")]);
@@ -252,12 +257,12 @@ fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_b
         assert_eq!((undercut.floor, undercut.escaped), (Version(6), false));
         assert!(!undercut.upholds(Version(escaped), stored.generation), "no stored version protects");
         change(&records, 7, B, next, at(2));
-        assert_eq!(served(&records, 7, escaped, A, at(3)), [Action::Alarm(A, "version-jump")]);
-        served(&records, 7, escaped, A, at(4));
+        assert_eq!(served(&records, 7, A, escaped, at(3)), [Action::Alarm(A, "version-jump")]);
+        served(&records, 7, A, escaped, at(4));
         change(&records, 7, A, escaped, at(5));
         assert_eq!(floor(&records, 7), next, "A alone, however often and however it says so");
         assert!(record.snapshot().escaped);
-        served(&records, 7, escaped, B, at(6));
+        served(&records, 7, B, escaped, at(6));
         assert_eq!(floor(&records, 7), escaped, "two regions have it");
     }
 }
@@ -267,7 +272,7 @@ fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_b
 fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
     type Raise<'a> = &'a dyn Fn(&Records);
     const HUGE: u64 = 1 << 61;
-    let replied = |records: &Records| drop(served(records, 7, HUGE, A, at(1)));
+    let replied = |records: &Records| drop(served(records, 7, A, HUGE, at(1)));
     let announced = |records: &Records| drop(change(records, 7, A, HUGE, at(2)));
     let dropped = |records: &Records| {
         below(records, RegionSet::first(2), at(3));
@@ -325,15 +330,15 @@ fn a_reload_of_a_type_moves_the_generations_of_that_type_and_keeps_floors() {
     let (even_before, odd_before) = (even.snapshot(), odd.snapshot());
     even.note_read(at(1));
     let mut actions = Vec::new();
-    records.recall(Scope::Type(TypeId(0)), false, only(A), at(2), &mut actions);
+    records.recall(Scope::Type(TypeId(0)), None, only(A), at(2), &mut actions);
     assert_eq!(actions, [Action::Refetch(id(2))]);
     assert!(!even.snapshot().upholds(Version(5), even_before.generation));
     assert_eq!(even.snapshot().floor, Version(5));
     assert_eq!(odd.snapshot(), odd_before);
-    records.recall(Scope::All, false, only(A), at(3), &mut actions);
+    records.recall(Scope::All, None, only(A), at(3), &mut actions);
     assert!(!odd.snapshot().upholds(Version(5), odd_before.generation));
     let before = odd.snapshot().generation;
-    records.recall(Scope::Record(id(3)), false, only(A), at(4), &mut actions);
+    records.recall(Scope::Record(id(3)), None, only(A), at(4), &mut actions);
     assert!(!odd.snapshot().upholds(Version(5), before));
 }
 
@@ -344,7 +349,7 @@ fn a_reload_of_a_type_or_of_all_marks_what_nothing_held_when_it_came() {
     for scope in [Scope::Type(TypeId(1)), Scope::All] {
         let records = records(1 << 12);
         change(&records, 7, A, 5, at(0));
-        records.recall(scope, false, only(B), at(9), &mut Vec::new());
+        records.recall(scope, None, only(B), at(9), &mut Vec::new());
         let marker = |hash: u64| records.pin(id(hash)).snapshot().marker;
         assert_eq!(marker(9).map(|marker| (marker.at, marker.regions)), Some((at(9), only(B))), "nobody spoke of it");
         assert_eq!(marker(7).map(|marker| (marker.at, marker.regions)), Some((at(9), only(A))), "it lay in a slot");
@@ -364,12 +369,12 @@ fn a_reset_forgets_the_floors_of_cells_and_of_slots() {
             change(&records, 6, A, 9, at(0));
             let cell = held.then(|| records.pin(id(7)));
             let before = records.pin(id(7)).snapshot();
-            records.recall(scope, true, only(A), at(1), &mut Vec::new());
+            records.recall(scope, Some(at(1)), only(A), at(1), &mut Vec::new());
             let after = records.pin(id(7)).snapshot();
             assert_eq!(after.floor, Version::NONE, "{scope:?}, held: {held}");
             assert!(!after.upholds(Version(9), before.generation), "what is stored is from before");
             assert_eq!(floor(&records, 6), if scope == Scope::All { 0 } else { 9 });
-            served(&records, 7, 4, B, at(2));
+            served(&records, 7, B, 4, at(2));
             drop(cell);
             records.release(id(7));
             assert_eq!(floor(&records, 7), 4, "the floor rises anew, and no order is applied twice");
@@ -446,7 +451,7 @@ proptest! {
                     expected[record as usize] = expected[record as usize].max(version);
                 }
                 Deed::Serve(record, version) => {
-                    served(&records, key(record), version, B, now);
+                    served(&records, key(record), B, version, now);
                     expected[record as usize] = expected[record as usize].max(version);
                 }
                 Deed::Pin(record) => held[record as usize].push(records.pin(id(key(record)))),
@@ -482,7 +487,7 @@ proptest! {
             let records = records(1 << 12);
             for (second, (record, version, region, deleted)) in (0u64..).zip(messages) {
                 let said =
-                    Announced { region: RegionId(*region), version: Some(Version(*version)), deleted: *deleted, written: false };
+                    Announced { region: RegionId(*region), version: Some(Version(*version)), at: at(second), deleted: *deleted, written: false };
                 records.announce(id(record * 4 + 4), said, at(second), &mut Vec::new());
             }
             (0..4u64).map(|record| floor(&records, record * 4 + 4)).collect::<Vec<_>>()

@@ -156,9 +156,10 @@ impl Checker {
         {
             return;
         }
-        use Fault::{Backup, Duplicate, HourLate, OlderAfterNewer, Replayed, Slow, Suspended};
-        // Who says it again passes for who announces the next.
-        let again = |fault| matches!(fault, Duplicate | HourLate | OlderAfterNewer | Replayed);
+        use Fault::{Backup, Duplicate, HourLate, LateReset, OlderAfterNewer, Replayed, Slow, Suspended};
+        // Who says it again passes for who announces the next; who has had a RESET, for who announces
+        // what follows.
+        let again = |fault| matches!(fault, LateReset | Duplicate | HourLate | OlderAfterNewer | Replayed);
         let odd = plan.windows.iter().any(|w| {
             near(w, answer.ended)
                 && (holds_copies(w.fault) || again(w.fault) || matches!(w.fault, Backup | Slow | Suspended))

@@ -11,6 +11,10 @@ use super::super::plan::{DROPPED, Plan, RECOVERY, REGIONS, Window, loses};
 use super::super::topic::{Message, Reach, Says};
 use super::super::truth::Write;
 
+/// What was stated so long after a RESET was published is from after it: beyond what calendars and
+/// coarse times may be wrong.
+const CERTAIN: Duration = Duration::from_secs(70);
+
 /// What one region's topic has proven, by the truth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Proven {
@@ -88,6 +92,10 @@ pub(crate) struct Known {
     pub(super) lost_slots: Duration,
     /// Per record: when it was last RESET.
     pub(super) reset: Vec<Option<Duration>>,
+    /// Per record: when the newest RESET of it that arrived was published.
+    reset_published: Vec<Duration>,
+    /// Per record: when the newest place that is known was last published or made.
+    stated: Vec<Duration>,
     /// Per record: when it was last RELOADed or RESET.
     pub(super) ordered: Vec<Option<Duration>>,
     proven: [Proven; REGIONS],
@@ -114,6 +122,8 @@ impl Known {
             told_by: vec![Default::default(); keys],
             lost_slots: Duration::ZERO,
             reset: vec![None; keys],
+            reset_published: vec![Duration::ZERO; keys],
+            stated: vec![Duration::ZERO; keys],
             ordered: vec![None; keys],
             proven: Default::default(),
             spoiled: vec![None; keys],
@@ -142,6 +152,7 @@ impl Known {
         self.newcomer = Default::default();
         self.written.iter_mut().for_each(Vec::clear);
         self.told_by.fill(Default::default());
+        self.reset_published.fill(Duration::ZERO);
     }
 
     /// Whether something makes a record's versions say less than they should: somebody stated an
@@ -244,7 +255,7 @@ impl Known {
             self.newcomer[message.region].get_or_insert(at);
         }
         match message.says {
-            Says::Write(write) => self.heard_of(plan, &plan.truth.writes[write], message.region, at),
+            Says::Write(write) => self.heard_of(plan, &plan.truth.writes[write], message, at),
             Says::Jump(key, version) => {
                 let window = plan.windows.iter().find(|w| w.fault == Fault::MaxInMessage && w.key == key);
                 if let Some(window) = window {
@@ -253,14 +264,21 @@ impl Known {
                 self.news[key].push((at, None));
             }
             Says::Reload(reach) => self.order(plan, reach, at),
-            Says::Reset(reach) => self.forgotten(plan, reach, at),
+            Says::Reset(reach) => self.forgotten(plan, reach, message.published, at),
             Says::Undecodable => self.unread.push((at, message.region)),
             Says::Beat { .. } | Says::Path | Says::Unrouted | Says::Astray => {}
         }
     }
 
-    fn heard_of(&mut self, plan: &Plan, write: &Write, region: usize, at: Duration) {
+    fn heard_of(&mut self, plan: &Plan, write: &Write, message: &Message, at: Duration) {
+        let Message { region, published, .. } = *message;
         self.told_by[write.key][region] = Some(at);
+        if published < self.reset_published[write.key] {
+            // R13: a RESET overtook it, so its version says nothing.
+            self.news[write.key].push((at, None));
+            self.announcer[write.key] = None;
+            return;
+        }
         if !self.is_told(write) {
             // Below what was told before: it moves nothing, unless the floor has been given up.
             let since = plan.truth.went_back(write.key).unwrap_or_default();
@@ -277,6 +295,7 @@ impl Known {
             self.announcer[write.key] = Some((region, at, write.place));
         }
         if plan.announces_versions {
+            self.state(write.key, write.place, published);
             self.told[write.key] = self.told[write.key].max(write.place);
             self.announced[write.key] = self.announced[write.key].max(write.place);
             self.highest[write.key] = self.highest[write.key].max(write.version);
@@ -294,18 +313,36 @@ impl Known {
     }
 
     /// A RESET arrived, or was ordered.
-    pub(crate) fn forgotten(&mut self, plan: &Plan, reach: Reach, at: Duration) {
+    pub(crate) fn forgotten(&mut self, plan: &Plan, reach: Reach, published: Duration, at: Duration) {
         self.order(plan, reach, at);
-        reach.keys(plan.truth.keys()).for_each(|key| self.forget_one(key, at));
+        for key in reach.keys(plan.truth.keys()) {
+            let stated = self.stated[key] >= published + CERTAIN;
+            if !stated || self.is_doubtful(plan, key, at) {
+                // One from before a restore says nothing of it.
+                let before = self.reset[key];
+                self.forget_one(key);
+                self.reset[key] = if is_shown(plan, key, published) { Some(at) } else { before };
+            }
+            self.reset_published[key] = self.reset_published[key].max(published);
+        }
+    }
+
+    /// Somebody stated this place of a record at `at`.
+    pub(crate) fn state(&mut self, key: usize, place: usize, at: Duration) {
+        let known = self.told[key].max(self.served[key]);
+        if place > known {
+            self.stated[key] = at;
+        } else if place == known {
+            self.stated[key] = self.stated[key].max(at);
+        }
     }
 
     /// What versions a record had is forgotten.
-    fn forget_one(&mut self, key: usize, at: Duration) {
+    fn forget_one(&mut self, key: usize) {
         (self.told[key], self.served[key], self.announced[key], self.highest[key]) = (0, 0, 0, 0);
         self.newest_served[key].clear();
         self.written[key].clear();
         self.announcer[key] = None;
-        self.reset[key] = Some(at);
     }
 
     /// Somebody stated a version of this record that nobody gave it. What is credible raises the
@@ -321,6 +358,13 @@ impl Known {
         let until = if lasting { Duration::MAX } else { over + RECOVERY };
         self.spoiled[window.key] = self.spoiled[window.key].max(Some(until));
     }
+}
+
+/// Whether all regions show at `at` that a record's versions went back, if they did.
+fn is_shown(plan: &Plan, key: usize, at: Duration) -> bool {
+    let nodes = plan.regions.iter().map(|region| region.cache_lag).max().unwrap_or_default();
+    let back = plan.truth.writes.iter().find(|write| write.key == key && write.back);
+    back.is_none_or(|write| plan.truth.last_ingest_of(write) + nodes <= at)
 }
 
 impl Proven {

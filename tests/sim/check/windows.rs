@@ -32,5 +32,6 @@ pub(super) fn excuses(window: &Window) -> bool {
             | Part
             | TooLarge
             | Directives
+            | LostAnswer
     )
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::super::faults::Fault;
-use super::{Plan, Proof, REGIONS, RegionPlan, SPAN, Style, Window, Wishes, between, loses, strays};
+use super::{Plan, Proof, REGIONS, RegionPlan, SPAN, Style, Window, Wishes, between, is_apart, loses, strays};
 
 mod changes;
 mod reads;
@@ -40,6 +40,9 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let mut windows = windows(rng, wishes, (style, proof), keys, topics);
     windows.extend(stray(seed, wishes, (keys, topics)));
     windows.extend(elsewhere(seed, wishes, style, &windows));
+    windows.extend(late_reset(seed, wishes, (keys, topics)));
+    windows.extend(lost_answer(seed, wishes, &windows));
+    meet(&mut windows, topics);
     windows.sort_by_key(|window| window.from);
     // What is lost without a trace is made good by the TTL alone, and that is waited for.
     let silent = |window: &Window| strays(window.fault) || proof != Proof::Watermark && loses(window.fault);
@@ -122,6 +125,7 @@ const LASTING: &[Fault] = &[
     Fault::Part,
     Fault::TooLarge,
     Fault::Directives,
+    Fault::LostAnswer,
 ];
 
 fn suits(fault: Fault, style: Style, proof: Proof) -> bool {
@@ -157,8 +161,7 @@ fn windows(
     let faults: Vec<Fault> = match &wishes.faults {
         Some(faults) => faults.clone(),
         None => {
-            let by_itself = |fault: Fault| strays(fault) || fault == Fault::Elsewhere;
-            let drawn = |fault: &Fault| suits(*fault, style, proof) && !by_itself(*fault);
+            let drawn = |fault: &Fault| suits(*fault, style, proof) && !is_apart(*fault);
             let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
             rng.shuffle(&mut pool);
             pool.truncate(9 + rng.usize(0..5));
@@ -246,6 +249,37 @@ fn elsewhere(seed: u64, wishes: &Wishes, style: Style, windows: &[Window]) -> Op
     (is_drawn && suits(fault, style, Proof::Watermark) && !windows.iter().any(goes_back)).then_some(window)
 }
 
+/// In one seed of five a RESET is late besides.
+fn late_reset(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
+    let rng = &mut Rng::with_seed(seed ^ 0x0072_6573_6574);
+    let fault = Fault::LateReset;
+    let is_drawn = rng.usize(0..5) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
+    let region = rng.usize(0..topics);
+    let (from, until, everywhere) = (Duration::ZERO, Duration::ZERO, false);
+    let (key, strength) = (rng.usize(0..keys), rng.f64());
+    let mut window = Window { fault, from, until, region, everywhere, key, strength };
+    shape(&mut window, Proof::Watermark, rng);
+    is_drawn.then_some(window)
+}
+
+/// Where callers write through the sidecar, some never learn what became of it, in two seeds of
+/// three.
+fn lost_answer(seed: u64, wishes: &Wishes, windows: &[Window]) -> Option<Window> {
+    let fault = Fault::LostAnswer;
+    let writes = windows.iter().find(|window| window.fault == Fault::WriteThrough);
+    let is_drawn = !seed.is_multiple_of(3) && wishes.faults.is_none() && !wishes.without.contains(&fault);
+    writes.filter(|_| is_drawn).map(|window| Window { fault, ..*window })
+}
+
+/// What is late matters where a region lags: there it is the lagging one's.
+fn meet(windows: &mut [Window], topics: usize) {
+    let lagging = windows.iter().find(|window| window.fault == Fault::LateWinner).map(|window| window.region);
+    let late = windows.iter_mut().find(|window| window.fault == Fault::LateReset);
+    if let (Some(region), Some(late)) = (lagging.filter(|region| *region < topics), late) {
+        late.region = region;
+    }
+}
+
 /// What of a fault's time and place is not as for most.
 fn shape(window: &mut Window, proof: Proof, rng: &mut Rng) {
     match window.fault {
@@ -280,6 +314,11 @@ fn shape(window: &mut Window, proof: Proof, rng: &mut Rng) {
         Fault::MaxInMessage | Fault::MaxInReply => {
             window.from = between(rng, secs(90), secs(300));
             window.until = window.from + secs(10 + rng.u64(0..35));
+        }
+        // Published at its beginning, and there at its end.
+        Fault::LateReset => {
+            window.from = between(rng, secs(90), secs(240));
+            window.until = window.from + secs(90 + rng.u64(0..130));
         }
         Fault::Restored | Fault::Recreated => {
             window.from = between(rng, secs(120), secs(300));
@@ -319,5 +358,6 @@ const fn on_topic(fault: Fault) -> bool {
             | Unverifiable
             | Mistyped
             | Astray
+            | LateReset
     )
 }

@@ -153,6 +153,12 @@ impl Run {
                     // By then all that was on its way has come.
                     self.at(plan.calm - FINAL_ORDER, Happening::Resets);
                 }
+                Fault::LateReset => {
+                    let reach = if window.lot().is_multiple_of(3) { Reach::Record(window.key) } else { reach };
+                    for region in (0..plan.topics).filter(|region| *region == window.region || window.lot() < 500) {
+                        self.at(window.from, Happening::Orders(region, Says::Reset(reach)));
+                    }
+                }
                 _ => {}
             }
         }
@@ -161,7 +167,7 @@ impl Run {
     /// The operator of the sidecar itself makes it forget.
     pub(super) fn resets(&mut self, now: Duration) {
         self.world.tell(&[], || "the operator orders a RESET of everything".to_owned());
-        lock(&self.shared).checker.known.forgotten(&self.world.plan, Reach::All, now);
+        lock(&self.shared).checker.known.forgotten(&self.world.plan, Reach::All, now, now);
         self.step(Event::Ordered(OperatorOrder::Reset(Scope::All)));
     }
 

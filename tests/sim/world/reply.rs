@@ -234,7 +234,7 @@ impl World {
                 }
                 Fate::Answered { .. } if !request.method.is_safe() => {
                     tokio::time::sleep(latency).await;
-                    Ok(world.written(region, &request, sent))
+                    world.written(region, &request, sent)
                 }
                 Fate::Answered { shown, .. } if !streamed && world.is_large(&shown) => {
                     tokio::time::sleep(latency).await;
@@ -271,12 +271,19 @@ impl World {
     }
 
     /// A write was passed on by this region; it is named in the request's body.
-    fn written(&self, region: usize, request: &Outgoing, sent: Sent) -> Reply {
+    fn written(&self, region: usize, request: &Outgoing, sent: Sent) -> Result<Reply, Failure> {
         let index: Option<usize> = std::str::from_utf8(&request.body).ok().and_then(|text| text.parse().ok());
         let put = index.and_then(|index| self.plan.puts.get(index));
         let version = put.filter(|put| put.states).map(|put| Version(self.plan.truth.writes[put.write].version));
         self.fired(Fault::WriteThrough);
-        self.plain(region, 204, version.into_iter().collect(), sent)
+        // Of the even ones nobody learns what became.
+        let lost = index.filter(|index| index.is_multiple_of(2) && self.plan.window(Fault::LostAnswer).is_some());
+        if let Some(index) = lost {
+            self.fired(Fault::LostAnswer);
+            self.noticed().lost.insert(index, region);
+            return Err(Failure::Truncated);
+        }
+        Ok(self.plain(region, 204, version.into_iter().collect(), sent))
     }
 
     /// A reply without content.

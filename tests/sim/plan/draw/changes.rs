@@ -87,6 +87,12 @@ fn of_window(rng: &mut Rng, keys: usize, window: &Window, writes: &mut Vec<Drawn
             let some = |_| within(between(rng, window.from, window.from + secs(60)), zipf(rng));
             writes.extend((0..6).map(some));
         }
+        // What is announced just before it comes, the lagging regions do not have yet.
+        Fault::LateReset => {
+            let soon = window.until.saturating_sub(ms(2_500));
+            let changed = |key| write(between(rng, soon, window.until), key, Kind::Changed);
+            writes.extend((0..keys).step_by(3).chain([window.key]).map(changed));
+        }
         Fault::Reload => writes.push(Drawn { silent: true, ..write(window.from, window.key, Kind::Changed) }),
         Fault::ReloadAll => {
             let silent = |key| Drawn { silent: true, ..write(window.from, key, Kind::Changed) };
