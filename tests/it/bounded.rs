@@ -444,8 +444,8 @@ async fn in_a_container_of_64_mib_attacks_end_nothing() {
         let (read, bytes) = (format!("http://{}/v1/contexts/tenant-1", program.tcp), attack.bytes());
         assert_eq!(get(&read).await.0, 200);
         let mut held: Vec<Option<TcpStream>> = (0..connections).map(|_| None).collect();
-        for place in 0..connections {
-            begin_again(&mut held[place], program.tcp, &bytes).await;
+        for (place, connection) in held.iter_mut().enumerate() {
+            begin_again(connection, program.tcp, &bytes).await;
             if place % (connections / 4) == 0 {
                 assert_eq!(get(&read).await.0, 200, "{attack:?}: a hit after {place}");
                 assert_eq!(program.page("/livez").await.0, 200, "{attack:?}");

@@ -316,7 +316,8 @@ impl Checker {
             let newest = truth.newest(*key, answer.ended);
             let told = (*place + 1..=newest).any(|place| {
                 let told = |write: &Write| self.known.is_told(write);
-                self.known.reloaded[*key] || truth.write_of(*key, place).is_some_and(told)
+                let reloaded = |write: &Write| self.known.is_reloaded(truth, write);
+                truth.write_of(*key, place).is_none_or(|write| told(write) || reloaded(write))
             });
             if told && as_seen(&world.plan, *key, *place, answer.ended) < newest {
                 self.violate(Property::Converged, answer, Some(*key), || {

@@ -271,5 +271,5 @@ pub(crate) const fn strays(fault: Fault) -> bool {
 
 /// Those that are drawn by dice of their own, so that everything else of a seed stays the same plan.
 const fn is_apart(fault: Fault) -> bool {
-    strays(fault) || matches!(fault, Fault::LateReset | Fault::LostAnswer | Fault::Elsewhere)
+    strays(fault) || matches!(fault, Fault::LateReset | Fault::LostAnswer | Fault::Elsewhere | Fault::SameVersion)
 }

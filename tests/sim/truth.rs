@@ -150,6 +150,11 @@ impl Truth {
         }
     }
 
+    /// Says whether a write changed what the record shows and not its version.
+    pub(crate) fn keeps_version(&self, write: &Write) -> bool {
+        write.place > 0 && write.version == self.version(write.key, write.place - 1) && write.silent
+    }
+
     /// The last place of this version: nobody who goes by versions can tell those before it from it.
     pub(crate) fn last_of_version(&self, key: usize, place: usize) -> usize {
         let is_same = |later: &usize| self.version(key, *later) == self.version(key, place);

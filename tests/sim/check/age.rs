@@ -55,7 +55,7 @@ impl Checker {
         let missed = (place + 1..=plan.truth.newest(key, since)).find(|place| {
             let told = |write: &Write| {
                 self.known.is_told(write) && !self.known.is_unheard(plan, write, answer.ended)
-                    || self.known.reloaded[key] && write.place == *place + 1
+                    || self.known.is_reloaded(&plan.truth, write) && write.place == *place + 1
             };
             plan.truth.write_of(key, *place).is_none_or(told)
         });

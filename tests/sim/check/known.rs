@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::super::faults::Fault;
 use super::super::plan::{DROPPED, Plan, RECOVERY, REGIONS, Window, loses};
 use super::super::topic::{Message, Reach, Says};
-use super::super::truth::Write;
+use super::super::truth::{Truth, Write};
 
 /// What was stated so long after a RESET was published is from after it: beyond what calendars and
 /// coarse times may be wrong.
@@ -175,6 +175,13 @@ impl Known {
     /// since.
     pub(super) fn is_told(&self, write: &Write) -> bool {
         !write.silent && (!write.back || self.reset[write.key].is_some())
+    }
+
+    /// Says whether an operator has spoken of what this write made: of what changed under its version
+    /// only if that was since.
+    pub(super) fn is_reloaded(&self, truth: &Truth, write: &Write) -> bool {
+        let since = |at: Duration| !truth.keeps_version(write) || at > truth.last_ingest_of(write);
+        self.reloaded[write.key] && self.ordered[write.key].is_none_or(since)
     }
 
     /// A write passed through the sidecar; `own` if a region did it.

@@ -40,6 +40,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let mut windows = windows(rng, wishes, (style, proof), keys, topics);
     windows.extend(stray(seed, wishes, (keys, topics)));
     windows.extend(elsewhere(seed, wishes, style, &windows));
+    windows.extend(same_version(seed, wishes, style));
     windows.extend(late_reset(seed, wishes, (keys, topics)));
     windows.extend(lost_answer(seed, wishes, &windows));
     meet(&mut windows, topics);
@@ -247,6 +248,17 @@ fn elsewhere(seed: u64, wishes: &Wishes, style: Style, windows: &[Window]) -> Op
     };
     shape(&mut window, Proof::Watermark, rng);
     (is_drawn && suits(fault, style, Proof::Watermark) && !windows.iter().any(goes_back)).then_some(window)
+}
+
+/// In one seed of four with versions some content changes under them.
+fn same_version(seed: u64, wishes: &Wishes, style: Style) -> Option<Window> {
+    let rng = &mut Rng::with_seed(seed ^ 0x7665_7273_696f);
+    let fault = Fault::SameVersion;
+    let is_drawn = rng.usize(0..4) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
+    let from = between(rng, secs(90), secs(390));
+    let (until, strength) = (from + secs(60), rng.f64());
+    let window = Window { fault, from, until, region: 0, everywhere: true, key: 0, strength };
+    (is_drawn && suits(fault, style, Proof::Watermark)).then_some(window)
 }
 
 /// In one seed of five a RESET is late besides.
