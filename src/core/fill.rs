@@ -368,7 +368,11 @@ fn run(mut leader: Leader, mut ask: Ask) -> impl Future<Output = ()> + Send {
             return leader.finish(Filled::Busy);
         }
         match &ask.of {
-            Of::Route(routing) => routed::run(&mut leader, &ask, routing).await,
+            Of::Route(routing) => {
+                if let Some(tally) = routed::run(&mut leader, &ask, routing).await {
+                    audit::follow(&leader.core, &ask, routing, &tally).await;
+                }
+            }
             Of::Path(_) => unrouted::run(&mut leader, &mut ask).await,
         }
     }

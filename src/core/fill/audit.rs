@@ -25,8 +25,9 @@ use crate::model::ids::{Generation, RegionId, Version};
 use crate::model::time::Moment;
 use crate::protocol::audit::{AuditEnding, AuditVerdict, Audits, Observation, Settled, Suspicion, Timeline, Walk};
 use crate::protocol::event::Action;
-use crate::protocol::holding::Routed;
+use crate::protocol::holding::{Routed, ShownRecord};
 use crate::protocol::limits::AUDIT_WINDOWS;
+use crate::protocol::record::Snapshot;
 use crate::protocol::standing::{self, Use};
 use crate::protocol::switch::{self, Rule};
 
@@ -235,12 +236,17 @@ fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<Se
     Some(settled)
 }
 
-/// R23 outside of audits: follows up what a race brought under the version of `previous`, which it
-/// replaced, if the content is another.
-pub(super) async fn follow(core: &Core, key: &Key, routing: &Routing, previous: &Arc<Entry>, tally: &Tally) {
+/// R23 outside of audits: follows up what a race brought under the version of what was stored until
+/// then, where nothing was said of it since and the content is another.
+pub(super) async fn follow(core: &Core, ask: &Ask, routing: &Routing, tally: &Tally) {
+    let Some(previous) = &ask.previous else { return };
     let Some(routed) = previous.hold.routed() else { return };
+    let now = routing.snapshots();
+    let stands =
+        |(shown, now): (&ShownRecord, &Snapshot)| now.upholds(shown.version, shown.generation) && !now.escaped;
+    let stood = routed.shows.len() == now.len() && routed.shows.iter().zip(&now).all(stands);
     // Only audits look a second time.
-    if !core.audits.runs.load(Ordering::Relaxed) || !observed::may_differ(previous, tally) {
+    if !stood || !core.audits.runs.load(Ordering::Relaxed) || !observed::may_differ(previous, tally) {
         return;
     }
     let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
@@ -248,7 +254,7 @@ pub(super) async fn follow(core: &Core, key: &Key, routing: &Routing, previous: 
     let caught_up = observed::caught_up(core, tally, previous);
     let (held, found) = observed::judge(previous, routed, &seen, caught_up).await;
     if matches!(found, AuditVerdict::OtherContent(_)) {
-        let suspicion = suspicion(core, key, (previous, routed), (held, found), (routing, &before), &seen);
+        let suspicion = suspicion(core, &ask.key, (previous, routed), (held, found), (routing, &before), &seen);
         core.audits.audits().open(suspicion);
     }
 }

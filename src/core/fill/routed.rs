@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 
 use super::ask::{cookies, dressed, is_for_all, kept};
-use super::{Ask, BestError, Failed, Filled, Got, Leader, Routing, audit};
+use super::{Ask, BestError, Failed, Filled, Got, Leader, Routing};
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
 use crate::cache::derived::Derived;
@@ -43,8 +43,8 @@ mod noticed;
 mod reach;
 
 /// The readers get the result as soon as there is one; the rest of the race is dealt with after
-/// that.
-pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) {
+/// that. Returns the race, if there was one.
+pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) -> Option<Tally> {
     let core = leader.core.clone();
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&core, ask, routing, &sent);
@@ -53,7 +53,8 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) {
     let request = dressed(&core, ask, routing, &sent, known.is_some(), floor);
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];
-        return leader.fail(Failed { best_error: None, asked, below_floor: false });
+        leader.fail(Failed { best_error: None, asked, below_floor: false });
+        return None;
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
@@ -96,9 +97,9 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) {
         None => fill.fall_back(leader, &tally),
     }
     leader.clear();
-    fill.follow_content(&tally).await;
     super::comparison::begin(&core, ask, routing, &sent);
     super::background::recheck(&core, ask);
+    Some(tally)
 }
 
 /// Whether the way that is asked understands what announcements state.
@@ -186,19 +187,6 @@ struct RoutedFill<'a> {
 }
 
 impl RoutedFill<'_> {
-    /// R23: compares what was stored until now, where nothing was said of it since, with what came
-    /// under the same version.
-    async fn follow_content(&self, tally: &Tally) {
-        let Some(previous) = &self.ask.previous else { return };
-        let Hold::Routed(held) = &previous.hold else { return };
-        let now = self.routing.snapshots();
-        let stands =
-            |(shown, now): (&ShownRecord, &Snapshot)| now.upholds(shown.version, shown.generation) && !now.escaped;
-        if held.shows.len() == now.len() && held.shows.iter().zip(&now).all(stands) {
-            audit::follow(self.core, &self.ask.key, self.routing, previous, tally).await;
-        }
-    }
-
     /// Whether what is stored may be served until the race is over. Nobody waits for this fill's
     /// first reply, and where another may outrank it, that reply may be older than what is stored
     /// (R4).
