@@ -369,8 +369,10 @@ fn run(mut leader: Leader, mut ask: Ask) -> impl Future<Output = ()> + Send {
         }
         match &ask.of {
             Of::Route(routing) => {
-                if let Some(tally) = routed::run(&mut leader, &ask, routing).await {
-                    audit::follow(&leader.core, &ask, routing, &tally).await;
+                let tally = routed::run(&mut leader, &ask, routing).await;
+                if let Some(tally) = tally.filter(|tally| audit::is_disputed(&leader.core, &ask, routing, tally)) {
+                    // Boxed, so that a miss that replaces nothing has no room for it.
+                    Box::pin(audit::follow(&leader.core, &ask, routing, &tally)).await;
                 }
             }
             Of::Path(_) => unrouted::run(&mut leader, &mut ask).await,

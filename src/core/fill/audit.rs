@@ -236,19 +236,23 @@ fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<Se
     Some(settled)
 }
 
-/// R23 outside of audits: follows up what a race brought under the version of what was stored until
-/// then, where nothing was said of it since and the content is another.
-pub(super) async fn follow(core: &Core, ask: &Ask, routing: &Routing, tally: &Tally) {
-    let Some(previous) = &ask.previous else { return };
-    let Some(routed) = previous.hold.routed() else { return };
+/// R23 outside of audits: says whether a race may have brought other content under the version of
+/// what was stored until then, where nothing was said of it since.
+pub(super) fn is_disputed(core: &Core, ask: &Ask, routing: &Routing, tally: &Tally) -> bool {
+    let Some((previous, routed)) = ask.previous.as_ref().and_then(|it| Some((it, it.hold.routed()?))) else {
+        return false;
+    };
     let now = routing.snapshots();
     let stands =
         |(shown, now): (&ShownRecord, &Snapshot)| now.upholds(shown.version, shown.generation) && !now.escaped;
     let stood = routed.shows.len() == now.len() && routed.shows.iter().zip(&now).all(stands);
     // Only audits look a second time.
-    if !stood || !core.audits.runs.load(Ordering::Relaxed) || !observed::may_differ(previous, tally) {
-        return;
-    }
+    stood && core.audits.runs.load(Ordering::Relaxed) && observed::may_differ(previous, tally)
+}
+
+/// Follows it up.
+pub(super) async fn follow(core: &Core, ask: &Ask, routing: &Routing, tally: &Tally) {
+    let Some((previous, routed)) = ask.previous.as_ref().and_then(|it| Some((it, it.hold.routed()?))) else { return };
     let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
     let seen = observed::seen(tally, routing.records().len(), previous).await;
     let caught_up = observed::caught_up(core, tally, previous);

@@ -281,8 +281,9 @@ impl Known {
         let Message { region, published, .. } = *message;
         self.told_by[write.key][region] = Some(at);
         if published < self.reset_published[write.key] {
-            // R13: a RESET overtook it, so its version says nothing.
-            self.news[write.key].push((at, None));
+            // R13: a RESET overtook it, so its version sets no floor. What shows as much has it.
+            let is_known = plan.announces_versions && plan.truth.went_back(write.key).is_none();
+            self.news[write.key].push((at, is_known.then_some(write.place)));
             self.announcer[write.key] = None;
             return;
         }
