@@ -153,9 +153,8 @@ impl Topic {
 
     /// Publishes a message: what arrives when; and which faults had a hand in it.
     pub(crate) fn publish(&mut self, plan: &Plan, message: Message, rng: &mut Rng) -> (Deliveries, Vec<Fault>) {
-        let mut fired = Vec::new();
         let (message, stray) = stray(plan, message);
-        fired.extend(stray);
+        let mut fired: Vec<Fault> = stray.into_iter().collect();
         let at = message.published;
         let windows: Vec<Window> =
             plan.windows.iter().copied().filter(|w| w.is_at(message.region) && w.holds(at)).collect();
@@ -165,8 +164,7 @@ impl Topic {
         let mut copies: Vec<(Duration, Message)> = vec![(at + delay(rng), message)];
         if change {
             if let Some(old) = on(Fault::HourLate).and_then(|_| earlier.clone().next()) {
-                let published = at.saturating_sub(Duration::from_secs(3_600));
-                copies.push((at + delay(rng), Message { published, ..*old }));
+                copies.push((at + delay(rng), Message { published: at.saturating_sub(HOUR), ..*old }));
                 fired.push(Fault::HourLate);
             }
             if on(Fault::Replayed).is_some() && !rest.is_empty() {
@@ -182,19 +180,14 @@ impl Topic {
                 fired.push(Fault::OlderAfterNewer);
             }
             let deleted = |write: usize| plan.truth.writes[write].kind == super::truth::Kind::Deleted;
-            if let (Says::Write(write), true) = (message.says, on_anywhere(plan, Fault::DeletedAfterRecreation))
-                && deleted(write)
-            {
+            let recreated = on_anywhere(plan, Fault::DeletedAfterRecreation);
+            if recreated && matches!(message.says, Says::Write(write) if deleted(write)) {
                 copies[0].0 = between(rng, at, at + Duration::from_secs(8));
                 fired.push(Fault::DeletedAfterRecreation);
             }
         }
-        let late = |window: &&Window| window.fault == Fault::LateReset && window.region == message.region;
-        if let (Says::Reset(_), Some(window)) = (message.says, windows.iter().find(late)) {
-            copies[0].0 = window.until;
-            if rng.bool() {
-                copies.push((between(rng, window.until, window.until + Duration::from_secs(20)), message));
-            }
+        if let Some(late) = late_reset(&windows, message, rng) {
+            copies = late;
             fired.push(Fault::LateReset);
         }
         if on(Fault::Duplicate).is_some_and(|_| rng.f64() < 0.7) {
@@ -231,6 +224,17 @@ impl Topic {
         let to = |(at, message)| subscription.map(|subscription| (at, subscription, message));
         (copies.into_iter().filter_map(to).collect(), fired)
     }
+}
+
+/// How late what is delivered an hour late is.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A RESET that comes late, and perhaps twice.
+fn late_reset(windows: &[Window], message: Message, rng: &mut Rng) -> Option<Vec<(Duration, Message)>> {
+    let late = |window: &&Window| window.fault == Fault::LateReset && window.region == message.region;
+    let window = windows.iter().find(late).filter(|_| matches!(message.says, Says::Reset(_)))?;
+    let again = rng.bool().then(|| between(rng, window.until, window.until + Duration::from_secs(20)));
+    Some([window.until].into_iter().chain(again).map(|at| (at, message)).collect())
 }
 
 /// A publisher that was set up wrongly names no record that anybody reads, whatever it says of one.
