@@ -40,9 +40,10 @@ struct Row {
 /// What the protocol asks of a service and its publishers, or as the seed has it: perhaps no
 /// versions, no numbers, no heartbeats, and not every region with a topic.
 fn wishes(world: usize) -> Wishes {
-    // Where data go back, it is a matter of taste which is the newest; and no design hears what is
-    // announced as another record.
-    let without = vec![Fault::Restored, Fault::Recreated, Fault::Mistyped, Fault::Astray];
+    // Where data go back, or come of two environments, it is a matter of taste which is the newest;
+    // and no design hears what is announced as another record, or keeps its version.
+    let without =
+        vec![Fault::Restored, Fault::Recreated, Fault::Mistyped, Fault::Astray, Fault::Elsewhere, Fault::SameVersion];
     match world {
         0 => Wishes {
             style: Some(Style::Versions),
