@@ -43,7 +43,7 @@ async fn serves_without_reasons(service: &Service) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_out_of_reach_shows_within_ten_seconds_and_until_it_is_back() {
     let (directory, tasks) = (tempfile::tempdir().unwrap(), Tasks::new());
-    let (file, _) = configure(&directory, "unreachable");
+    let (file, _) = configure(&directory, "out-of-reach");
     set_up(&file);
     let emulator = Emulator::shared().url();
     let relay = Relay::before(emulator.port().unwrap(), &tasks).await;
