@@ -283,7 +283,12 @@ impl Known {
         if published < self.reset_published[write.key] {
             // R13: a RESET overtook it, so its version sets no floor. What shows as much has it.
             let is_known = plan.announces_versions && plan.truth.went_back(write.key).is_none();
-            self.news[write.key].push((at, is_known.then_some(write.place)));
+            if !is_known || write.place > self.announced[write.key] {
+                self.news[write.key].push((at, is_known.then_some(write.place)));
+            }
+            if is_known {
+                self.announced[write.key] = self.announced[write.key].max(write.place);
+            }
             self.announcer[write.key] = None;
             return;
         }
@@ -323,13 +328,21 @@ impl Known {
     /// A RESET arrived, or was ordered.
     pub(crate) fn forgotten(&mut self, plan: &Plan, reach: Reach, published: Duration, at: Duration) {
         self.order(plan, reach, at);
+        let is_late = at > published + Duration::from_secs(3);
         for key in reach.keys(plan.truth.keys()) {
             let stated = self.stated[key] >= published + CERTAIN;
+            // Of what was stated about then, nobody knows whether it was forgotten.
+            let is_forgotten = !is_late || self.stated[key] + CERTAIN < published;
+            let announced = self.announced[key];
             if !stated || self.is_doubtful(plan, key, at) {
                 // One from before a restore says nothing of it.
                 let before = self.reset[key];
                 self.forget_one(key);
-                self.reset[key] = if is_shown(plan, key, published) { Some(at) } else { before };
+                if plan.truth.went_back(key).is_none() {
+                    // The same told once more need be no news.
+                    self.announced[key] = announced;
+                }
+                self.reset[key] = if is_forgotten && is_shown(plan, key, published) { Some(at) } else { before };
             }
             self.reset_published[key] = self.reset_published[key].max(published);
         }
