@@ -14,7 +14,7 @@ pub struct Stamp(pub(crate) u16);
 const UNIT_BITS: u32 = 26;
 
 impl Stamp {
-    /// Of something that happened at `at`, which is known at `now`. What is older than a stamp can
+    /// The stamp of something that happened at `at`, which is known at `now`. What is older than a stamp can
     /// tell counts as that old.
     pub(crate) fn of(at: Moment, now: Moment) -> Self {
         let age = units(now).saturating_sub(units(at)).min(u64::from(u16::MAX));

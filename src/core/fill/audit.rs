@@ -250,7 +250,7 @@ pub(super) fn is_disputed(core: &Core, ask: &Ask, routing: &Routing, tally: &Tal
     stood && core.audits.runs.load(Ordering::Relaxed) && observed::may_differ(previous, tally)
 }
 
-/// Follows it up.
+/// Compares the contents of such a race, and opens a suspicion if they differ.
 pub(super) async fn follow(core: &Core, ask: &Ask, routing: &Routing, tally: &Tally) {
     let Some((previous, routed)) = ask.previous.as_ref().and_then(|it| Some((it, it.hold.routed()?))) else { return };
     let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();

@@ -30,7 +30,7 @@ pub(super) enum Against {
 }
 
 impl Observation {
-    /// How this compares with `held`.
+    /// Compares this with `held`.
     pub(super) fn against(&self, held: &Self) -> Against {
         if !self.versions.is_empty() && self.versions.len() == held.versions.len() {
             let pairs = || self.versions.iter().zip(&held.versions);

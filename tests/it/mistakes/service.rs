@@ -27,7 +27,7 @@ pub(crate) struct Behaviour {
     pub(crate) headers: &'static [(&'static str, &'static str)],
     /// It states no version.
     pub(crate) without_version: bool,
-    /// By how much its versions are above the others': it is another environment's.
+    /// The lead of its versions over the others': it is another environment's.
     pub(crate) versions_ahead: usize,
     /// By how much its clock is ahead, seconds.
     pub(crate) ahead_s: i64,

@@ -12,7 +12,7 @@ pub(super) struct LocalNames {
 }
 
 impl LocalNames {
-    /// Of a file; none if it cannot be read. What a line says wrong costs that line alone.
+    /// Lines of a file; none if it cannot be read. What a line says wrong costs that line alone.
     pub(super) fn read(hosts: &Path) -> Self {
         Self::of(&std::fs::read(hosts).unwrap_or_default())
     }
