@@ -37,7 +37,7 @@ const CHANGE_EVERY: Duration = Duration::from_millis(1_200);
 /// How long a mistake may take to be named.
 const WITHIN: Duration = Duration::from_secs(30);
 /// How long doctors listen.
-const LISTEN: Duration = Duration::from_secs(14);
+const LISTEN: Duration = Duration::from_secs(20);
 /// How many set-ups run at once.
 const AT_ONCE: usize = 16;
 /// Longer than any test: the world's own publishers say nothing.

@@ -156,6 +156,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_safe_request_goes_to_one_region_while_that_answers_in_time() {
+        let (script, regions) = regions(RaceMode::All, 8, [(5, body("x")), (5, body("x")), (5, body("x"))]);
+        for times in 1..=3 {
+            assert!(regions.pass(get(), RegionSet::EMPTY).await.is_ok());
+            assert_eq!(script.asked.lock().unwrap().len(), times);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_safe_request_goes_on_to_the_next_region_when_one_fails_or_is_late() {
         for act in [status(503), Act::Fail(Failure::Connect), Act::Hang] {
             let (_, regions) = regions(RaceMode::All, 8, [(5, act), (5, body("x")), (5, body("x"))]);
