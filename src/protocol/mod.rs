@@ -71,7 +71,7 @@ mod table;
 mod tuning;
 mod unread;
 pub mod vote;
-pub(crate) mod wiring;
+pub mod wiring;
 
 /// How far the published lease of a region may lag behind while messages pour in. This is safe,
 /// since an understated lease only ends early, and it means a new horizon ten times a second rather

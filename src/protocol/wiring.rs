@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub(crate) use self::forms::KeyForm;
+pub use self::forms::KeyForm;
 use self::forms::KeyForms;
 use super::horizon::{Horizon, TypeDoubts};
 use super::switch::{Rule, is_on};
@@ -362,7 +362,8 @@ impl Wired {
 
     fn turn(&self, doubts: &mut TypeDoubts, unrouted: RegionSet, now: Moment, until: Moment) {
         doubts.no_bound.turn(self.withheld(unrouted, now), until);
-        doubts.no_full_ttl.turn(self.strays(now), until);
+        let strays = if is_on(Rule::Unwired) { self.strays(now) } else { RegionSet::EMPTY };
+        doubts.no_full_ttl.turn(strays, until);
         if let Some(back_at) = self.back_at {
             // What is stored from before that states versions which everything announced since is
             // below.

@@ -19,6 +19,7 @@ use super::world::{Told, World};
 mod age;
 mod asked;
 mod known;
+mod other_case;
 mod windows;
 
 use known::Known;

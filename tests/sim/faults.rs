@@ -88,6 +88,7 @@ faults! {
     TooLarge "reply too large to hold" "R4 R8",
     Mistyped "announcements under a type that no route names" "R21",
     Astray "announcements of keys that nobody reads" "R21",
+    LetterCase "announcements of keys in another letter case" "R21",
     Directives "max-age or min-fresh in a request" "RFC 9111",
     Elsewhere "a region of another environment" "region-ahead",
     SameVersion "other content under the same version" "R17 R23",

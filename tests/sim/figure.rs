@@ -42,8 +42,15 @@ struct Row {
 fn wishes(world: usize) -> Wishes {
     // Where data go back, or come of two environments, it is a matter of taste which is the newest;
     // and no design hears what is announced as another record, or keeps its version.
-    let without =
-        vec![Fault::Restored, Fault::Recreated, Fault::Mistyped, Fault::Astray, Fault::Elsewhere, Fault::SameVersion];
+    let without = vec![
+        Fault::Restored,
+        Fault::Recreated,
+        Fault::Mistyped,
+        Fault::Astray,
+        Fault::LetterCase,
+        Fault::Elsewhere,
+        Fault::SameVersion,
+    ];
     match world {
         0 => Wishes {
             style: Some(Style::Versions),

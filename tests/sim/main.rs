@@ -227,7 +227,7 @@ fn report(totals: &Totals, took: Duration) {
 
 /// Runs what no rule mends alone: it must be named.
 fn named() -> bool {
-    [Fault::Elsewhere, Fault::SameVersion].into_iter().all(|fault| {
+    [Fault::Elsewhere, Fault::SameVersion, Fault::LetterCase].into_iter().all(|fault| {
         let mut wishes =
             Wishes { faults: Some(vec![fault]), audit: Some(Duration::from_secs(60)), ..Wishes::default() };
         plan::suit(fault, &mut wishes);

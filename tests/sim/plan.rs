@@ -232,6 +232,14 @@ impl Plan {
         self.window(Fault::Elsewhere).is_some_and(|window| window.from <= at && at < until(window))
     }
 
+    /// Whether `region` announces this write's key in another letter case than readers ask for it:
+    /// some keys, or all.
+    pub(crate) fn is_in_other_case(&self, region: usize, write: usize, at: Duration) -> bool {
+        let key = self.truth.writes[write].key;
+        let is = |window: &Window| window.strength < 0.3 || (key + window.key).is_multiple_of(2);
+        self.is_on(Fault::LetterCase, region, at) && self.window(Fault::LetterCase).is_some_and(is)
+    }
+
     /// Whether `fault` is on at `region`.
     pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
         self.windows.iter().any(|window| window.fault == fault && window.is_at(region) && window.holds(at))
@@ -258,6 +266,7 @@ pub(crate) const fn loses(fault: Fault) -> bool {
             | Unverifiable
             | Mistyped
             | Astray
+            | LetterCase
     )
 }
 
@@ -266,7 +275,7 @@ pub(crate) const PUT_RIGHT: Duration = Duration::from_secs(5);
 
 /// Those that lose them without a trace, whatever proves that messages arrive.
 pub(crate) const fn strays(fault: Fault) -> bool {
-    matches!(fault, Fault::Mistyped | Fault::Astray)
+    matches!(fault, Fault::Mistyped | Fault::Astray | Fault::LetterCase)
 }
 
 /// Those that are drawn by dice of their own, so that everything else of a seed stays the same plan.

@@ -30,7 +30,7 @@ pub(crate) enum Property {
     Bounded,
     /// R16: nothing outlives its TTL.
     HardTtl,
-    /// R9: without proof, nothing older than the soft TTL.
+    /// R9, R21: without proof, or against evidence, nothing older than the soft TTL.
     Leased,
     /// R14: what nobody could read may have been about anything.
     Unread,

@@ -117,6 +117,8 @@ fn halves() -> Vec<Profile> {
         of(Rule::R14, Property::Leased, &[Unverifiable], weak),
         of(Rule::R18, Property::Fenced, &[ReloadAll], bare),
         of(Rule::R21, Property::Bounded, &[Astray], watermark),
+        of(Rule::R21, Property::Bounded, &[LetterCase], watermark),
+        of(Rule::Unwired, Property::Leased, &[LetterCase], |wishes| wishes.topics = Some(1)),
         of(Rule::LateResets, Property::Monotone, &[LateReset, LateWinner], versions),
         of(Rule::LostAnswers, Property::ReadYourWrites, &[LostAnswer, WriteThrough], bare),
     ]

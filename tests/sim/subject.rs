@@ -17,6 +17,7 @@ use nearside::http::bodies::ByteBudget;
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::model::time::Wall;
 use nearside::protocol::event::{Action, Event, Says as Told, Scope};
+use nearside::protocol::wiring::KeyForm;
 use nearside::sidecar::announcements::Receipt;
 use nearside::tasks::Tasks;
 
@@ -206,6 +207,14 @@ impl Subject {
                 }
             }
             Says::Jump(key, to) => Told::Changed(self.record(key), Some(Version(to))),
+            Says::OtherCase(write) => {
+                let write = &plan.truth.writes[write];
+                let id = self.named(&format!("K{}", write.key));
+                match write.kind {
+                    Kind::Changed => Told::Changed(id, version(write.version)),
+                    Kind::Deleted => Told::Deleted(id, version(write.version)),
+                }
+            }
             Says::Beat { through } => {
                 Told::Heartbeat { path: false, ingested_through: Some(world.calendar(through)), signing_off: false }
             }
@@ -235,13 +244,37 @@ impl Subject {
         }
     }
 
-    fn record(&self, key: usize) -> nearside::model::ids::RecordId {
+    fn record(&self, key: usize) -> RecordId {
         match self {
-            Self::Nearside(sidecar) => {
-                sidecar.keyring.record("context", &format!("k{key}")).expect("a route names it")
-            }
+            Self::Nearside(_) => self.named(&format!("k{key}")),
             Self::Simple(..) => Simple::record(key),
         }
+    }
+
+    /// The record of this name; of the other designs one that nobody reads.
+    fn named(&self, name: &str) -> RecordId {
+        match self {
+            Self::Nearside(sidecar) => sidecar.keyring.record("context", name).expect("a route names it"),
+            Self::Simple(..) => Simple::record(usize::MAX),
+        }
+    }
+
+    /// `region` wrote this record's key in another letter case. Says whether the record is read here:
+    /// then the sidecar is told whose key that probably is.
+    pub(crate) fn misnames(&self, region: usize, key: usize) -> bool {
+        let Self::Nearside(sidecar) = self else { return false };
+        let (id, region) = (self.record(key), RegionId(region as u8));
+        let meant = sidecar.freshness.is_read(id).then_some((id, KeyForm::LetterCase));
+        sidecar.freshness.unread_key(id.record_type, region, meant, sidecar.clock.now());
+        meant.is_some()
+    }
+
+    /// Says whether it has found that `region` writes keys in another letter case; `None` of a design
+    /// that looks for nothing.
+    pub(crate) fn finds_other_case(&self, region: usize) -> Option<bool> {
+        let Self::Nearside(sidecar) = self else { return None };
+        let wired = sidecar.freshness.wired(sidecar.clock.now());
+        Some(wired.iter().any(|wired| wired.other_case.contains(RegionId(region as u8))))
     }
 
     /// A reader asks; `tell` hears of each answer he gets.

@@ -29,6 +29,8 @@ pub(crate) enum Says {
     Unrouted,
     /// A key that no route makes.
     Astray,
+    /// This write was ingested, of a key in another letter case than it is read.
+    OtherCase(usize),
     /// Read anew.
     Reload(Reach),
     /// Forget what versions there were.
@@ -237,13 +239,17 @@ fn late_reset(windows: &[Window], message: Message, rng: &mut Rng) -> Option<Vec
     Some([window.until].into_iter().chain(again).map(|at| (at, message)).collect())
 }
 
-/// A publisher that was set up wrongly names no record that anybody reads, whatever it says of one.
+/// A publisher that was set up wrongly names no record that anybody reads, whatever it says of one,
+/// or writes some keys or all in another letter case.
 fn stray(plan: &Plan, message: Message) -> (Message, Option<Fault>) {
     let on = |fault: &Fault| plan.is_on(*fault, message.region, message.published);
     match (message.says, [Fault::Mistyped, Fault::Astray].into_iter().find(on)) {
         (Says::Write(_) | Says::Jump(..), Some(fault)) => {
             let says = if fault == Fault::Mistyped { Says::Unrouted } else { Says::Astray };
             (Message { says, ..message }, Some(fault))
+        }
+        (Says::Write(write), None) if plan.is_in_other_case(message.region, write, message.published) => {
+            (Message { says: Says::OtherCase(write), ..message }, None)
         }
         _ => (message, None),
     }

@@ -50,6 +50,9 @@ impl Checker {
         if !plan.announces_versions && plan.windows.iter().any(restored) {
             return;
         }
+        if self.known.other_case.is_hidden(plan, answer.ended) {
+            return;
+        }
         self.tallies.bounds = (self.tallies.bounds.0 + bound.as_secs(), self.tallies.bounds.1 + 1);
         let since = answer.ended.saturating_sub(bound + slack(plan, answer.ended));
         let missed = (place + 1..=plan.truth.newest(key, since)).find(|place| {
@@ -78,6 +81,11 @@ impl Checker {
         if age > soft && !stepped && !self.known.leases(answer.began) {
             self.violate(Property::Leased, answer, None, || {
                 format!("nothing proves that messages arrive, and it is {:.1} s old", age.as_secs_f64())
+            });
+        }
+        if age > soft && self.known.other_case.is_all_plain(plan, answer.began) {
+            self.violate(Property::Leased, answer, None, || {
+                format!("announcements are seen to miss it, and it is {:.1} s old", age.as_secs_f64())
             });
         }
         let of_region = |of: usize| {

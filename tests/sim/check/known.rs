@@ -10,6 +10,7 @@ use super::super::faults::Fault;
 use super::super::plan::{DROPPED, Plan, RECOVERY, REGIONS, Window, loses};
 use super::super::topic::{Message, Reach, Says};
 use super::super::truth::{Truth, Write};
+use super::other_case::OtherCase;
 
 /// What was stated so long after a RESET was published is from after it: beyond what calendars and
 /// coarse times may be wrong.
@@ -102,6 +103,7 @@ pub(crate) struct Known {
     /// Records whose versions somebody spoiled, and until when they may stay labelled.
     pub(super) spoiled: Vec<Option<Duration>>,
     pub(super) reloaded: Vec<bool>,
+    pub(crate) other_case: OtherCase,
 }
 
 impl Known {
@@ -128,6 +130,7 @@ impl Known {
             proven: Default::default(),
             spoiled: vec![None; keys],
             reloaded: vec![false; keys],
+            other_case: OtherCase::default(),
         }
     }
 
@@ -153,6 +156,7 @@ impl Known {
         self.written.iter_mut().for_each(Vec::clear);
         self.told_by.fill(Default::default());
         self.reset_published.fill(Duration::ZERO);
+        self.other_case = OtherCase::default();
     }
 
     /// Whether something makes a record's versions say less than they should: somebody stated an
@@ -273,7 +277,7 @@ impl Known {
             Says::Reload(reach) => self.order(plan, reach, at),
             Says::Reset(reach) => self.forgotten(plan, reach, message.published, at),
             Says::Undecodable => self.unread.push((at, message.region)),
-            Says::Beat { .. } | Says::Path | Says::Unrouted | Says::Astray => {}
+            Says::Beat { .. } | Says::Path | Says::Unrouted | Says::Astray | Says::OtherCase(_) => {}
         }
     }
 

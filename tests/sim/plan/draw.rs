@@ -39,6 +39,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..240)));
     let mut windows = windows(rng, wishes, (style, proof), keys, topics);
     windows.extend(stray(seed, wishes, (keys, topics)));
+    windows.extend(letter_case(seed, wishes, (keys, topics)));
     windows.extend(elsewhere(seed, wishes, style, &windows));
     windows.extend(same_version(seed, wishes, style));
     windows.extend(late_reset(seed, wishes, (keys, topics)));
@@ -230,6 +231,20 @@ fn stray(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<W
     is_drawn.then_some(window)
 }
 
+/// In one seed of five a publisher writes keys in another letter case. By dice of its own, as
+/// [`stray`].
+fn letter_case(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
+    let rng = &mut Rng::with_seed(seed ^ 0x6c65_7474_6572);
+    let fault = Fault::LetterCase;
+    let is_drawn = rng.usize(0..5) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
+    let region = rng.usize(0..topics);
+    let (from, until, everywhere) = (Duration::ZERO, Duration::ZERO, false);
+    let (key, strength) = (rng.usize(0..keys), rng.f64());
+    let mut window = Window { fault, from, until, region, everywhere, key, strength };
+    shape(&mut window, Proof::Watermark, rng);
+    is_drawn.then_some(window)
+}
+
 /// In one seed of three with versions that never go back, a region belongs to another environment
 /// for a while. By dice of its own, as [`stray`].
 fn elsewhere(seed: u64, wishes: &Wishes, style: Style, windows: &[Window]) -> Option<Window> {
@@ -313,7 +328,7 @@ fn shape(window: &mut Window, proof: Proof, rng: &mut Rng) {
         }
         Fault::Unverifiable => window.everywhere = window.strength < 0.8,
         // From the start, until somebody mends the publisher.
-        Fault::Mistyped | Fault::Astray => {
+        Fault::Mistyped | Fault::Astray | Fault::LetterCase => {
             window.everywhere = window.strength < 0.5;
             (window.from, window.until) = (Duration::ZERO, between(rng, secs(120), secs(400)));
         }
@@ -370,6 +385,7 @@ const fn on_topic(fault: Fault) -> bool {
             | Unverifiable
             | Mistyped
             | Astray
+            | LetterCase
             | LateReset
     )
 }

@@ -9,7 +9,7 @@ use nearside::model::ids::RegionId;
 use nearside::protocol::event::Event;
 
 use super::super::faults::Fault;
-use super::super::plan::{PUT_RIGHT, Window};
+use super::super::plan::{PUT_RIGHT, REGIONS, Window};
 use super::super::property::{Property, Violation};
 use super::super::subject::Subject;
 use super::super::topic::Says;
@@ -89,6 +89,7 @@ impl Run {
             Fault::ClockStep => self.world.clock.step_wall(-step_of(window.strength)),
             Fault::AnnouncerDies => self.topics[window.region].restart(),
             Fault::PolicyRevoked => self.revoke(&window, false),
+            Fault::LetterCase => self.check_named(&window),
             Fault::Elsewhere => {
                 self.check_named(&window);
                 self.at(window.until + PUT_RIGHT, Happening::Resets);
@@ -97,14 +98,25 @@ impl Run {
         }
     }
 
-    /// Where nothing else goes wrong, a region of another environment is named.
+    /// Where nothing else goes wrong, a region of another environment is named, and one that writes
+    /// keys in another letter case.
     fn check_named(&self, window: &Window) {
-        let plan = &self.world.plan;
-        let is_alone = plan.windows.iter().all(|window| window.fault == Fault::Elsewhere);
-        if is_alone && self.subject.is_ahead(window.region) == Some(false) {
-            let text = format!("region {} was ahead of the others, and no finding says so", window.region);
-            lock(&self.shared).checker.violation =
-                Some(Violation { property: Property::Named, at: window.until, key: None, text });
+        if !self.world.plan.windows.iter().all(|other| other.fault == window.fault) {
+            return;
+        }
+        let shared = &mut lock(&self.shared);
+        let other_case = &shared.checker.known.other_case;
+        let is_unnamed = |region: &usize| match window.fault {
+            Fault::LetterCase => {
+                other_case.is_plain(*region, window.until) && self.subject.finds_other_case(*region) == Some(false)
+            }
+            _ => self.subject.is_ahead(*region) == Some(false),
+        };
+        let mut regions = (0..REGIONS).filter(|region| window.is_at(*region));
+        if let Some(region) = regions.find(is_unnamed) {
+            let text = format!("{} at region {region}, and no finding says so", window.fault);
+            let violation = Violation { property: Property::Named, at: window.until, key: None, text };
+            shared.checker.violation = Some(violation);
         }
     }
 

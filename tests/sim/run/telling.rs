@@ -101,6 +101,12 @@ impl Run {
         }
         self.notice_fetches(&message, &keys, now);
         world.tell(&keys, || format!("arrives from topic {}: {:?}", message.region, message));
+        if let Says::OtherCase(write) = message.says
+            && self.subject.misnames(message.region, world.plan.truth.writes[write].key)
+        {
+            world.fired(Fault::LetterCase);
+            lock(&self.shared).checker.known.other_case.note(message.region, now);
+        }
         lock(&self.shared).checker.known.delivered(&world.plan, &message, now);
         let event = self.subject.event(&world, &message);
         self.step(event);
@@ -204,7 +210,7 @@ impl Run {
 
 fn keys_of(world: &World, says: Says) -> Vec<usize> {
     match says {
-        Says::Write(write) => vec![world.plan.truth.writes[write].key],
+        Says::Write(write) | Says::OtherCase(write) => vec![world.plan.truth.writes[write].key],
         Says::Jump(key, _) => vec![key],
         Says::Reload(reach) | Says::Reset(reach) => reach.keys(world.plan.truth.keys()).collect(),
         _ => Vec::new(),
