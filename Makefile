@@ -120,7 +120,8 @@ chaos:
 	tests/emulator/setup.sh
 	cargo test --locked --test chaos -- --seed $(SEED) --minutes $(MINUTES) --pause-90s
 
-# What strangers leave half done, for SECONDS of each kind, on a debug build in a container of 64 MiB. Takes root.
+# What strangers leave half done, for SECONDS of each kind, all at once, each on a debug build in a container of 64 MiB of
+# its own. Takes root.
 attacks: SECONDS ?= 600
 attacks:
 	NEARSIDE_ATTACKS=$(SECONDS) cargo test --locked --test it -- --nocapture in_a_container_of_64_mib_attacks_end_nothing
