@@ -49,12 +49,14 @@ pub const STREAMS_SHARE: u64 = 8;
 pub const REQUEST_BYTES: u64 = 8 * KIB as u64;
 /// Only complete requests may take the last one in this many bytes of what requests may take.
 pub const COMPLETE_SHARE: u64 = 4;
+/// What HTTP/2 reserves leaves one in this many bytes of the same to everything else.
+pub const HTTP2_SHARE: u64 = 2;
 /// How long a new connection waits before an idle one is closed for it, and how often that is
 /// tried for HTTP/2.
 pub const ROOM_WAIT: Duration = Duration::from_millis(10);
-/// See [`ROOM_WAIT`].
-pub const ROOM_TRIES: usize = 50;
-/// One in this many connections is closed at once, when room is needed.
+/// See [`ROOM_WAIT`]: often enough for the most patient of [`IDLE_LOOKS`], and to see its room free.
+pub const ROOM_TRIES: usize = IDLE_LOOKS[2] as usize + 3;
+/// One in this many of the connections that may be closed is, when room is needed.
 pub const CLOSED_SHARE: usize = 8;
 /// A connection that has sent fewer requests is closed before one that has sent more.
 pub const FEW_REQUESTS: u32 = 8;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::Poll;
 
 use tokio::sync::Notify;
@@ -23,8 +23,9 @@ pub struct Pulse {
     pub(super) stirred: AtomicBool,
     /// A head has begun and is not complete.
     pub(super) head: AtomicBool,
-    /// Bytes wait to be sent, and the peer takes none.
-    pub(super) blocked: AtomicBool,
+    /// Whether bytes wait to be sent, and the peer has taken any since the last look: [`TAKES`],
+    /// [`WAITS`] or [`WAITED`].
+    pub(super) blocked: AtomicU8,
     /// Answers that are sent as they come, or over HTTP/2.
     pub(super) sending: AtomicU32,
     /// It has to go, since others need its room.
@@ -37,6 +38,13 @@ pub struct Pulse {
     pub(super) lingering: AtomicBool,
     pub(super) closing: AtomicBool,
 }
+
+/// Nothing waits to be sent.
+const TAKES: u8 = 0;
+/// Something waits.
+const WAITS: u8 = 1;
+/// Something has waited since the last look, and the peer took nothing of it.
+const WAITED: u8 = 2;
 
 /// A request under way; ends when dropped.
 pub struct UnderWay(Arc<Pulse>);
@@ -128,11 +136,11 @@ impl Pulse {
     pub(super) fn written(&self, polled: &Poll<io::Result<usize>>) {
         if matches!(polled, Poll::Ready(Ok(_))) {
             self.stirred.store(true, Ordering::Relaxed);
-            if self.blocked.load(Ordering::Relaxed) {
-                self.blocked.store(false, Ordering::Relaxed);
+            if self.is_blocked() {
+                self.blocked.store(TAKES, Ordering::Relaxed);
             }
-        } else if polled.is_pending() {
-            self.blocked.store(true, Ordering::Relaxed);
+        } else if polled.is_pending() && !self.is_blocked() {
+            self.blocked.store(WAITS, Ordering::Relaxed);
         }
     }
 
@@ -148,30 +156,37 @@ impl Pulse {
         if under_way > arriving || self.gone.load(Ordering::Relaxed) {
             return None;
         }
-        if arriving > 0 {
-            // It has room for as long as an ordinary body takes.
-            return Some(1);
-        }
-        let asks = self.has_answered() && !self.head.load(Ordering::Relaxed);
+        // Of HTTP/2 other frames arrive too.
+        let begins_head = self.head.load(Ordering::Relaxed) && !self.http2.load(Ordering::Relaxed);
+        let asks = self.has_answered() && !begins_head;
         Some(match () {
             () if self.is_sending() => 3,
+            // It has room for as long as an ordinary body takes.
+            () if arriving > 0 => 1,
             () if !asks => 0,
             () if self.heads() < limits::FEW_REQUESTS => 1,
             () => 2,
         })
     }
 
-    /// The same where memory runs out: who takes nothing of what waits for it comes first.
+    /// The same where memory runs out: who has taken nothing since the last look of what waits for it
+    /// comes first.
     pub(crate) fn held_up(&self) -> Option<u8> {
-        if self.blocked.load(Ordering::Relaxed) && !self.gone.load(Ordering::Relaxed) {
-            return Some(0);
+        match self.blocked.load(Ordering::Relaxed) {
+            WAITED if !self.gone.load(Ordering::Relaxed) => return Some(0),
+            WAITS => self.blocked.store(WAITED, Ordering::Relaxed),
+            _ => {}
         }
         self.idleness().map(|class| class + 1)
     }
 
+    fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed) != TAKES
+    }
+
     /// Something of an answer is yet to be sent.
     fn is_sending(&self) -> bool {
-        self.blocked.load(Ordering::Relaxed) || self.sending.load(Ordering::Relaxed) > 0
+        self.is_blocked() || self.sending.load(Ordering::Relaxed) > 0
     }
 
     /// Begins an answer whose body is sent as it comes, or as the peer takes it.
@@ -198,7 +213,7 @@ impl Pulse {
 
     /// It kept us waiting. If its peer takes nothing of what waits for it, it goes as if evicted.
     pub(crate) fn give_up(&self) {
-        if self.blocked.load(Ordering::Relaxed) {
+        if self.is_blocked() {
             self.gone.store(true, Ordering::Relaxed);
         }
     }

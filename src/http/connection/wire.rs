@@ -56,8 +56,9 @@ pub struct Wire<S> {
     /// What this connection adds to its cost: what was read of a head that is not complete, or
     /// HTTP/2.
     reserved: Reserved,
-    /// Bytes that hyper has read of a head.
+    /// Bytes that hyper has read of a head, and how many heads were complete before it.
     of_head: usize,
+    heads: u32,
 }
 
 impl<S: AsyncRead + Unpin> Wire<S> {
@@ -69,8 +70,11 @@ impl<S: AsyncRead + Unpin> Wire<S> {
         reserved: Reserved,
     ) -> io::Result<(Protocol, Self)> {
         let kept = Spare::none();
-        let (allowance, came_back, of_head) = (None, false, 0);
-        let mut wire = Self { stream, discard, kept, from: 0, to: 0, allowance, came_back, pulse, reserved, of_head };
+        let (allowance, came_back) = (None, false);
+        let (of_head, heads) = (0, 0);
+        let (from, to) = (0, 0);
+        let mut wire =
+            Self { stream, discard, kept, from, to, allowance, came_back, pulse, reserved, of_head, heads };
         loop {
             let seen = &wire.unread()[..wire.to.min(PREFACE.len())];
             if *seen != PREFACE[..seen.len()] {
@@ -167,15 +171,25 @@ impl<S> Wire<S> {
     }
 
     /// Counts what hyper has read while it waits for the rest of a head: its buffer grows to twice
-    /// that.
+    /// that. What HTTP/2 holds is reserved as a whole.
     fn count_head(&mut self, count: usize) -> io::Result<()> {
-        if self.pulse.under_way.load(Ordering::Relaxed) > 0 {
-            self.of_head = 0;
+        self.forget_complete_head();
+        if self.pulse.under_way.load(Ordering::Relaxed) > 0 || self.pulse.http2.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.of_head = (self.of_head + count).min(limits::REQUEST_HEAD_BYTES);
         let bytes = (2 * self.of_head).next_multiple_of(limits::WIRE_BYTES);
         if self.reserved.grow_to(bytes as u64) { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+    }
+
+    /// Gives back what a head was counted for that is complete. Of what came with it no more than one
+    /// read is left.
+    fn forget_complete_head(&mut self) {
+        let heads = self.pulse.heads();
+        if self.heads != heads {
+            (self.heads, self.of_head) = (heads, 0);
+            self.reserved.shrink_to(0);
+        }
     }
 
     /// Whether hyper was done with what it was allowed, and would have continued with the
@@ -211,19 +225,36 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
             }
             return Poll::Ready(Ok(()));
         }
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let count = buf.filled().len() - before;
-        if polled.is_ready() && count > 0 {
+        let count = ready!(self.read_into(cx, buf))?;
+        if count > 0 {
             self.pulse.heard();
             self.count_head(count)?;
         }
-        polled
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Wire<S> {
+    /// Reads for hyper; of HTTP/1.1 [`limits::WIRE_BYTES`] at most, so that no more than that can
+    /// follow the head or body that ends with it, unseen.
+    fn read_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+        let stream = Pin::new(&mut self.stream);
+        if buf.remaining() <= limits::WIRE_BYTES || self.pulse.http2.load(Ordering::Relaxed) {
+            let before = buf.filled().len();
+            ready!(stream.poll_read(cx, buf))?;
+            return Poll::Ready(Ok(buf.filled().len() - before));
+        }
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(limits::WIRE_BYTES));
+        ready!(stream.poll_read(cx, &mut part))?;
+        let count = part.filled().len();
+        buf.advance(count);
+        Poll::Ready(Ok(count))
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.forget_complete_head();
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.pulse.written(&polled);
         polled
@@ -234,6 +265,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.forget_complete_head();
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.pulse.written(&polled);
         polled
@@ -312,3 +344,67 @@ impl Pulse {
 const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
 /// The same at the end of the process.
 const LAST_LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+    use crate::http::bodies::ByteBudget;
+
+    /// A connection that hyper reads, and the caller's end of it.
+    async fn connected(budget: &Arc<ByteBudget>, pulse: &Arc<Pulse>) -> (DuplexStream, Wire<DuplexStream>) {
+        let (mut caller, stream) = duplex(64 << 10);
+        caller.write_all(b"G").await.unwrap();
+        let (_, mut wire) = Wire::sniff(stream, |_| {}, pulse.clone(), budget.reserve(0).unwrap()).await.unwrap();
+        assert_eq!(wire.read(&mut [0; 9]).await.unwrap(), 1);
+        (caller, wire)
+    }
+
+    async fn read(wire: &mut Wire<DuplexStream>, mut bytes: usize) {
+        let mut room = vec![0; 64 << 10];
+        while bytes > 0 {
+            bytes -= wire.read(&mut room).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_on_one_connection_do_not_add_up() {
+        let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
+        let (mut caller, mut wire) = connected(&budget, &pulse).await;
+        for _ in 0..100 {
+            // A head, and the body that came with it.
+            caller.write_all(&[b'x'; 3000]).await.unwrap();
+            read(&mut wire, 3000).await;
+            assert!((6000..=16 << 10).contains(&budget.held()), "{}", budget.held());
+            drop(pulse.begin());
+        }
+        assert_eq!(wire.write(b"x").await.unwrap(), 1);
+        assert_eq!(budget.held(), 0, "an answer is sent");
+    }
+
+    #[tokio::test]
+    async fn a_head_is_counted_as_it_grows() {
+        let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
+        let (mut caller, mut wire) = connected(&budget, &pulse).await;
+        for kib in 1..=30 {
+            caller.write_all(&[b'x'; 1 << 10]).await.unwrap();
+            read(&mut wire, 1 << 10).await;
+            assert!(budget.held() >= 2 * kib << 10, "{kib}");
+        }
+        // What comes beside a body is no head.
+        let under_way = pulse.begin();
+        caller.write_all(&[b'x'; 30 << 10]).await.unwrap();
+        read(&mut wire, 30 << 10).await;
+        assert_eq!(budget.held(), 0);
+        drop(under_way);
+    }
+
+    #[tokio::test]
+    async fn one_read_brings_no_more_than_a_buffer() {
+        let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
+        let (mut caller, mut wire) = connected(&budget, &pulse).await;
+        caller.write_all(&[b'x'; 30 << 10]).await.unwrap();
+        assert_eq!(wire.read(&mut vec![0; 64 << 10]).await.unwrap(), limits::WIRE_BYTES);
+    }
+}
