@@ -79,6 +79,7 @@ lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --features switches --lib --test sim --test services_sim --test chaos --test kills -- -D warnings
+	cargo doc --locked --no-deps --document-private-items --lib
 	$(MAKE) --no-print-directory deny
 
 fmt:

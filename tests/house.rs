@@ -397,6 +397,107 @@ fn every_document_that_is_named_is_in_the_repository() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
+/// Pages of documentation, by their place in the repository.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = BTreeMap::new();
+    for folder in ["", "docs", "docs/decisions", "deploy", "tests", "tests/chaos", "tests/kills"] {
+        for entry in std::fs::read_dir(root.join(folder)).expect("a folder of the project") {
+            let path = entry.expect("an entry of it").path();
+            if path.extension().is_some_and(|it| it == "md" || it == "yaml") {
+                let place = path.strip_prefix(root).expect("it lies below").to_owned();
+                pages.insert(place, std::fs::read_to_string(&path).expect("prose is text"));
+            }
+        }
+    }
+    pages
+}
+
+/// The name by which a link reaches this heading.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    text.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+}
+
+/// Links to headings that are not there, with the page that has them.
+fn dead_anchors(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let headings = |text: &str| {
+        let prose = text.split("```").step_by(2);
+        let headings = prose.flat_map(str::lines).filter(|line| line.starts_with('#'));
+        headings.map(anchor).collect::<BTreeSet<_>>()
+    };
+    let headings: BTreeMap<_, _> = pages.iter().map(|(place, text)| (place.as_path(), headings(text))).collect();
+    let mut dead = Vec::new();
+    for (place, text) in pages {
+        let ends = |c: char| c.is_whitespace() || "()<>`\"".contains(c);
+        for (link, named) in text.split(ends).filter_map(|word| word.split_once('#')) {
+            let named = named.trim_end_matches(['.', ',', ';', ':']);
+            let folder = place.parent().expect("a file lies in a folder");
+            let beside = folder.join(link);
+            let target = if link.is_empty() { place.as_path() } else { &beside };
+            let target = target.components().fold(PathBuf::new(), |path, part| match part {
+                std::path::Component::ParentDir => path.parent().unwrap_or(Path::new("")).to_owned(),
+                part => path.join(part),
+            });
+            let is_link = link.ends_with(".md") || link.is_empty() && text.contains(&format!("](#{named})"));
+            // The runbooks of alerts are named from the root.
+            let known = headings.get(target.as_path()).or_else(|| headings.get(Path::new(link)));
+            if is_link && !link.contains("://") && !known.is_some_and(|known| known.contains(named)) {
+                dead.push(format!("{}: {link}#{named}", place.display()));
+            }
+        }
+    }
+    dead
+}
+
+#[test]
+fn every_linked_heading_exists() {
+    assert_eq!(dead_anchors(&pages()), Vec::<String>::new());
+    let page = |text: &str| text.to_owned();
+    let planted = BTreeMap::from([
+        (PathBuf::from("README.md"), page("[a](docs/a.md#one-thing) [b](docs/a.md#two) [c](#none)\n")),
+        (PathBuf::from("docs/a.md"), page("## One `thing`\n```\n# two\n```\n[home](../README.md#gone)\n")),
+    ]);
+    let dead = ["README.md: docs/a.md#two", "README.md: #none", "docs/a.md: ../README.md#gone"];
+    assert_eq!(dead_anchors(&planted), dead);
+}
+
+/// Alerts of the rules that no page names.
+fn unnamed_alerts<'r>(rules: &'r str, pages: &BTreeMap<PathBuf, String>) -> Vec<&'r str> {
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let is_named = |alert: &str| {
+        ["docs/deployment.md", "docs/services.md"].iter().any(|page| {
+            let rows = pages[Path::new(page)].lines().filter(|line| line.starts_with("| `"));
+            rows.map(|row| row.split(" | ").next().unwrap_or_default())
+                .any(|cell| cell.contains(&format!("`{alert}`")))
+        })
+    };
+    alerts.filter(|alert| !is_named(alert)).collect()
+}
+
+#[test]
+fn every_alert_is_named_in_a_page() {
+    let pages = pages();
+    let rules = &pages[Path::new("deploy/prometheus-rules.yaml")];
+    assert!(rules.matches("- alert: ").count() > 30, "this reads the rules");
+    assert_eq!(unnamed_alerts(rules, &pages), Vec::<&str>::new());
+    assert_eq!(unnamed_alerts("      - alert: NearsideAsleep\n", &pages), ["NearsideAsleep"]);
+}
+
+/// Modules that make types of problems: docs/problems.md has a chapter for each, held by a test
+/// beside it. `http::problem` writes documents for the others.
+#[test]
+fn problem_types_are_made_in_known_places() {
+    let house = House::of_the_crate();
+    let makes =
+        |text: &str| ["nearside:problem", "problem::document", "problem::urn"].iter().any(|it| text.contains(it));
+    let places = house.texts.iter().filter(|(module, text)| !module.starts_with("lab::") && makes(text));
+    let places: Vec<_> = places.map(|(module, _)| module.as_str()).collect();
+    let known =
+        ["admin::acts::problem", "catalogue::api::refused", "core::answer", "http::problem", "region::origin"];
+    assert_eq!(places, known);
+}
+
 #[test]
 fn an_arrow_that_is_planted_the_wrong_way_is_found_with_file_and_line() {
     let mut house = House::default();

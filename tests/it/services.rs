@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::deployed::Service;
 use super::program::{self, get, path, text};
+use super::words::undocumented;
 
 const ANYWHERE: &str = "127.0.0.1:0";
 
@@ -88,6 +89,10 @@ async fn each_services_metrics_are_documented_and_what_is_documented_exists() {
         let service = start(&[command]).await;
         let page = service.page("/metrics").await.1;
         assert_eq!(written(&page), documented(["Every service", heading]), "{command}");
+        // Tasks are named by what they do, problems in a table of their own.
+        let series = page.lines().filter(|line| !line.starts_with('#'));
+        let missing = undocumented(series, &["le", "name", "task", "problem"]);
+        assert!(missing.is_empty(), "put these into docs/metrics.md: {missing:#?}");
         assert_eq!(service.terminated().await, Some(0));
     }
 }

@@ -44,6 +44,38 @@ async fn the_fields_of_status_are_those_of_the_list() {
     stage.stop().await;
 }
 
+/// Labels whose values are names, or are listed on a page of their own.
+const NAMES: [&str; 5] = ["region", "route", "pointer", "version", "check"];
+
+/// Words of these series that the row of their metric in `docs/metrics.md` lacks.
+pub(crate) fn undocumented<'s>(series: impl Iterator<Item = &'s str>, names: &[&str]) -> BTreeSet<String> {
+    let page = include_str!("../../docs/metrics.md");
+    let mut missing = BTreeSet::new();
+    for (metric, labels) in series.filter_map(|line| line.split_once('{')) {
+        // Its row says that its words are those of the row above.
+        let of = if metric == "nearside_payload_read_bytes_total" { "nearside_payload_work_seconds" } else { metric };
+        let of = ["_bucket", "_sum", "_count"].iter().find_map(|end| of.strip_suffix(end)).unwrap_or(of);
+        let start = format!("| `{of}` |");
+        let rows: String = page.lines().filter(|line| line.starts_with(&start)).collect();
+        for label in labels.rsplit_once('}').unwrap().0.split(',') {
+            let (name, word) = label.split_once('=').unwrap();
+            let word = word.trim_matches('"');
+            if !NAMES.contains(&name) && !names.contains(&name) && !rows.contains(&format!("`{word}`")) {
+                missing.insert(format!("{metric}: {name}={word}"));
+            }
+        }
+    }
+    missing
+}
+
+#[test]
+fn every_word_of_a_metric_is_in_its_row() {
+    let missing = undocumented(include_str!("words/metrics.txt").lines(), &[]);
+    assert!(missing.is_empty(), "put these into docs/metrics.md: {missing:#?}");
+    let planted = undocumented(["nearside_reloads_total{outcome=\"lost\"}"].into_iter(), &[]);
+    assert_eq!(planted, BTreeSet::from(["nearside_reloads_total: outcome=lost".to_owned()]));
+}
+
 fn flatten(path: String, value: &Value, fields: &mut BTreeSet<String>) {
     match value {
         _ if path == "/tasks" || path == "/task_panics" => {}

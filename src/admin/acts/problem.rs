@@ -69,3 +69,29 @@ impl IntoResponse for Problem {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::problem::page::{chapter, every};
+    use crate::telemetry::log::LogError;
+
+    #[test]
+    fn problems_page_shows_those_of_acts() {
+        let denied = every!(Denied: [Closed, OnlyOnTheSocket, Browser, Token], Denied::Uid(_) => [Denied::Uid(None)]);
+        let refused = every!(
+            ActRefused: [LargeBody, SlowBody],
+            ActRefused::UnknownAct(_) => [ActRefused::UnknownAct("rest".to_owned())],
+            ActRefused::Malformed(_) => [ActRefused::Malformed(String::new())],
+            ActRefused::LastRegion(_) => [ActRefused::LastRegion(String::new())],
+            ActRefused::NoTopic(_) => [ActRefused::NoTopic(String::new())],
+            ActRefused::Filter(_) => [ActRefused::Filter(LogError::NotOurs)],
+            ActRefused::NotReloaded(_) => [ActRefused::NotReloaded(String::new())],
+            ActRefused::Busy(_) => [ActRefused::Busy(String::new())],
+            ActRefused::Failed(_) => [ActRefused::Failed(String::new())],
+        );
+        let problems = denied.into_iter().map(Problem::from).chain(refused.into_iter().map(Problem::from));
+        let said = problems.chain([Problem::cross_site()]).map(|it| (it.word.to_owned(), it.status.as_u16()));
+        assert_eq!(chapter("Acts of operators"), said.collect());
+    }
+}

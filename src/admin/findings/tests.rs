@@ -529,3 +529,26 @@ fn content_that_changed_under_its_version_is_named() {
     assert_eq!((other.check, other.subject.as_str()), (Check::SameVersionDiffers, PATH));
     assert!(other.advice.contains("cover everything that a reply shows"), "{}", other.advice);
 }
+
+/// What `docs/findings.md` says of where a finding shows, but for what it adds in parentheses.
+fn place(check: Check) -> &'static str {
+    match (check.hides_changes(), check.touches_freshness()) {
+        (true, _) => "a reason, `doubtful`",
+        (false, true) => "a reason",
+        (false, false) => "a warning",
+    }
+}
+
+#[test]
+fn findings_page_shows_every_check() {
+    let page = include_str!("../../../docs/findings.md");
+    let (_, table) = page.split_once("\n| finding |").unwrap();
+    let rows: Vec<_> =
+        table.lines().skip(2).map(|row| row.trim_matches('|').split(" | ").collect::<Vec<_>>()).collect();
+    let place_in = |cells: &[&'static str]| cells[cells.len() - 1].split(" (").next().unwrap().trim();
+    let shown: Vec<_> = rows.iter().map(|cells| (cells[0].trim(), place_in(cells))).collect();
+    let known = Check::ALL.iter().map(|check| (format!("`{}`", check.word()), place(*check)));
+    let known: Vec<_> = known.collect();
+    assert_eq!(shown, known.iter().map(|(word, place)| (word.as_str(), *place)).collect::<Vec<_>>());
+    assert!(rows.iter().all(|cells| cells.len() == 4), "what was seen, and what to do");
+}

@@ -6,7 +6,7 @@ pub const GONE: &str = "check that the topic, table or stream exists in that reg
 pub const GONE_QUEUE: &str = "a new queue shows after about a second; one that is deleted is made anew";
 pub const THROTTLED: &str = "nothing to do: it is tried again later; if it lasts, raise the account's quota";
 pub const DENIED: &str = "allow this process's role sns:Subscribe, sns:Unsubscribe, sns:GetSubscriptionAttributes and \
-     sns:ConfirmSubscription on the topic, and with sqs also sqs:CreateQueue, sqs:DeleteQueue, \
+     sns:ConfirmSubscription on the topic, and with sqs also sqs:CreateQueue, sqs:DeleteQueue, sqs:GetQueueUrl, \
      sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:DeleteMessage and sqs:TagQueue on nearside-*; with \
      announcements.queue_kms_key also kms:Decrypt on the key";
 pub const CREDENTIALS: &str = "give the process credentials: a task role (ECS), a service account or pod identity (EKS), or \

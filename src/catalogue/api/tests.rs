@@ -156,6 +156,14 @@ fn the_document_has_every_status_and_problem() {
 }
 
 #[test]
+fn problems_page_shows_the_catalogues() {
+    // What the port's guard says before this router is asked.
+    let of_the_guard = ("cross-site".to_owned(), 403);
+    let kinds = ProblemKind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.status().as_u16()));
+    assert_eq!(crate::http::problem::page::chapter("The catalogue"), kinds.chain([of_the_guard]).collect());
+}
+
+#[test]
 fn the_examples_of_the_document_fit_its_schemas() {
     fn walk(value: &Value, checked: &mut usize) {
         if let (Some(schema), Some(example)) = (value.get("schema"), value.get("example")) {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::http::host::BadHost;
+use crate::http::problem::page::{self, every};
 use crate::model::ids::RegionId;
+use crate::payload::mask::MaskError;
 
 fn names() -> Vec<String> {
     vec!["eu-west-1".into(), "9 odd \"name".into()]
@@ -102,4 +104,60 @@ fn when_no_region_answered_the_caller_reads_which_were_asked_and_what_became_of_
     assert_eq!(respond(Outcome::NoneAnswered(unusable), &names()).status(), 502);
     let response = respond(Outcome::NoneAnswered(vec![leg("eu", "held-off", Blame::NotAsked)]), &names());
     assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+}
+
+/// Every way in which the sidecar itself answers.
+fn own_outcomes() -> Vec<Outcome> {
+    let refusals = every!(
+        Refusal: [Tunnel, Coding, ForeignHost, Forwarded, CrossSite, Token, BadTarget, LongTarget, LargeHead, LargeBody,
+            SlowBody, BadBody, Crowded, NoRoom],
+        Refusal::BadHost(_) => [Refusal::BadHost(BadHost::Missing)],
+    );
+    let unshaped = every!(
+        ShapeRefused: [NoRoom, NotAcceptable, Mismatch],
+        ShapeRefused::Mask(_) => [ShapeRefused::Mask(MaskError::NotUtf8)],
+    );
+    let batches = every!(
+        Refused: [NotJson, ManyKeys, Large, NoRoom],
+        Refused::Malformed { .. } => [Refused::Malformed { line: 1, column: 1 }],
+    );
+    let asked = |blame| vec![Attempted { region: "eu".into(), outcome: "a word".into(), blame }];
+    let own = every!(
+        Outcome: [BadKey, LargePart, NotStored, Busy],
+        Outcome::BelowFloor(_) => [Outcome::BelowFloor(asked(Blame::Unusable))],
+        Outcome::NoneAnswered(_) => [
+            Outcome::NoneAnswered(asked(Blame::Unusable)),
+            Outcome::NoneAnswered(asked(Blame::Late)),
+            Outcome::NoneAnswered(asked(Blame::NotAsked))
+        ],
+        Outcome::Refused(_) | Outcome::Unshaped(_) | Outcome::RefusedBatch(_) => [],
+        Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } | Outcome::ByAccept(..) => [],
+    );
+    let refused = refusals.into_iter().map(Outcome::Refused);
+    let refused = refused.chain(unshaped.into_iter().map(Outcome::Unshaped));
+    refused.chain(batches.into_iter().map(Outcome::RefusedBatch)).chain(own).collect()
+}
+
+#[test]
+fn problems_page_shows_the_sidecars() {
+    let said = own_outcomes().into_iter().map(|outcome| match respond(outcome, &names()).into_body() {
+        Body::Whole(Some(bytes)) => page::row(&bytes),
+        _ => panic!("a problem has a body"),
+    });
+    assert_eq!(page::chapter("The sidecar"), said.collect());
+}
+
+#[test]
+fn every_label_is_in_both_tables() {
+    let labels = every!(
+        Label: [BelowFloor, FloorEscaped, Grace, StaleIfError, MaxStale, Unproven, Unwired, Provisional]
+    );
+    let (freshness, operations) =
+        (include_str!("../../../docs/freshness.md"), include_str!("../../../docs/operations.md"));
+    for label in labels {
+        for page in [freshness, operations] {
+            let row = format!("`detail={}` |", label.word());
+            assert!(page.lines().any(|line| line.starts_with('|') && line.contains(&row)), "no row has {row}");
+        }
+    }
 }
