@@ -32,7 +32,7 @@ fn service(home: &Home, text: &str, holder: &str, faults: &Faults) -> ViewsServi
 /// Runs it for a while, then kills it.
 async fn run_for(service: &ViewsService, seconds: u64) {
     let stopping = CancellationToken::new();
-    let ended = tokio::time::timeout(Duration::from_secs(seconds), service.run(&stopping)).await;
+    let ended = tokio::time::timeout(Duration::from_secs(seconds), Box::pin(service.run(&stopping))).await;
     assert!(ended.is_err(), "it serves until it is stopped");
 }
 

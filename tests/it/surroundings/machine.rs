@@ -1,7 +1,7 @@
 //! The machine is small or odd: few descriptors, one CPU, a root that is read-only, no `/proc`, an
 //! environment with nothing in it. What needs a mount namespace needs root, and fails without it.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +14,9 @@ use super::super::deployed;
 use super::super::program::{self, Program, get, get_labelled, settings, text};
 use super::super::service::Service;
 use super::within;
+
+const FOUR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SIX: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// Connections to each of these, which say nothing.
 async fn hold(addresses: &[SocketAddr], count: usize) -> Vec<TcpStream> {
@@ -35,13 +38,13 @@ fn config(service: &Service) -> String {
 #[tokio::test]
 async fn few_descriptors_leave_operators_their_share() {
     let service = Service::start(2);
-    for most in [64, 100, 128, 256, 1024] {
+    for (most, held_at) in [(64, FOUR), (100, SIX), (128, FOUR), (256, SIX), (1024, FOUR)] {
         let shell = format!("ulimit -n {most}; exec");
         let program = Program::start_by(&config(&service), |args| within(&shell, args)).await;
         super::serves(&program, "alpha").await;
-        let six = |address: SocketAddr| SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()));
-        let addresses = [program.tcp, program.admin, six(program.tcp), six(program.admin)];
-        let held = hold(&addresses, most).await;
+        // What is held at one of two addresses is closed for who comes to the other.
+        let ports = [program.tcp.port(), program.admin.port()];
+        let held = hold(&ports.map(|port| SocketAddr::from((held_at, port))), 2 * most).await;
         assert_eq!(program.page("/livez").await.0, 200, "{most} descriptors, all callers' and operators' taken");
         let health = program::run(&["health", "--admin", &program.admin.to_string()]);
         assert!(health.status.success(), "{most} descriptors: {}", text(&health.stderr));
@@ -103,8 +106,8 @@ async fn few_descriptors_leave_services_pages_too() {
     let directory = tempfile::tempdir().unwrap();
     let file = services_file(directory.path());
     for role in ["catalogue", "views", "region"] {
-        for most in [64, 128, 256, 1024] {
-            service_with_few_descriptors(role, program::path(&file), most).await;
+        for (most, held_at) in [(64, FOUR), (128, SIX), (256, FOUR), (1024, SIX)] {
+            service_with_few_descriptors(role, program::path(&file), most, held_at).await;
         }
     }
 }
@@ -140,14 +143,13 @@ async fn localhost_of_a_service_is_both_families() {
     assert_eq!(beside.terminated().await, Some(0));
 }
 
-async fn service_with_few_descriptors(role: &str, file: &str, most: usize) {
+async fn service_with_few_descriptors(role: &str, file: &str, most: usize, held_at: IpAddr) {
     let shell = format!("ulimit -n {most}; exec");
     let service = deployed::Service::start_by(within(&shell, &[role, "--config", file])).await;
     let admin: SocketAddr = service.admin().parse().unwrap();
     let listen = service.serving["listen"].as_str().map(|listen| listen.parse().unwrap());
-    let four: Vec<SocketAddr> = listen.into_iter().chain([admin]).collect();
-    let six = four.iter().map(|address| SocketAddr::from((Ipv6Addr::LOCALHOST, address.port())));
-    let held = hold(&four.iter().copied().chain(six).collect::<Vec<_>>(), most).await;
+    let addresses = listen.into_iter().chain([admin]).map(|address| SocketAddr::from((held_at, address.port())));
+    let held = hold(&addresses.collect::<Vec<_>>(), 2 * most).await;
     assert_eq!(service.page("/livez").await.0, 200, "{role}, {most}");
     let health = program::run(&["health", "--admin", service.admin()]);
     // A region that has taken in nothing yet is well and not ready.
