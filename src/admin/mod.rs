@@ -50,10 +50,16 @@ pub struct Pages {
     pub acts: Arc<Acts>,
 }
 
-/// Serves `listener`, within `permits`, until `until`.
-pub fn start(listener: Listener, permits: Permits, pages: Pages, tasks: &Tasks, until: CancellationToken) {
+/// Serves `listeners`, together within `permits`, until `until`.
+pub fn start(
+    listeners: impl IntoIterator<Item = Listener>,
+    permits: Permits,
+    pages: Pages,
+    tasks: &Tasks,
+    until: CancellationToken,
+) {
     let router = move |reached| router(pages.clone(), reached);
-    service::start_until(listener, TASKS, permits, router, tasks, until);
+    service::start_all(listeners, TASKS, permits, router, tasks, until);
 }
 
 /// Connections that the ports may have at once, if the process may have `most`.

@@ -12,10 +12,9 @@ use axum::routing::get;
 use serde::Serialize;
 
 use super::guard::{Admits, guarded, unstored};
-use super::{ALIVE, index, limits};
+use super::{ALIVE, index};
 use crate::http::service::{self, Listener, ReachedBy};
 use crate::tasks::Tasks;
-use crate::tasks::permits::Permits;
 use crate::telemetry::metrics::exposition;
 
 /// Whether a service does what it is there for.
@@ -74,9 +73,9 @@ pub struct ServicePages {
 }
 
 /// Serves the pages until the process's tasks are told to stop, to `most` connections at once.
-pub fn serve_pages(listener: Listener, most: usize, pages: ServicePages, tasks: &Tasks) {
+pub fn serve_pages(listeners: impl IntoIterator<Item = Listener>, most: usize, pages: ServicePages, tasks: &Tasks) {
     let router = move |reached| router(pages.clone(), reached);
-    service::start(listener, super::TASKS, Permits::new(limits::ADMIN_CONNECTIONS.min(most)), router, tasks);
+    service::start_all(listeners, super::TASKS, super::port_connections(most), router, tasks, tasks.stopping());
 }
 
 fn router(pages: ServicePages, reached: ReachedBy) -> Router {
@@ -130,7 +129,7 @@ mod tests {
             status: Arc::new(|| serde_json::json!({ "engine": "memory" })),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
         };
-        serve_pages(Listener::Tcp(listener), 64, pages, &tasks);
+        serve_pages([Listener::Tcp(listener)], 64, pages, &tasks);
         (address, tasks)
     }
 

@@ -38,7 +38,7 @@ async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
             access,
         ),
     };
-    start(Listener::Tcp(listener), port_connections(64), pages, &tasks, tasks.stopping());
+    start([Listener::Tcp(listener)], port_connections(64), pages, &tasks, tasks.stopping());
     Port { address, tasks }
 }
 

@@ -1,7 +1,7 @@
 //! Gathers the evidence for findings, logs each finding once while it lasts, and lets those that
 //! speak against the wiring shorten what depends on it (R21).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::admin::readiness::Heard;
 use crate::core::Core;
 use crate::model::time::Moment;
 use crate::sidecar::announcements::subscription::{SubscriptionStatus, Subscriptions};
+use crate::telemetry::rate_limiter::RateLimiter;
 
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -60,7 +61,7 @@ pub(super) fn start(sidecar: &Arc<Core>, topics: &Topics) {
     let topics = topics.clone();
     let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
     // What was logged once is not logged again after a panic.
-    let told: Arc<Mutex<HashSet<(Check, String)>>> = Arc::default();
+    let told: Arc<Mutex<FindingLines>> = Arc::default();
     sidecar.tasks.spawn_service("findings", move || {
         let (own, topics, told, stopping) = (own.clone(), topics.clone(), told.clone(), stopping.clone());
         let looks = async move {
@@ -72,26 +73,40 @@ pub(super) fn start(sidecar: &Arc<Core>, topics: &Topics) {
                 let (found, astray) = with_evidence(&sidecar, &subscriptions, own.clock.now(), look);
                 let named = |(name, regions): (String, _)| Some((sidecar.keyring.type_id(&name)?, regions));
                 sidecar.freshness.found_astray(&astray.into_iter().filter_map(named).collect::<Vec<_>>());
-                tell(&found, &mut told.lock().unwrap_or_else(PoisonError::into_inner));
+                told.lock().unwrap_or_else(PoisonError::into_inner).log(&found, own.clock.now());
             }
         };
         async move { stopping.run_until_cancelled(looks).await }
     });
 }
 
-fn tell(found: &[Finding], told: &mut HashSet<(Check, String)>) {
-    for Finding { check, subject, saw, advice } in found {
-        if told.insert((*check, subject.clone())) {
-            tracing::warn!(check = check.word(), subject, advice, "{saw}");
+/// Findings that were logged and last. What a region or a peer does may come and go, so the lines of
+/// each check are rationed, those of its end apart; `/status` has all.
+#[derive(Default)]
+struct FindingLines {
+    lasting: HashSet<(Check, String)>,
+    rations: HashMap<(Check, bool), RateLimiter>,
+}
+
+impl FindingLines {
+    fn log(&mut self, found: &[Finding], now: Moment) {
+        let Self { lasting, rations } = self;
+        let mut ration = |check: Check, is_over: bool| rations.entry((check, is_over)).or_default().take(now);
+        for Finding { check, subject, saw, advice } in found {
+            if lasting.insert((*check, subject.clone()))
+                && let Some(left_out) = ration(*check, false)
+            {
+                tracing::warn!(check = check.word(), subject, advice, left_out, "{saw}");
+            }
         }
+        lasting.retain(|(check, subject)| {
+            let lasts = found.iter().any(|it| it.check == *check && it.subject == *subject);
+            if !lasts && let Some(left_out) = ration(*check, true) {
+                tracing::info!(check = check.word(), subject, left_out, "this finding is over");
+            }
+            lasts
+        });
     }
-    told.retain(|(check, subject)| {
-        let lasts = found.iter().any(|it| it.check == *check && it.subject == *subject);
-        if !lasts {
-            tracing::info!(check = check.word(), subject, "this finding is over");
-        }
-        lasts
-    });
 }
 
 /// What came from the regions' topics, and the state of their subscriptions.
@@ -105,4 +120,30 @@ pub(super) fn heard(sidecar: &Core, subscriptions: &[SubscriptionStatus], now: M
         heard.unverified = status.unverified.filter(|_| arrived.unverified);
     }
     heard
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::limits::RATIONED_LINES;
+    use crate::telemetry::scripted::CountedLines;
+
+    #[test]
+    fn findings_that_come_and_go_fill_no_log() {
+        let (lines, mut own) = (CountedLines::start(), FindingLines::default());
+        let finding = |check, number: u32| Finding {
+            check,
+            subject: format!("subject {number}"),
+            saw: "something".to_owned(),
+            advice: "do this".to_owned(),
+        };
+        for number in 0..100 {
+            own.log(&[finding(Check::Access, number % 7), finding(Check::Unverified, number)], Moment::default());
+            own.log(&[], Moment::default());
+        }
+        let most = RATIONED_LINES.0 as usize;
+        assert_eq!((lines.with("WARN"), lines.with("this finding is over")), (2 * most, 2 * most));
+        own.log(&[finding(Check::Access, 200)], Moment::default() + RATIONED_LINES.1);
+        assert_eq!(lines.with("left_out=90"), 1, "what was left out is counted");
+    }
 }

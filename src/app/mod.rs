@@ -230,10 +230,7 @@ fn open(
     let mut operators = Operators::new(pages.clone(), tasks);
     operators.serve(sidecar.config.admin.unix.as_ref(), sockets.operators);
     let permits = admin::port_connections(bounds.admin());
-    for listener in sockets.admin {
-        let listener = Listener::Tcp(listener);
-        admin::start(listener, permits.clone(), pages.clone(), tasks, tasks.stopping());
-    }
+    admin::start(sockets.admin.into_iter().map(Listener::Tcp), permits, pages, tasks, tasks.stopping());
     let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
         bounds,

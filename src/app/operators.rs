@@ -55,7 +55,7 @@ impl Operators {
             let until = self.tasks.stopping().child_token();
             let listener = Listener::Unix(bound);
             let permits = admin::socket_connections();
-            admin::start(listener, permits, self.pages.clone(), &self.tasks, until.clone());
+            admin::start([listener], permits, self.pages.clone(), &self.tasks, until.clone());
             self.open = Some(Open { socket: socket.clone(), until });
         }
     }

@@ -1,4 +1,4 @@
-//! What callers and operators reach, bound before anything else is done.
+//! What callers and operators of a sidecar or a service reach, bound before anything else is done.
 //!
 //! `localhost` is `::1` to some clients: whoever listens on 127.0.0.1 listens there too, if the
 //! machine has it and nobody else listens there.
@@ -22,8 +22,8 @@ pub(super) struct Sockets {
 
 impl Sockets {
     pub(super) fn bind(config: &Config) -> Result<Self, ListenError> {
-        let tcp = config.listen.tcp.map(|addr| bind(addr, "listen.tcp")).transpose()?.unwrap_or_default();
-        let admin = bind(config.admin.listen, "admin.listen")?;
+        let tcp = config.listen.tcp.map(|addr| bind_local(addr, "listen.tcp")).transpose()?.unwrap_or_default();
+        let admin = bind_local(config.admin.listen, "admin.listen")?;
         let unix = config.listen.unix.as_ref().map(|unix| listener::bind_unix(unix, "listen.unix")).transpose()?;
         let operators = config.admin.unix.as_ref().map(|unix| listener::bind_unix(unix, "admin.unix")).transpose()?;
         Ok(Self { tcp, unix, admin, operators })
@@ -37,8 +37,8 @@ impl Sockets {
     }
 }
 
-/// The address that `setting` names, and `::1` beside 127.0.0.1.
-fn bind(addr: SocketAddr, setting: &'static str) -> Result<Vec<TcpListener>, ListenError> {
+/// The address that `setting` names, which comes first, and `::1` beside 127.0.0.1.
+pub(super) fn bind_local(addr: SocketAddr, setting: &'static str) -> Result<Vec<TcpListener>, ListenError> {
     let first = listener::bind_tcp(addr, setting, setting)?;
     // A listener that was bound has an address.
     let port = first.local_addr().map_or(addr.port(), |bound| bound.port());

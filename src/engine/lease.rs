@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError, limits, retry_delay};
 use crate::model::time::{Clock, Moment, Wall};
 use crate::tasks::unless_panicked;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// Where the lease lies, and who wants it.
 #[derive(Clone)]
@@ -27,6 +28,16 @@ pub struct LeasePlace {
     /// Unique to this process and this start of it.
     pub holder: String,
     pub clock: Clock,
+    pub lines: Arc<LeaseLines>,
+}
+
+/// Rations of what a store that fails has said of a lease, one of each kind of line.
+#[derive(Debug, Default)]
+pub struct LeaseLines {
+    attempts: RateLimiter,
+    taken: RateLimiter,
+    renewals: RateLimiter,
+    lost: RateLimiter,
 }
 
 /// The sort keys of its two items.
@@ -143,7 +154,10 @@ impl LeasePlace {
                 Ok(None) => failures = 0,
                 Err(error) => {
                     failures += 1;
-                    tracing::warn!(job = self.job, %error, "the lease cannot be read or taken; trying again");
+                    if let Some(left_out) = self.lines.attempts.take(self.clock.now()) {
+                        let job = self.job;
+                        tracing::warn!(job, %error, left_out, "the lease cannot be read or taken; trying again");
+                    }
                     // What was not seen may have changed.
                     (known, since) = (Seen::default(), self.clock.now());
                 }
@@ -168,7 +182,9 @@ impl LeasePlace {
         ];
         match self.tables.write(both).await {
             Ok(()) => {
-                tracing::info!(job = self.job, token, "this process holds the lease");
+                if let Some(left_out) = self.lines.taken.take(self.clock.now()) {
+                    tracing::info!(job = self.job, token, left_out, "this process holds the lease");
+                }
                 Ok(Some(Lease { place: self.clone(), token, beats: AtomicU64::new(0) }))
             }
             Err(WriteError::Conflict(_)) => Ok(None),
@@ -215,19 +231,25 @@ impl Lease {
             match self.renew(false).await {
                 Ok(()) => (renewed, failures) = (asked, 0),
                 Err(WriteError::Conflict(places)) if !places.is_empty() => {
-                    tracing::warn!(job = self.place.job, token = self.token, "another process took the lease over");
-                    return;
+                    return self.lost("another process took the lease over");
                 }
                 Err(error) => {
                     failures += 1;
-                    tracing::warn!(job = self.place.job, %error, "the lease could not be renewed");
+                    if let Some(left_out) = self.place.lines.renewals.take(self.place.clock.now()) {
+                        tracing::warn!(job = self.place.job, %error, left_out, "the lease could not be renewed");
+                    }
                 }
             }
             // In time: when the next attempt comes, somebody else may hold it.
             if self.place.clock.now().since(renewed) + limits::LEASE_RENEWAL > limits::LEASE {
-                tracing::warn!(job = self.place.job, token = self.token, "the lease ran out");
-                return;
+                return self.lost("the lease ran out");
             }
+        }
+    }
+
+    fn lost(&self, why: &str) {
+        if let Some(left_out) = self.place.lines.lost.take(self.place.clock.now()) {
+            tracing::warn!(job = self.place.job, token = self.token, left_out, "{why}");
         }
     }
 
@@ -251,6 +273,8 @@ mod tests {
     use super::super::faulty::{FaultRates, Faults, Faulty};
     use super::super::memory::MemoryStore;
     use super::*;
+    use crate::telemetry::limits::RATIONED_LINES;
+    use crate::telemetry::scripted::CountedLines;
 
     fn place(tables: &MemoryStore, holder: &str, clock: &Clock) -> LeasePlace {
         LeasePlace {
@@ -259,6 +283,7 @@ mod tests {
             job: "ingest",
             holder: holder.to_owned(),
             clock: clock.clone(),
+            lines: Arc::default(),
         }
     }
 
@@ -320,6 +345,31 @@ mod tests {
         let began = clock.now();
         first.keep().await;
         assert!(clock.now().since(began) < limits::LEASE);
+    }
+
+    /// One window of lines, first of a candidate and then of a holder that is cut off again and again.
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_store_fills_no_log_of_a_lease() {
+        let (most, window) = RATIONED_LINES;
+        let clock = Clock::simulated(Wall::from_millis(1_000_000));
+        let (tables, faults, lines) = (MemoryStore::new(clock.clone()), Faults::default(), CountedLines::start());
+        let cut_off = Arc::new(Faulty::new(tables.clone(), faults.clone()));
+        let place = LeasePlace { tables: cut_off, ..place(&tables, "a", &clock) };
+        let down = FaultRates { fails: 1.0, ..FaultRates::default() };
+        faults.set(down);
+        let shortly = window - Duration::from_secs(1);
+        assert!(tokio::time::timeout(shortly, place.acquire()).await.is_err());
+        assert_eq!(lines.with("the lease cannot be read or taken"), most as usize);
+        faults.set(FaultRates::default());
+        let lease = place.acquire().await;
+        // Without pauses: whoever holds it, for however short a time, fails as often.
+        for _ in 0..5 {
+            faults.set(down);
+            lease.keep().await;
+        }
+        for said in ["the lease could not be renewed", "the lease ran out"] {
+            assert!((1..=most as usize).contains(&lines.with(said)), "{said}: {}", lines.with(said));
+        }
     }
 
     #[test]

@@ -164,23 +164,28 @@ pub fn start(
     router: impl Fn(ReachedBy) -> Router + Send + Sync + 'static,
     tasks: &Tasks,
 ) {
-    start_until(listener, names, permits, router, tasks, tasks.stopping());
+    start_all([listener], names, permits, router, tasks, tasks.stopping());
 }
 
-/// The same until `until`, which ends with the process's tasks at the latest. What is connected then
-/// ends by itself.
-pub fn start_until(
-    listener: Listener,
+/// The same on several listeners as on one, until `until`, which ends with the process's tasks at the
+/// latest: where `permits` run out, a silent connection to any of them makes room on all. What is
+/// connected at the end ends by itself.
+pub fn start_all(
+    listeners: impl IntoIterator<Item = Listener>,
     names: ServingTasks,
     permits: Permits,
     router: impl Fn(ReachedBy) -> Router + Send + Sync + 'static,
     tasks: &Tasks,
     until: CancellationToken,
 ) {
-    let (peers, lines) = (Peers::new(0, |_| {}), RateLimiter::new());
-    let port = Arc::new(Port { listener, name: names.connection, permits, peers, router, lines });
-    let (own, stopping) = (tasks.clone(), until.clone());
-    tasks.spawn_service_until(names.accept, stopping, move || accept(port.clone(), own.clone(), until.clone()));
+    let (peers, lines, router) = (Peers::new(0, |_| {}), Arc::new(RateLimiter::new()), Arc::new(router));
+    for listener in listeners {
+        let (permits, peers, lines) = (permits.clone(), peers.clone(), lines.clone());
+        let port = Port { listener, name: names.connection, permits, peers, router: router.clone(), lines };
+        let (port, own, until) = (Arc::new(port), tasks.clone(), until.clone());
+        let stopping = until.clone();
+        tasks.spawn_service_until(names.accept, stopping, move || accept(port.clone(), own.clone(), until.clone()));
+    }
 }
 
 /// A listener and what its connections have in common; a new start of the task keeps it.
@@ -189,8 +194,8 @@ struct Port<R> {
     name: &'static str,
     permits: Permits,
     peers: Arc<Peers>,
-    router: R,
-    lines: RateLimiter,
+    router: Arc<R>,
+    lines: Arc<RateLimiter>,
 }
 
 async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, until: CancellationToken) {

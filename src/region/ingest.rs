@@ -72,6 +72,14 @@ pub struct IngestCounts {
     pub passed_over: PassedOver,
 }
 
+/// Rations of what a topic or a feed that fails has said, in every term under the lease.
+#[derive(Debug, Default)]
+struct IngestLines {
+    heartbeats: RateLimiter,
+    trimmed: RateLimiter,
+    copied: RateLimiter,
+}
+
 pub struct Ingester {
     parts: IngestParts,
     follower: Follower,
@@ -80,6 +88,7 @@ pub struct Ingester {
     /// When the last canary to arrive was sent.
     canary: Mutex<Option<Wall>>,
     sweep_every: Duration,
+    lines: IngestLines,
     pub counts: IngestCounts,
     pub sweep_counts: SweepCounts,
 }
@@ -119,6 +128,7 @@ impl Ingester {
             publisher: Mutex::new(publisher),
             canary: Mutex::default(),
             sweep_every,
+            lines: IngestLines::default(),
             counts: IngestCounts::default(),
             sweep_counts: SweepCounts::default(),
         })
@@ -164,12 +174,13 @@ impl Ingester {
             job: "ingest",
             holder,
             clock: self.parts.clock.clone(),
+            lines: Arc::default(),
         };
         loop {
             self.enter(IngestState::Standby);
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return };
             // A name of its own for each time that it holds the lease.
-            let publisher = Arc::new(new_publisher(&self.parts));
+            let publisher = Arc::new(self.publisher().successor());
             *self.publisher.lock().unwrap_or_else(PoisonError::into_inner) = publisher.clone();
             let end = lease.term(self.work(&lease, &publisher), &stopping).await;
             publisher.sign_off(self.follower.progress.through()).await;
@@ -216,7 +227,6 @@ impl Ingester {
 
     /// Never returns.
     async fn beat(&self, publisher: &RegionPublisher) {
-        let lines = RateLimiter::new();
         let mut beats = tokio::time::interval(limits::HEARTBEAT_EVERY);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -224,7 +234,7 @@ impl Ingester {
             // Read before the publisher's last number: everything that it claims has a number.
             let through = self.follower.progress.through();
             if let Err(error) = publisher.heartbeat(through).await
-                && let Some(left_out) = lines.take(self.parts.clock.now())
+                && let Some(left_out) = self.lines.heartbeats.take(self.parts.clock.now())
             {
                 tracing::warn!(%error, left_out, "a heartbeat could not be published");
             }
@@ -238,7 +248,10 @@ impl Ingester {
                 FollowEnd::Trimmed => {}
                 end => return end,
             }
-            tracing::error!("the feed no longer has what this region did not read: ingesting everything anew");
+            if let Some(left_out) = self.lines.trimmed.take(self.parts.clock.now()) {
+                let what = "the feed no longer has what this region did not read: ingesting everything anew";
+                tracing::error!(left_out, "{what}");
+            }
             let mut forgotten = self.follower.forget(lease).await;
             if !is_on(Guard::ScanAfterTrim) && forgotten.is_ok() {
                 forgotten = self.follower.begin(lease, Wall::default()).await;
@@ -289,7 +302,9 @@ impl Ingester {
         }
         let at = if is_on(Guard::PositionBeforeScan) { at } else { self.parts.clock.wall().as_millis() };
         self.follower.begin(lease, Wall::from_millis(at)).await?;
-        tracing::info!(region = self.parts.region, "every view is copied; following the feed");
+        if let Some(left_out) = self.lines.copied.take(self.parts.clock.now()) {
+            tracing::info!(region = self.parts.region, left_out, "every view is copied; following the feed");
+        }
         Ok(())
     }
 

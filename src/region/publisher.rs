@@ -59,7 +59,7 @@ pub struct PublishCounts {
     pub renamed: AtomicU64,
     /// Messages that the topic never took, which a RELOAD of their type stands for.
     pub reloaded: AtomicU64,
-    lines: PublishLines,
+    lines: Arc<PublishLines>,
 }
 
 /// A topic that refuses or fails must not fill the log.
@@ -68,6 +68,7 @@ struct PublishLines {
     renamed: RateLimiter,
     reloaded: RateLimiter,
     failed: RateLimiter,
+    silent: RateLimiter,
 }
 
 struct Numbering {
@@ -85,6 +86,13 @@ impl RegionPublisher {
     pub fn new(region: &str, topic: Arc<dyn Topic>, clock: Clock) -> Self {
         let numbering = Mutex::new(Numbering::new(region));
         Self { region: region.to_owned(), topic, clock, numbering, counts: PublishCounts::default() }
+    }
+
+    /// Another publisher in this one's place, under another name. Their log lines are rationed together.
+    pub(super) fn successor(&self) -> Self {
+        let next = Self::new(&self.region, self.topic.clone(), self.clock.clone());
+        let counts = PublishCounts { lines: self.counts.lines.clone(), ..next.counts };
+        Self { counts, ..next }
     }
 
     /// Returns once SNS has all of it, however long that takes. Dropping it leaves a hole in the
@@ -206,8 +214,10 @@ impl RegionPublisher {
     /// The last message: from now on silence is expected.
     pub async fn sign_off(&self, ingested_through: Option<Wall>) {
         let said = tokio::time::timeout(limits::SIGN_OFF_WAIT, self.beat(ingested_through, true)).await;
-        if !matches!(said, Ok(Ok(()))) {
-            tracing::warn!("the publisher could not sign off; sidecars notice its silence");
+        if !matches!(said, Ok(Ok(())))
+            && let Some(left_out) = self.counts.lines.silent.take(self.clock.now())
+        {
+            tracing::warn!(left_out, "the publisher could not sign off; sidecars notice its silence");
         }
     }
 

@@ -38,6 +38,7 @@ pub struct SweepCounts {
     /// Buckets that could not be compared or made good, each time.
     pub failed: AtomicU64,
     failure_lines: RateLimiter,
+    pending_lines: RateLimiter,
     difference_lines: RateLimiter,
 }
 
@@ -85,7 +86,9 @@ impl CopySweep<'_> {
         let mut failures = 0;
         while let Err(error) = self.pay().await {
             failures += 1;
-            tracing::warn!(%error, "what an earlier sweep left to be announced cannot be read");
+            if let Some(left_out) = self.counts.pending_lines.take(self.clock.now()) {
+                tracing::warn!(%error, left_out, "what an earlier sweep left to be announced cannot be read");
+            }
             tokio::time::sleep(retry_delay(failures)).await;
         }
         loop {

@@ -37,6 +37,17 @@ impl CountedLines {
         Self { page, _guard: set_default(lines), _second: second }
     }
 
+    /// The line that came most often, its fields aside, and how often it came.
+    pub(crate) fn most(&self) -> (usize, String) {
+        let mut counts = std::collections::BTreeMap::<String, usize>::new();
+        for line in String::from_utf8_lossy(&self.page.0.lock().unwrap()).lines() {
+            // After the time, up to the first field.
+            let said = line.split_once(' ').map_or(line, |(_, said)| said);
+            *counts.entry(said.split('=').next().unwrap_or(said).to_owned()).or_default() += 1;
+        }
+        counts.into_iter().map(|(said, count)| (count, said)).max().unwrap_or_default()
+    }
+
     /// Number of those with this in them.
     pub(crate) fn with(&self, part: &str) -> usize {
         let bytes = self.page.0.lock().unwrap();

@@ -72,8 +72,6 @@ pub(super) async fn adopt(
     for view in views {
         if adopt_one(store, view, now).await? {
             active.push(view.clone());
-        } else {
-            tracing::warn!(view = view.name, "a newer definition is in use; this process leaves the view alone");
         }
     }
     for known in known(store).await? {

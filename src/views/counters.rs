@@ -50,10 +50,14 @@ pub(super) enum ViewsLine {
     SweepMend,
     Differs,
     JobWaits,
+    NoJob,
+    Adoption,
+    LeftAlone,
+    Trimmed,
 }
 
 impl ViewsLine {
-    const COUNT: usize = Self::JobWaits as usize + 1;
+    const COUNT: usize = Self::Trimmed as usize + 1;
 }
 
 impl ViewsCounters {

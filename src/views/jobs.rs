@@ -9,7 +9,8 @@ use super::mapper::Mapper;
 use super::patience::others_write;
 use crate::engine::lease::Lease;
 use crate::engine::{self, Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
-use crate::model::time::Wall;
+use crate::model::time::{Clock, Wall};
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +154,9 @@ const PARTITION: &str = "job";
 /// The lease goes first in each transaction.
 const LEASE_PLACE: usize = 0;
 
+/// A store that takes no writes has the same job replaced again and again.
+static REPLACED_LINES: RateLimiter = RateLimiter::new();
+
 /// What writes a job down; `None` if what is written down will do it. The write fails if the job
 /// moves meanwhile. A damaged one is replaced.
 pub(super) async fn planned(store: &dyn Tables, task: JobTask, now: Wall) -> Result<Option<ItemWrite>, EngineError> {
@@ -173,7 +177,9 @@ pub(super) async fn planned(store: &dyn Tables, task: JobTask, now: Wall) -> Res
             both
         }
         None => {
-            tracing::warn!("a job that cannot be read is replaced, and begins anew");
+            if let Some(left_out) = REPLACED_LINES.take(Clock::System.now()) {
+                tracing::warn!(left_out, "a job that cannot be read is replaced, and begins anew");
+            }
             wanted
         }
     };

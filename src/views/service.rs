@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::adoption::{self, AdoptError};
 use super::canary;
-use super::counters::ViewsCounters;
+use super::counters::{ViewsCounters, ViewsLine};
 use super::definition::ViewDefinition;
 use super::failures;
 use super::jobs::{self, JobTask};
@@ -64,6 +64,7 @@ impl ViewsService {
             job: "views",
             holder: self.holder.clone(),
             clock: self.clock.clone(),
+            lines: Arc::default(),
         };
         loop {
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return Ok(()) };
@@ -90,11 +91,17 @@ impl ViewsService {
             Ok(active) => active,
             Err(error) => return ServeEnd::Definitions(error),
         };
+        let is_active = |name: &str| active.iter().any(|view| view.name == name);
+        let others = self.definitions.iter().filter(|view| !is_active(&view.name));
+        let left_alone: Vec<String> = others.map(|view| view.name.clone()).collect();
+        for view in &left_alone {
+            if let Some(left_out) = self.line(ViewsLine::LeftAlone) {
+                tracing::warn!(view, left_out, "a newer definition is in use; this process leaves the view alone");
+            }
+        }
         self.status.update(|state| {
-            let is_active = |name: &str| active.iter().any(|view| view.name == name);
-            let others = self.definitions.iter().filter(|view| !is_active(&view.name));
             state.holds_lease = true;
-            state.left_alone = others.map(|view| view.name.clone()).collect();
+            state.left_alone = left_alone;
             state.active = active.iter().map(|view| (view.name.clone(), view.number)).collect();
         });
         let mapper = Mapper::new(self.store.clone(), self.clock.clone(), self.counters.clone());
@@ -128,6 +135,11 @@ impl ViewsService {
         }
     }
 
+    /// Whether to log this line now; if so, how many were left out since the last one.
+    fn line(&self, line: ViewsLine) -> Option<u64> {
+        self.counters.line(line, self.clock.now())
+    }
+
     /// Tries until the engine answers.
     async fn adopted(&self) -> Result<Vec<Arc<ViewDefinition>>, AdoptError> {
         let mut failures = 0;
@@ -135,7 +147,9 @@ impl ViewsService {
             match adoption::adopt(&*self.store, &self.definitions, self.clock.wall()).await {
                 Err(AdoptError::Engine(error)) => {
                     failures += 1;
-                    tracing::warn!(%error, "definitions cannot be read or written; trying again");
+                    if let Some(left_out) = self.line(ViewsLine::Adoption) {
+                        tracing::warn!(%error, left_out, "definitions cannot be read or written; trying again");
+                    }
                     tokio::time::sleep(retry_delay(failures)).await;
                 }
                 done => return done,
@@ -165,7 +179,9 @@ impl ViewsService {
                 FollowEnd::Panicked => return ServeEnd::Panicked,
                 FollowEnd::LeaseLost => return ServeEnd::Over,
             }
-            tracing::error!("the feed forgot changes that were not read; everything is mapped again");
+            if let Some(left_out) = self.line(ViewsLine::Trimmed) {
+                tracing::error!(left_out, "the feed forgot changes that were not read; everything is mapped again");
+            }
             is_trimmed = true;
             // What was trimmed just now lies within the next beginning's margin too.
             tokio::time::sleep(BEGIN_PAUSE).await;

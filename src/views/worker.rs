@@ -62,7 +62,9 @@ impl JobWorker {
                 Ok(_) => failures = 0,
                 Err(error) => {
                     failures += 1;
-                    tracing::warn!(%error, "no job gets anywhere");
+                    if let Some(left_out) = self.triggers.mapper.line(ViewsLine::NoJob) {
+                        tracing::warn!(%error, left_out, "no job gets anywhere");
+                    }
                     tokio::time::sleep(retry_delay(failures)).await;
                 }
             }

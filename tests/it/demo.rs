@@ -304,3 +304,40 @@ fn a_port_that_is_asked_for_and_taken_is_one_line() {
     let told = format!("nearside: port {port} is in use: write another one after --port, or leave it out\n");
     assert_eq!((text(&output.stderr), text(&output.stdout)), (told.as_str(), ""));
 }
+
+/// All roles share the disk: writes are refused, what is stored goes on being served, and room is all that it takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_world_on_a_full_disk_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut dev = Dev::start(&["--any-ports", "--no-story", "--data", directory.path().to_str().unwrap()]);
+    dev.line("Everything stays up").await;
+    let (control, sidecar) = (dev.address("control ").await, dev.address("sidecar ").await);
+    let catalogue = dev.address("catalogue ").await;
+    let url = format!("http://{sidecar}/v1/contexts/tenant-790/limits");
+    assert_eq!(get(&url).await.0, 200);
+    let sizes = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+    program::limit_files(&dev.child, sizes.max());
+    let (http, large) =
+        (reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap(), "y".repeat(100_000));
+    let is_full = async |number: u32| {
+        let url = format!("http://{catalogue}/v1/records/tenant/tenant-{number}");
+        let put = http.put(url).header("content-type", "application/json").body(format!(r#"{{"plan":"{large}"}}"#));
+        let answer = put.send().await.unwrap();
+        answer.status().as_u16() == 507 && answer.text().await.unwrap().contains("store-full")
+    };
+    let mut number = 0;
+    while !is_full(number).await {
+        number += 1;
+        assert!(number < 400, "the disk becomes full");
+    }
+    assert_eq!(get(&url).await.0, 200, "hits go on");
+    let cold = get(&format!("http://{sidecar}/v1/contexts/tenant-791/limits")).await;
+    assert_eq!(cold.0, 200, "misses too: {}", cold.1);
+    assert_eq!(get(&format!("http://{catalogue}/v1/records/tenant/tenant-790")).await.0, 200, "and reads of records");
+    program::limit_files(&dev.child, None);
+    let (code, said) = order(&["put", "tenant-790", r#"{"plan":"room"}"#], &control);
+    assert_eq!(code, Some(0), "{said}");
+    let seen = async { while !get(&url).await.1.contains("room") {} };
+    tokio::time::timeout(PATIENCE, seen).await.expect("views and regions go on");
+    assert_eq!(dev.interrupt().await, Some(0));
+}

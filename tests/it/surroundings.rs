@@ -4,10 +4,11 @@
 //! of them: does it hit, miss, say that it lives, and end when it is asked to?
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::program::{self, Program, get};
+use super::program::{self, Program, get_labelled};
 
 mod log;
 mod machine;
@@ -30,12 +31,17 @@ fn within(shell: &str, args: &[&str]) -> Command {
 /// Asserts that a miss, the hit after it, and `/livez` are answered. `key` is one that nobody asked
 /// for before and that the regions have.
 async fn serves(program: &Program, key: &str) {
-    let url = format!("http://{}/v1/contexts/{key}", program.tcp);
-    for what in ["a miss", "a hit"] {
-        let (status, body) = get(&url).await;
-        assert_eq!(status, 200, "{what} of {key}: {body}");
-    }
+    misses_and_hits(&format!("http://{}/v1/contexts/{key}", program.tcp)).await;
     assert_eq!(program.page("/livez").await.0, 200, "/livez");
+}
+
+/// Asserts that the first of two answers is a region's, and the second what was stored.
+async fn misses_and_hits(url: &str) {
+    for (what, begins) in [("a miss", "nearside; fwd=uri-miss"), ("a hit", "nearside; hit")] {
+        let asked = tokio::time::timeout(Duration::from_secs(10), get_labelled(url)).await;
+        let (status, label) = asked.unwrap_or_else(|_| panic!("{what}: {url} is not answered"));
+        assert!(status == 200 && label.starts_with(begins), "{what} of {url}: {status}, {label}");
+    }
 }
 
 /// Asserts that SIGTERM ends the program well.

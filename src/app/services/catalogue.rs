@@ -9,13 +9,11 @@ use super::{ServiceParts, Shell};
 use crate::admin::service_pages::ServiceState;
 use crate::catalogue::{Catalogue, api};
 
-pub(super) fn open(shell: &Shell, callers: Option<TcpListener>) -> ServiceParts {
+pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> ServiceParts {
     let types = shell.contents.types.clone();
     let catalogue = Arc::new(Catalogue::new(shell.engine.home(), shell.clock.clone(), types));
     catalogue.counts().register(&mut shell.registry());
-    if let Some(listener) = callers {
-        shell.serve(listener, "catalogue-connection", api::router(catalogue));
-    }
+    shell.serve(callers, "catalogue-connection", api::router(catalogue));
     let types: Vec<String> = shell.config.catalogue.types.iter().map(|known| known.name.clone()).collect();
     ServiceParts {
         state: Box::new(|| (ServiceState::Serving, Vec::new())),

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use url::Url;
 
-use super::{App, Stopped, linger};
+use super::{App, Stopped, linger, sockets};
 use crate::admin::guard::{Admits, guarded};
 use crate::admin::service_pages::{ServiceState, serve_pages};
 use crate::app::bounds::Bounds;
@@ -176,22 +176,22 @@ impl ServiceProcess {
         }
     }
 
-    /// What callers and operators reach, bound before anything else is done.
-    fn bind(&self, config: &ServicesConfig) -> Result<(Option<TcpListener>, TcpListener), ListenError> {
+    /// What callers and operators reach, bound before anything else is done; the latter is never empty.
+    fn bind(&self, config: &ServicesConfig) -> Result<(Vec<TcpListener>, Vec<TcpListener>), ListenError> {
         let buffer = Memory::of_the_machine().socket_buffer();
         let bind = |address, setting| {
-            let listener = listener::bind_tcp(address, setting, setting)?;
-            buffer.into_iter().for_each(|bytes| listener::bound_buffers(&listener, bytes));
-            Ok::<_, ListenError>(listener)
+            let listeners = sockets::bind_local(address, setting)?;
+            let bound = |bytes| listeners.iter().for_each(|listener| listener::bound_buffers(listener, bytes));
+            buffer.into_iter().for_each(bound);
+            Ok::<_, ListenError>(listeners)
         };
         Ok(match self {
-            Self::Catalogue => (
-                Some(bind(config.catalogue.listen, "catalogue.listen")?),
-                bind(config.catalogue.admin, "catalogue.admin")?,
-            ),
-            Self::Views => (None, bind(config.views.admin, "views.admin")?),
+            Self::Catalogue => {
+                (bind(config.catalogue.listen, "catalogue.listen")?, bind(config.catalogue.admin, "catalogue.admin")?)
+            }
+            Self::Views => (Vec::new(), bind(config.views.admin, "views.admin")?),
             // Its node binds for itself.
-            Self::Region(region, _) => (None, bind(region.admin, "region.admin")?),
+            Self::Region(region, _) => (Vec::new(), bind(region.admin, "region.admin")?),
         })
     }
 }
@@ -224,8 +224,9 @@ pub async fn start(
     let shell = Arc::new(shell);
     let (engine, stopping) = (shell.engine.clone(), shell.tasks.stopping());
     shell.tasks.spawn_service("housekeeping", move || engine.clone().keep_house(stopping.clone()));
-    let bound = callers.as_ref().and_then(|listener| listener.local_addr().ok());
-    let admin = operators.local_addr().expect("a listener that was bound has an address");
+    let bound = callers.first().and_then(|listener| listener.local_addr().ok());
+    let admin = operators.first().and_then(|listener| listener.local_addr().ok());
+    let admin = admin.expect("a listener that was bound has an address");
     let opened = match &process {
         ServiceProcess::Catalogue => Ok(catalogue::open(&shell, callers)),
         ServiceProcess::Views => Ok(views::open(&shell)),
@@ -244,7 +245,7 @@ pub async fn start(
     needed::look_for_needs(&shell, &process).await;
     probe::start(&shell, &process).await;
     let pages = overview::pages(&shell, &process, parts, origins);
-    serve_pages(Listener::Tcp(operators), bounds.admin(), pages, &shell.tasks);
+    serve_pages(operators.into_iter().map(Listener::Tcp), bounds.admin(), pages, &shell.tasks);
     tracing::info!(
         service = %process.title(),
         engine = shell.config.engine.word(),
@@ -266,7 +267,7 @@ fn alone(engine: &EngineConfig) -> String {
 
 impl Shell {
     /// Serves the catalogue's callers, until the linger is over and the drain begins.
-    fn serve(&self, listener: TcpListener, name: &'static str, router: Router) {
+    fn serve(&self, listeners: Vec<TcpListener>, name: &'static str, router: Router) {
         let lingering = self.shutdown.lingering.clone();
         let last = move |mut response: Response| {
             if lingering.is_cancelled() {
@@ -279,7 +280,8 @@ impl Shell {
         let admits = Admits::hosts(&self.config.catalogue.allowed_hosts);
         let guarded = move |reached| guarded(router.clone(), reached, admits.clone());
         let names = ServingTasks { accept: "accept", connection: name };
-        service::start(Listener::Tcp(listener), names, self.connections.clone(), guarded, &self.tasks);
+        let (listeners, stopping) = (listeners.into_iter().map(Listener::Tcp), self.tasks.stopping());
+        service::start_all(listeners, names, self.connections.clone(), guarded, &self.tasks, stopping);
     }
 
     /// What carries the changes of a streamed table to `reader`.

@@ -93,6 +93,7 @@ struct LackingState {
     was_whole: AtomicBool,
     look: Notify,
     lines: RateLimiter,
+    whole_lines: RateLimiter,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,8 +104,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Lacking {
     pub(super) fn new(clock: Clock) -> Self {
         let (looked, told, was_whole) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        let (look, lines) = (Notify::new(), RateLimiter::new());
-        Self(Arc::new(LackingState { clock, looked, told, was_whole, look, lines }))
+        let (look, lines, whole_lines) = (Notify::new(), RateLimiter::new(), RateLimiter::new());
+        Self(Arc::new(LackingState { clock, looked, told, was_whole, look, lines, whole_lines }))
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
@@ -126,13 +127,13 @@ impl Lacking {
     pub(super) fn keep(&self, found: Vec<String>) {
         let known = self.lines();
         for line in found.iter().filter(|line| !known.contains(line)) {
-            tracing::error!("{line}");
+            self.log(line);
         }
         let had_found = !std::mem::replace(&mut *locked(&self.0.looked), found.clone()).is_empty();
         if found.is_empty() {
             self.0.was_whole.store(true, Ordering::Release);
-            if had_found {
-                tracing::info!("all that this process needs is there");
+            if had_found && let Some(left_out) = self.0.whole_lines.take(self.0.clock.now()) {
+                tracing::info!(left_out, "all that this process needs is there");
             }
         }
     }
@@ -151,11 +152,15 @@ impl Lacking {
         }
     }
 
-    fn tell(&self, line: String) {
-        if !self.lines().contains(&line)
-            && let Some(left_out) = self.0.lines.take(self.0.clock.now())
-        {
+    fn log(&self, line: &str) {
+        if let Some(left_out) = self.0.lines.take(self.0.clock.now()) {
             tracing::error!(left_out, "{line}");
+        }
+    }
+
+    fn tell(&self, line: String) {
+        if !self.lines().contains(&line) {
+            self.log(&line);
         }
         let (now, mut told) = (self.0.clock.now(), locked(&self.0.told));
         told.retain(|_, at| now.since(*at) < LACKING_HOLD);
@@ -278,6 +283,8 @@ impl Topic for Watched<Arc<dyn Topic>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::limits::RATIONED_LINES;
+    use crate::telemetry::scripted::CountedLines;
 
     fn denied() -> EngineError {
         EngineError::Denied { action: "sns:Publish".to_owned(), resource: "arn:aws:sns:eu-west-1:1:t".to_owned() }
@@ -304,6 +311,21 @@ mod tests {
         assert_eq!(lacking.lines().len(), 1);
         tokio::time::sleep(LACKING_HOLD).await;
         assert!(lacking.lines().is_empty());
+    }
+
+    #[test]
+    fn a_store_that_comes_and_goes_fills_no_log() {
+        let (lines, lacking) = (CountedLines::start(), Lacking::new(Clock::System));
+        for number in 0..100 {
+            lacking.keep(vec![format!("home: p-records does not answer: attempt {number}")]);
+            lacking.keep(Vec::new());
+            lacking.note(
+                "home",
+                &EngineError::Denied { action: "dynamodb:Query".to_owned(), resource: format!("{number}") },
+            );
+        }
+        assert_eq!(lines.with("ERROR"), RATIONED_LINES.0 as usize);
+        assert_eq!(lines.with("all that this process needs is there"), RATIONED_LINES.0 as usize);
     }
 
     #[tokio::test]

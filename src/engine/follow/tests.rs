@@ -59,6 +59,7 @@ impl Setting {
             job: "views",
             holder: holder.to_owned(),
             clock: self.clock.clone(),
+            lines: Arc::default(),
         };
         Arc::new(place.acquire().await)
     }

@@ -15,6 +15,8 @@ use crate::protocol::announcement::decode;
 use crate::protocol::announcement::message::AnnouncementKind;
 use crate::tasks::Tasks;
 use crate::tasks::supervision::FailingTask;
+use crate::telemetry::limits::RATIONED_LINES;
+use crate::telemetry::scripted::CountedLines;
 
 /// What a topic was given, and what the region's table held then.
 #[derive(Clone)]
@@ -155,6 +157,45 @@ async fn an_ingester_that_is_killed_again_and_again_loses_nothing_and_shows_befo
             });
             assert!(is_told, "seed {seed}: {version} was never announced");
         }
+    }
+}
+
+/// One window of lines: of the lease, the feed, the sweep and the publisher, in however many terms.
+#[tokio::test(start_paused = true)]
+async fn a_failing_store_fills_no_log_of_a_region() {
+    for (seed, fails) in [(1, 1.0), (2, 0.9), (3, 0.6), (4, 0.3)] {
+        fastrand::seed(seed);
+        let (mut world, lines) = (world(), CountedLines::start());
+        world.put("acme", 1).await;
+        let fail = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            world.faults.set(FaultRates { fails, ..FaultRates::default() });
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = world.ingest_for(RATIONED_LINES.1 - Duration::from_secs(1)) => {}
+            () = fail => {}
+        }
+        let (count, said) = lines.most();
+        assert!((1..=RATIONED_LINES.0 as usize).contains(&count), "{fails}: {count} of {said:?}");
+    }
+}
+
+/// A publisher ends with each term, and another one begins in the next.
+#[tokio::test(start_paused = true)]
+async fn lines_of_all_publishers_are_rationed_together() {
+    let (world, lines) = (world(), CountedLines::start());
+    world.faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
+    let ingester = world.ingester();
+    let mut publisher = ingester.publisher();
+    for _ in 0..20 {
+        let said = publisher.announce(vec![Said::reload("limits")]);
+        assert!(tokio::time::timeout(Duration::from_secs(2), said).await.is_err(), "the topic takes nothing");
+        publisher.sign_off(None).await;
+        publisher = Arc::new(publisher.successor());
+    }
+    for said in ["announcements could not be published", "the publisher could not sign off"] {
+        assert_eq!(lines.with(said), RATIONED_LINES.0 as usize, "{said}");
     }
 }
 

@@ -9,6 +9,8 @@ use crate::engine::lease::LeasePlace;
 use crate::engine::memory::MemoryStore;
 use crate::engine::{Item, Page, Topic};
 use crate::model::time::Wall;
+use crate::telemetry::limits::RATIONED_LINES;
+use crate::telemetry::scripted::CountedLines;
 
 /// Takes everything, and remembers what the region's table had then.
 #[derive(Clone)]
@@ -107,12 +109,25 @@ impl Setting {
 
 async fn lease(own: &MemoryStore, clock: &Clock) -> Lease {
     let (tables, holder, clock) = (Arc::new(own.clone()), "a".to_owned(), clock.clone());
-    LeasePlace { tables, table: Table::Region, job: "ingest", holder, clock }.acquire().await
+    LeasePlace { tables, table: Table::Region, job: "ingest", holder, clock, lines: Arc::default() }.acquire().await
 }
 
 async fn put(store: &MemoryStore, table: Table, key: &str, version: u64) {
     let item = Item::new(ItemKey::new(bucket::partition("limits", key), key), version).with_body("{}");
     store.write(vec![ItemWrite::Put(table, item, Condition::Any)]).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_store_fills_no_log_of_a_sweep() {
+    let (setting, faults, lines) = (Setting::new().await, Faults::default(), CountedLines::start());
+    let own = Faulty::new(setting.own.clone(), faults.clone());
+    faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
+    let sweep = CopySweep { own: &own, ..setting.sweep() };
+    let shortly = RATIONED_LINES.1 - Duration::from_secs(1);
+    assert!(tokio::time::timeout(shortly, sweep.run()).await.is_err());
+    assert_eq!(lines.with("what an earlier sweep left"), RATIONED_LINES.0 as usize);
+    sweep.round().await.unwrap();
+    assert!((1..=RATIONED_LINES.0 as usize).contains(&lines.most().0), "{:?}", lines.most());
 }
 
 #[tokio::test(start_paused = true)]

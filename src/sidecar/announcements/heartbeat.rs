@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::aws::clients::{Clients, Sdk};
 use crate::aws::failure::{CallFailure, CallFault};
 use crate::config::TopicArn;
-use crate::model::time::{Clock, Wall};
+use crate::model::time::{Clock, Moment, Wall};
+use crate::telemetry::rate_limiter::RateLimiter;
 
 pub const SLOT: Duration = Duration::from_secs(5);
 
@@ -56,24 +57,16 @@ impl Heartbeat {
     /// Publishes one heartbeat per slot until `stopping`, the first at once. A failure is logged
     /// and not retried: the next slot's heartbeat proves more.
     pub async fn run(&self, stopping: CancellationToken) {
-        let mut failing = false;
-        let mut first = true;
+        let mut lines = HeartbeatLines::default();
         loop {
-            let published = self.publish().await;
-            match &published {
-                Ok(slot) if failing => tracing::info!(slot, "heartbeats are published again"),
-                Ok(slot) if std::mem::take(&mut first) => tracing::info!(
-                    slot,
-                    topic = self.topic.arn,
-                    publisher = self.publisher,
-                    "the first heartbeat is published, one follows every 5 s"
-                ),
-                Ok(slot) => tracing::debug!(slot, "heartbeat"),
-                Err(failure) => {
-                    tracing::warn!(topic = self.topic.arn, %failure, advice = advice(failure), "no heartbeat");
+            match self.publish().await {
+                Ok(slot) if !lines.has_begun => {
+                    (lines.has_begun, lines.is_failing) = (true, false);
+                    let (topic, publisher) = (&self.topic.arn, &self.publisher);
+                    tracing::info!(slot, topic, publisher, "the first heartbeat is published, one follows every 5 s");
                 }
+                published => lines.log(&self.topic.arn, &published, self.clock.now()),
             }
-            failing = published.is_err();
             if stopping.run_until_cancelled(tokio::time::sleep(self.until_next())).await.is_none() {
                 return;
             }
@@ -85,6 +78,34 @@ impl Heartbeat {
         let now = self.clock.wall();
         let next = Wall::from_millis((slot(now) + 1) * SLOT.as_millis() as u64) + self.offset;
         next.since(now)
+    }
+}
+
+/// Rations of what SNS that fails, or comes and goes, has said.
+#[derive(Default)]
+struct HeartbeatLines {
+    has_begun: bool,
+    is_failing: bool,
+    failures: RateLimiter,
+    again: RateLimiter,
+}
+
+impl HeartbeatLines {
+    fn log(&mut self, topic: &str, published: &Result<u64, CallFailure>, now: Moment) {
+        match published {
+            Ok(slot) if self.is_failing => {
+                if let Some(left_out) = self.again.take(now) {
+                    tracing::info!(slot, left_out, "heartbeats are published again");
+                }
+            }
+            Ok(slot) => tracing::debug!(slot, "heartbeat"),
+            Err(failure) => {
+                if let Some(left_out) = self.failures.take(now) {
+                    tracing::warn!(topic, %failure, advice = advice(failure), left_out, "no heartbeat");
+                }
+            }
+        }
+        self.is_failing = published.is_err();
     }
 }
 
@@ -103,6 +124,20 @@ fn body(publisher: &str, slot: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::limits::RATIONED_LINES;
+    use crate::telemetry::scripted::CountedLines;
+
+    #[test]
+    fn a_topic_that_comes_and_goes_fills_no_log() {
+        let (counted, mut lines) = (CountedLines::start(), HeartbeatLines::default());
+        let refused = || CallFailure { call: "Publish", fault: CallFault::Refused("no".to_owned()) };
+        for number in 0..100 {
+            lines.log("a topic", &Err(refused()), Moment::default());
+            lines.log("a topic", &Ok(number), Moment::default());
+        }
+        let most = RATIONED_LINES.0 as usize;
+        assert_eq!((counted.with("no heartbeat"), counted.with("published again")), (most, most));
+    }
 
     #[test]
     fn a_slot_is_five_seconds_of_the_wall_clock() {

@@ -31,11 +31,12 @@ use crate::config::{Config, Transport};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment};
 use crate::protocol::event::Event;
-use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, LifecycleProgress, Transported};
+use crate::sidecar::announcements::subscription::lifecycle::{
+    Lifecycle, LifecycleLines, LifecycleProgress, Transported,
+};
 use crate::sidecar::limits;
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::rate_limiter::RateLimiter;
 use endpoint::Entrance;
 
 /// What the announcement path touches of the rest of the process.
@@ -224,7 +225,7 @@ impl Subscriptions {
                 edges: edges.clone(),
                 stopping: stopping.clone(),
                 status: standing,
-                lines: RateLimiter::new(),
+                lines: LifecycleLines::default(),
                 progress: tokio::sync::Mutex::new(LifecycleProgress::new(way, asked, &pace)),
             };
             lives.push((region, status, ask, Arc::new(life), configured.name.clone()));

@@ -11,6 +11,8 @@ use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::{FeedBatch, FeedShard, Position, ShardId, Stream};
 use crate::tasks::Tasks;
 use crate::tasks::supervision::FailingTask;
+use crate::telemetry::limits::RATIONED_LINES;
+use crate::telemetry::scripted::CountedLines;
 
 fn service(home: &Home, text: &str, holder: &str, faults: &Faults) -> ViewsService {
     ViewsService {
@@ -30,7 +32,7 @@ fn service(home: &Home, text: &str, holder: &str, faults: &Faults) -> ViewsServi
 /// Runs it for a while, then kills it.
 async fn run_for(service: &ViewsService, seconds: u64) {
     let stopping = CancellationToken::new();
-    let ended = tokio::time::timeout(Duration::from_secs(seconds), service.run(&stopping)).await;
+    let ended = tokio::time::timeout(Duration::from_secs(seconds), Box::pin(service.run(&stopping))).await;
     assert!(ended.is_err(), "it serves until it is stopped");
 }
 
@@ -81,6 +83,51 @@ async fn whatever_the_engine_does_all_views_are_right_when_it_stops() {
         assert!(home.partitions("job").is_empty(), "seed {seed}");
         assert!(home.partitions("failure#").is_empty());
     }
+}
+
+/// One window of lines: of the lease, the definitions, the jobs and the feed, whichever a term comes to.
+#[tokio::test(start_paused = true)]
+async fn a_failing_store_fills_no_log_of_the_views() {
+    for (seed, fails) in [(1, 1.0), (2, 0.9), (3, 0.6), (4, 0.3)] {
+        fastrand::seed(seed);
+        let (home, faults, lines) = (Home::new(), Faults::default(), CountedLines::start());
+        home.put("tenant", "acme", 1, Some(r#"{"users":1}"#)).await;
+        let service = service(&home, LIMITS, "a", &faults);
+        let fail = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            faults.set(FaultRates { fails, ..FaultRates::default() });
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = run_for(&service, RATIONED_LINES.1.as_secs() - 1) => {}
+            () = fail => {}
+        }
+        let (count, said) = lines.most();
+        assert!((1..=RATIONED_LINES.0 as usize).contains(&count), "{fails}: {count} of {said:?}");
+    }
+}
+
+/// A feed that has forgotten whatever is asked of it.
+struct TrimmedFeed(Arc<dyn Feed>);
+
+impl Feed for TrimmedFeed {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
+        self.0.shards()
+    }
+
+    fn open(&self, _: &ShardId, _: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
+        let trimmed = EngineError::Trimmed { what: "a shard".to_owned() };
+        Box::pin(futures_util::stream::iter([Err(trimmed)]))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_forgets_fills_no_log() {
+    let (home, faults, lines) = (Home::new(), Faults::default(), CountedLines::start());
+    let mut service = service(&home, LIMITS, "a", &faults);
+    service.feed = Arc::new(TrimmedFeed(service.feed.clone()));
+    run_for(&service, RATIONED_LINES.1.as_secs() - 1).await;
+    assert_eq!(lines.with("the feed forgot changes"), RATIONED_LINES.0 as usize);
 }
 
 #[tokio::test(start_paused = true)]

@@ -96,6 +96,11 @@ impl Service {
         came.unwrap_or_else(|_| panic!("{part}: {last}"))
     }
 
+    /// Fills the disk as far as it concerns this service, or gives it room again.
+    pub(crate) fn limit_files(&self, most: Option<u64>) {
+        program::limit_files(&self.child, most);
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(&self.child, signal);
     }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use nearside::config::{Config, read};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -222,6 +222,14 @@ pub(crate) async fn get(url: &str) -> (u16, String) {
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
+/// Status of a GET and the last `Cache-Status` of its answer, which is ours.
+pub(crate) async fn get_labelled(url: &str) -> (u16, String) {
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    let label = answer.headers().get_all("cache-status").iter().next_back();
+    (answer.status().as_u16(), label.map(|label| label.to_str().unwrap().to_owned()).unwrap_or_default())
+}
+
 /// The path as an argument.
 pub(crate) fn path(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")
@@ -234,6 +242,12 @@ pub(crate) fn follow(from: impl Read + Send + 'static) -> watch::Receiver<Vec<St
     let follow = move || lines.map_while(Result::ok).for_each(|line| say.send_modify(|said| said.push(line)));
     std::thread::Builder::new().name("follow".to_owned()).spawn(follow).unwrap();
     said
+}
+
+/// Lets no file of `child` grow beyond `most` bytes, or any again: a disk that is full.
+pub(crate) fn limit_files(child: &Child, most: Option<u64>) {
+    let pid = Pid::from_raw(child.id().try_into().unwrap());
+    prlimit(pid, Resource::Fsize, Rlimit { current: most, maximum: None }).unwrap();
 }
 
 /// Sends `child` a signal.

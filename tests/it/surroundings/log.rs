@@ -1,7 +1,7 @@
 //! The log is blocked, gone, full or closed: lines may be lost, and nothing else.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{PipeWriter, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 
 use super::super::program::{self, PATIENCE, get, kill, settings};
 use super::super::service::Service;
+use crate::world::World;
 
 /// A sidecar whose standard error is the test's own.
 struct Unheard {
@@ -21,7 +22,6 @@ struct Unheard {
     tcp: SocketAddr,
     admin: SocketAddr,
     _directory: TempDir,
-    _service: Service,
 }
 
 /// An address that nobody listens on.
@@ -30,20 +30,23 @@ fn free() -> SocketAddr {
 }
 
 impl Unheard {
-    async fn start(command: impl FnOnce(&[&str]) -> Command) -> Self {
-        let service = Service::start(1);
+    /// A sidecar of one region: its URL, its topic, and how announcements come from it.
+    async fn start(
+        (url, topic, announcements): (&str, &str, &str),
+        command: impl FnOnce(&[&str]) -> Command,
+    ) -> Self {
         let (tcp, admin) = (free(), free());
         let rest = format!(
-            "[listen]\ntcp = \"{tcp}\"\n[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\ndeadline = \"3s\"\n"
+            "[listen]\ntcp = \"{tcp}\"\n[announcements]\n{announcements}[drain]\nlinger = \"0s\"\ndeadline = \"3s\"\n"
         );
-        let text = settings("unheard", &[("eu-west-1", service.urls()[0].as_str(), "")], &rest);
+        let text = settings("unheard", &[("eu-west-1", url, topic)], &rest);
         let text = text.replace("[admin]\nlisten = \"127.0.0.1:0\"", &format!("[admin]\nlisten = \"{admin}\""));
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("nearside.toml");
         std::fs::write(&file, text).unwrap();
         let child = command(&["run", "--config", program::path(&file)]).stdout(Stdio::null()).spawn().unwrap();
         let started = async { while TcpStream::connect(admin).await.is_err() {} };
-        let mut own = Self { child, tcp, admin, _directory: directory, _service: service };
+        let mut own = Self { child, tcp, admin, _directory: directory };
         let came = tokio::time::timeout(PATIENCE, started).await;
         assert!(came.is_ok(), "it never listened: {:?}", own.child.try_wait());
         own
@@ -75,14 +78,10 @@ impl Unheard {
         for _ in 0..4 {
             self.reload().await;
         }
-        for url in [
-            format!("http://{}/v1/contexts/alpha", self.tcp),
-            format!("http://{}/v1/contexts/alpha", self.tcp),
-            format!("http://{}/livez", self.admin),
-        ] {
-            let asked = tokio::time::timeout(Duration::from_secs(10), get(&url)).await;
-            assert_eq!(asked.expect("it is answered").0, 200, "{url}");
-        }
+        super::misses_and_hits(&format!("http://{}/v1/contexts/tenant-1", self.tcp)).await;
+        let url = format!("http://{}/livez", self.admin);
+        let asked = tokio::time::timeout(Duration::from_secs(10), get(&url)).await;
+        assert_eq!(asked.expect("it is answered").0, 200, "{url}");
         kill(&self.child, Signal::TERM);
         let mut child = self.child;
         let ended = tokio::task::spawn_blocking(move || child.wait().unwrap());
@@ -91,15 +90,28 @@ impl Unheard {
     }
 }
 
-async fn bears(stderr: impl Into<Stdio>) {
-    Unheard::start(|args| {
+/// Where nothing is announced.
+const OFF: &str = "transport = \"off\"\n";
+
+/// The program's command with this standard error.
+fn with(stderr: impl Into<Stdio>) -> impl FnOnce(&[&str]) -> Command {
+    move |args| {
         let mut command = program::command(args);
         command.stderr(stderr);
         command
-    })
-    .await
-    .bears_it()
-    .await;
+    }
+}
+
+async fn bears(stderr: impl Into<Stdio>) {
+    let service = Service::start(1);
+    Unheard::start((&service.urls()[0], "", OFF), with(stderr)).await.bears_it().await;
+}
+
+/// The end of a pipe whose reader has gone.
+fn abandoned() -> PipeWriter {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer
 }
 
 #[tokio::test]
@@ -136,12 +148,8 @@ async fn lost_lines_are_counted_and_told_once_somebody_reads() {
     };
     let first = open();
     let writer = OpenOptions::new().write(true).open(&path).unwrap();
-    let unheard = Unheard::start(|args| {
-        let mut command = program::command(args);
-        command.stderr(writer);
-        command
-    })
-    .await;
+    let service = Service::start(1);
+    let unheard = Unheard::start((&service.urls()[0], "", OFF), with(writer)).await;
     drop(first);
     unheard.reload().await;
     let counted = unheard.lost("not-written").await;
@@ -164,28 +172,32 @@ async fn lost_lines_are_counted_and_told_once_somebody_reads() {
     unheard.bears_it().await;
 }
 
-/// A service whose log is blocked: `role` with a file of all three, and whether it has callers.
-async fn service_bears(role: &str) {
-    let (listen, admin, other) = (free(), free(), free());
+/// A service with such a log: `role` with a file of all three.
+async fn service_bears(role: &str, stderr: impl Into<Stdio>) {
+    let (listen, admin) = (free(), free());
     let directory = tempfile::tempdir().unwrap();
     let (file, views) = (directory.path().join("service.toml"), directory.path().join("views.toml"));
     let view = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
     std::fs::write(&views, view).unwrap();
-    let (mine, theirs) = if role == "catalogue" { (admin, other) } else { (other, admin) };
+    // One of the three runs, so they may share addresses.
     let text = format!(
-        "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"{listen}\"\nadmin = \"{mine}\"\n\
-         [[catalogue.type]]\nname = \"tenant\"\n[views]\nfile = \"{}\"\nadmin = \"127.0.0.1:0\"\n\
-         [[region]]\nname = \"eu-west-1\"\nlisten = \"{listen}\"\nadmin = \"{theirs}\"\n\
+        "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"{listen}\"\nadmin = \"{admin}\"\n\
+         [[catalogue.type]]\nname = \"tenant\"\n[views]\nfile = \"{}\"\nadmin = \"{admin}\"\n\
+         [[region]]\nname = \"eu-west-1\"\nlisten = \"{listen}\"\nadmin = \"{admin}\"\n\
          [drain]\nlinger = \"0s\"\ndeadline = \"3s\"\n[log]\nformat = \"json\"\n",
         views.display()
     );
     std::fs::write(&file, text).unwrap();
-    let (_reader, writer) = std::io::pipe().unwrap();
-    program::fill(&writer);
-    let mut command = program::command(&[role, "--config", program::path(&file)]);
-    let mut child = command.stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+    let mut command = with(stderr)(&[role, "--config", program::path(&file)]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    // A region answers 503 until it has been filled, which it is at some moment.
+    let called: Option<(&str, [u16; 2])> = match role {
+        "catalogue" => Some(("/v1/records/tenant/acme", [404, 404])),
+        "region" => Some(("/v1/contexts/acme/limits", [503, 404])),
+        _ => None,
+    };
     let started = async {
-        for address in [admin, listen] {
+        for address in [admin].into_iter().chain(called.map(|_| listen)) {
             while TcpStream::connect(address).await.is_err() {}
         }
     };
@@ -193,14 +205,9 @@ async fn service_bears(role: &str) {
     assert!(came.is_ok(), "it never listened: {:?}", child.try_wait());
     // Each is a line in its log.
     (0..4).for_each(|_| kill(&child, Signal::HUP));
-    // A region answers 503 until it has been filled, which it is at some moment.
-    let (path, statuses) = match role {
-        "catalogue" => ("/v1/records/tenant/acme", [404, 404]),
-        _ => ("/v1/contexts/acme/limits", [503, 404]),
-    };
-    for (address, path, statuses) in
-        [(listen, path, statuses), (admin, "/livez", [200, 200]), (admin, "/metrics", [200, 200])]
-    {
+    let called = called.map(|(path, statuses)| (listen, path, statuses));
+    let pages = ["/livez", "/metrics", "/status"].map(|path| (admin, path, [200, 200]));
+    for (address, path, statuses) in called.into_iter().chain(pages) {
         let url = format!("http://{address}{path}");
         let asked = tokio::time::timeout(Duration::from_secs(10), get(&url)).await;
         let status = asked.expect("it is answered").0;
@@ -212,21 +219,66 @@ async fn service_bears(role: &str) {
     assert_eq!(status.code(), Some(0));
 }
 
+/// The same where nobody reads it.
+async fn service_bears_a_blocked_log(role: &str) {
+    let (_reader, writer) = std::io::pipe().unwrap();
+    program::fill(&writer);
+    service_bears(role, writer).await;
+}
+
 #[tokio::test]
 async fn a_catalogue_bears_a_blocked_log() {
-    service_bears("catalogue").await;
+    service_bears_a_blocked_log("catalogue").await;
+}
+
+#[tokio::test]
+async fn views_bear_a_blocked_log() {
+    service_bears_a_blocked_log("views").await;
 }
 
 #[tokio::test]
 async fn a_region_bears_a_blocked_log() {
-    service_bears("region").await;
+    service_bears_a_blocked_log("region").await;
+}
+
+#[tokio::test]
+async fn services_bear_a_log_whose_reader_left() {
+    for role in ["catalogue", "views", "region"] {
+        service_bears(role, abandoned()).await;
+    }
+}
+
+#[tokio::test]
+async fn services_bear_a_log_on_a_full_disk() {
+    for role in ["catalogue", "views", "region"] {
+        service_bears(role, OpenOptions::new().write(true).open("/dev/full").unwrap()).await;
+    }
 }
 
 #[tokio::test]
 async fn a_log_whose_reader_left_stops_nothing() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    bears(writer).await;
+    bears(abandoned()).await;
+}
+
+/// Subscribed, with a reader who left and with one who reads nothing: hits are fresh, and SIGTERM leaves nothing in AWS.
+#[tokio::test]
+async fn an_abandoned_log_leaves_no_queue() {
+    let world = World::builder().regions(1).records(10).heartbeat(Duration::from_millis(250)).start().await.unwrap();
+    let (base, region) = (&world.aws.base, &world.regions[0]);
+    let announcements = format!("endpoint_url = \"{base}\"\ninsecure_sns_signer = \"{base}\"\n");
+    let (_reader, blocked) = std::io::pipe().unwrap();
+    program::fill(&blocked);
+    for stderr in [abandoned(), blocked] {
+        let topic = region.publisher.topic();
+        let unheard = Unheard::start((&region.url(), topic, &announcements), with(stderr)).await;
+        let ready = format!("http://{}/readyz", unheard.admin);
+        let subscribed = async { while !get(&ready).await.1.contains("\"fresh\"") {} };
+        tokio::time::timeout(PATIENCE, subscribed).await.expect("it is subscribed");
+        assert_eq!(world.aws.queues.names("eu-west-1", "nearside-").len(), 1);
+        unheard.bears_it().await;
+        assert_eq!(world.aws.queues.names("eu-west-1", "nearside-"), Vec::<String>::new());
+        assert_eq!(world.aws.topics.standing(topic).subscriptions, 0);
+    }
 }
 
 #[tokio::test]
@@ -248,7 +300,8 @@ async fn a_log_that_is_read_only_stops_nothing() {
 
 /// The program as a shell starts it that does `first`, with `stderr`.
 async fn bears_in_shell(first: &str, stderr: Stdio) {
-    Unheard::start(|args| {
+    let service = Service::start(1);
+    Unheard::start((&service.urls()[0], "", OFF), |args| {
         let program = program::command(args);
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(first).arg(program.get_program()).args(program.get_args());

@@ -1,9 +1,9 @@
 //! The machine is small or odd: few descriptors, one CPU, a root that is read-only, no `/proc`, an
 //! environment with nothing in it. What needs a mount namespace needs root, and fails without it.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,9 +11,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::super::deployed;
-use super::super::program::{self, Program, get, settings, text};
+use super::super::program::{self, Program, get, get_labelled, settings, text};
 use super::super::service::Service;
 use super::within;
+
+const FOUR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SIX: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// Connections to each of these, which say nothing.
 async fn hold(addresses: &[SocketAddr], count: usize) -> Vec<TcpStream> {
@@ -35,11 +38,13 @@ fn config(service: &Service) -> String {
 #[tokio::test]
 async fn few_descriptors_leave_operators_their_share() {
     let service = Service::start(2);
-    for most in [64, 100, 128, 256, 1024] {
+    for (most, held_at) in [(64, FOUR), (100, SIX), (128, FOUR), (256, SIX), (1024, FOUR)] {
         let shell = format!("ulimit -n {most}; exec");
         let program = Program::start_by(&config(&service), |args| within(&shell, args)).await;
         super::serves(&program, "alpha").await;
-        let held = hold(&[program.tcp, program.admin], 2 * most).await;
+        // What is held at one of two addresses is closed for who comes to the other.
+        let ports = [program.tcp.port(), program.admin.port()];
+        let held = hold(&ports.map(|port| SocketAddr::from((held_at, port))), 2 * most).await;
         assert_eq!(program.page("/livez").await.0, 200, "{most} descriptors, all callers' and operators' taken");
         let health = program::run(&["health", "--admin", &program.admin.to_string()]);
         assert!(health.status.success(), "{most} descriptors: {}", text(&health.stderr));
@@ -88,26 +93,63 @@ const SERVICES: &str = "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"127
     [[region]]\nname = \"eu-west-1\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
     [drain]\nlinger = \"0s\"\n[log]\nformat = \"json\"\n";
 
-#[tokio::test]
-async fn few_descriptors_leave_services_pages_too() {
-    let directory = tempfile::tempdir().unwrap();
-    let (file, views) = (directory.path().join("service.toml"), directory.path().join("views.toml"));
+fn services_file(folder: &Path) -> PathBuf {
+    let (file, views) = (folder.join("service.toml"), folder.join("views.toml"));
     let view = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
     std::fs::write(&views, view).unwrap();
     std::fs::write(&file, SERVICES.replace("VIEWS", program::path(&views))).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn few_descriptors_leave_services_pages_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = services_file(directory.path());
     for role in ["catalogue", "views", "region"] {
-        for most in [64, 128, 256, 1024] {
-            service_with_few_descriptors(role, program::path(&file), most).await;
+        for (most, held_at) in [(64, FOUR), (128, SIX), (256, FOUR), (1024, SIX)] {
+            service_with_few_descriptors(role, program::path(&file), most, held_at).await;
         }
     }
 }
 
-async fn service_with_few_descriptors(role: &str, file: &str, most: usize) {
+/// `localhost` is `::1` to some clients of a service too.
+#[tokio::test]
+async fn localhost_of_a_service_is_both_families() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, taken) = (services_file(directory.path()), TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap());
+    for (role, path) in
+        [("catalogue", Some("/v1/records/tenant/acme")), ("views", None), ("region", Some("/nowhere"))]
+    {
+        let service = deployed::Service::start(&[role], &file).await;
+        let port = |address: &str| address.parse::<SocketAddr>().unwrap().port();
+        let called = path.map(|path| (port(service.listen()), path));
+        for (port, path) in called.into_iter().chain([(port(service.admin()), "/livez")]) {
+            let six = TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
+            let four = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+            let (six, four) = (status_over(six, path).await, status_over(four, path).await);
+            let is_same = six == four || role == "region";
+            assert!(six.starts_with("HTTP/1.1 ") && is_same, "{role}, {path}: {six:?}, {four:?}");
+        }
+        assert_eq!(service.terminated().await, Some(0), "{role}");
+    }
+    // Somebody else's `::1` is a warning.
+    let number = taken.local_addr().unwrap().port();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let named = format!("[catalogue]\nlisten = \"127.0.0.1:{number}\"");
+    std::fs::write(&file, text.replacen("[catalogue]\nlisten = \"127.0.0.1:0\"", &named, 1)).unwrap();
+    let beside = deployed::Service::start(&["catalogue"], &file).await;
+    let warned = beside.line_with("another process listens on [::1]").await;
+    assert_eq!(warned["setting"], "catalogue.listen");
+    assert_eq!(beside.terminated().await, Some(0));
+}
+
+async fn service_with_few_descriptors(role: &str, file: &str, most: usize, held_at: IpAddr) {
     let shell = format!("ulimit -n {most}; exec");
     let service = deployed::Service::start_by(within(&shell, &[role, "--config", file])).await;
     let admin: SocketAddr = service.admin().parse().unwrap();
     let listen = service.serving["listen"].as_str().map(|listen| listen.parse().unwrap());
-    let held = hold(&listen.into_iter().chain([admin]).collect::<Vec<_>>(), 2 * most).await;
+    let addresses = listen.into_iter().chain([admin]).map(|address| SocketAddr::from((held_at, address.port())));
+    let held = hold(&addresses.collect::<Vec<_>>(), 2 * most).await;
     assert_eq!(service.page("/livez").await.0, 200, "{role}, {most}");
     let health = program::run(&["health", "--admin", service.admin()]);
     // A region that has taken in nothing yet is well and not ready.
@@ -199,7 +241,7 @@ async fn localhost_is_both_families() {
     }
     super::serves(&program, "beta").await;
     // Somebody else's `::1`, and none at all: the start does not fail.
-    let taken = std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+    let taken = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
     let text = config(&service) + "[listen]\ntcp = \"127.0.0.1:PORT\"\n";
     let text = text.replacen("[listen]\ntcp = \"127.0.0.1:0\"\n", "", 1);
     let beside = Program::start(&text.replace("PORT", &taken.local_addr().unwrap().port().to_string())).await;
@@ -241,8 +283,10 @@ async fn jumping_clocks_serve_and_stop() {
         let told = async || humantime::parse_rfc3339(program.hang_up().await["at"].as_str().unwrap()).unwrap();
         let before = told().await;
         jump(seconds);
-        let hit = get(&format!("http://{}/v1/contexts/before-{number}", program.tcp)).await;
-        assert_eq!(hit.0, 200, "{seconds} s");
+        let (status, label) = get_labelled(&format!("http://{}/v1/contexts/before-{number}", program.tcp)).await;
+        // A calendar that runs ahead may be a pause that was not counted: then what is stored is older.
+        let is_stored = label.starts_with("nearside; hit");
+        assert!(status == 200 && (is_stored || seconds > 0), "{seconds} s: {status}, {label}");
         super::serves(&program, &format!("after-{number}")).await;
         let ready = program.page("/readyz").await;
         assert_eq!(ready.0, 200, "{seconds} s: {}", ready.1);

@@ -1,11 +1,14 @@
 //! The environment names proxies: no call goes through one, and it is said.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 
 use super::super::program::{self, PATIENCE, Program, settings, text};
@@ -60,9 +63,33 @@ fn record(mut stream: TcpStream, say: &watch::Sender<Vec<String>>) {
 
 /// The program's command with a proxy that has a password.
 fn behind(variable: &str, proxy: &Recorder, args: &[&str]) -> Command {
+    set(variable, format!("http://user:hush@{}", proxy.address), args)
+}
+
+/// The program's command where a variable names a proxy.
+fn set(variable: &str, value: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = program::command(args);
-    command.env(variable, format!("http://user:hush@{}", proxy.address)).env("NO_PROXY", "elsewhere.test");
+    command.env(variable, value).env("NO_PROXY", "elsewhere.test");
     command
+}
+
+/// Values of every kind that a variable has been seen with; those of the second list are no address.
+fn values(proxy: &Recorder) -> Vec<OsString> {
+    let schemes = ["https", "socks4", "socks4a", "socks5", "socks5h"];
+    let known = schemes.map(|scheme| format!("{scheme}://user:hush@{}", proxy.address));
+    let bare = [proxy.address.to_string(), format!("http://user:hush@{}/way?a=b", proxy.address)];
+    let none = [
+        "http://",
+        "://hush",
+        "hush:hush:hush",
+        "http://[::1",
+        "http://user:hush@localhost:99999",
+        "gopher://user:hush@localhost",
+        "http://hush\n",
+        " ",
+    ];
+    let texts = known.into_iter().chain(bare).chain(none.map(str::to_owned)).map(OsString::from);
+    texts.chain([OsString::from_vec(b"http://hush\xff".to_vec())]).collect()
 }
 
 fn of_world(world: &World, aws: &str, rest: &str) -> String {
@@ -93,6 +120,32 @@ async fn announcements_arrive_past_every_proxy() {
         }
     });
     join_all(each).await;
+}
+
+/// Programs at once.
+const SIDE_BY_SIDE: usize = 4;
+
+#[tokio::test]
+async fn proxies_of_each_kind_are_passed_by() {
+    let world = World::builder().regions(1).records(10).heartbeat(Duration::from_millis(250)).start().await.unwrap();
+    let base = &world.aws.base;
+    let settings = of_world(&world, base, &format!("insecure_sns_signer = \"{base}\"\n"));
+    let proxy = Recorder::start();
+    let each = values(&proxy).into_iter().chain([OsString::new()]).enumerate().map(|(number, value)| {
+        let (settings, variable) = (&settings, VARIABLES[number % VARIABLES.len()]);
+        async move {
+            let program = Program::start_by(settings, |args| set(variable, &value, args)).await;
+            program.until("/readyz", |page| page["state"] == "fresh").await;
+            super::serves(&program, "tenant-1").await;
+            let lines = program.lines();
+            let named = lines.iter().any(|line| line.contains(variable) && line.contains("is ignored"));
+            assert_eq!(named, !value.is_empty(), "{variable}={value:?}: {lines:#?}");
+            assert!(lines.iter().all(|line| !line.contains("hush")), "{variable}={value:?}: {lines:#?}");
+            super::stops(program).await;
+        }
+    });
+    stream::iter(each).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<()>>().await;
+    assert_eq!(proxy.heard(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -154,13 +207,19 @@ fn check_and_doctor_name_ignored_proxies() {
     let rest = "[announcements]\ntransport = \"off\"\n";
     std::fs::write(&file, settings("proxied", &[("eu", "http://127.0.0.1:9", "")], rest)).unwrap();
     let proxy = Recorder::start();
-    for args in [&["check"][..], &["doctor", "--listen", "100ms"]] {
+    let http = OsString::from(format!("http://user:hush@{}", proxy.address));
+    let values: Vec<OsString> = values(&proxy).into_iter().chain([http]).collect();
+    let checks = values.iter().map(|value| (&["check"][..], value));
+    for (args, value) in checks.chain([(&["doctor", "--listen", "100ms"][..], &values[0])]) {
         let args: Vec<&str> = args.iter().copied().chain(["--config", program::path(&file)]).collect();
-        let output = behind("https_proxy", &proxy, &args).output().unwrap();
+        let output = set("https_proxy", value, &args).output().unwrap();
         let told = text(&output.stderr);
         assert!(
             told.contains("https_proxy: ") && told.contains("is ignored") && !told.contains("hush"),
-            "{args:?}: {told}"
+            "{args:?}, {value:?}: {told}"
         );
     }
+    let output = set("https_proxy", "", &["check", "--config", program::path(&file)]).output().unwrap();
+    assert!(!text(&output.stderr).contains("is ignored"), "an empty variable names none: {output:?}");
+    assert_eq!(proxy.heard(), Vec::<String>::new());
 }

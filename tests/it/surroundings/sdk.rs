@@ -5,7 +5,7 @@ use std::path::Path;
 
 use futures_util::stream::{self, StreamExt};
 
-use super::super::program::{Program, command, settings};
+use super::super::program::{Program, command, settings, text};
 use super::super::service::Service;
 
 /// What becomes of a setting.
@@ -158,6 +158,34 @@ fn check_lists_unusable_settings_of_the_sdk() {
     for wanted in ["profile:2:1", "use_fips_endpoint", "AWS_MAX_ATTEMPTS", "AWS_ACCESS_KEY_ID"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
+}
+
+/// Doctor names them before it listens, the one that keeps it from AWS again among what it found, and fails.
+#[test]
+fn doctor_names_unusable_settings_of_the_sdk() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, profile) = (directory.path().join("nearside.toml"), directory.path().join("profile"));
+    let topic = "arn:aws:sns:eu-west-1:123456789012:changes";
+    std::fs::write(&config, settings("sdk", &[("eu-west-1", "http://127.0.0.1:1", topic)], "")).unwrap();
+    std::fs::write(&profile, "[default]\nuse_fips_endpoint = maybe\n").unwrap();
+    let mut doctor = command(&["doctor", "--config", config.to_str().unwrap(), "--listen", "1s"]);
+    doctor.env("AWS_CONFIG_FILE", &profile).env("AWS_MAX_ATTEMPTS", "abc").env("AWS_ACCESS_KEY_ID", "key\n");
+    let output = doctor.output().unwrap();
+    let (said, found) = (text(&output.stderr), text(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{said}{found}");
+    for (begins, names) in [
+        ("the AWS SDK cannot use this, so AWS is not called: ", "AWS_ACCESS_KEY_ID"),
+        ("the AWS SDK cannot use this, so AWS is not called: ", "profile:2:1"),
+        ("the AWS SDK's setting is passed over: ", "AWS_MAX_ATTEMPTS"),
+    ] {
+        let named = said.lines().any(|line| line.starts_with(begins) && line.contains(names));
+        assert!(named, "{names}: {said}");
+    }
+    assert!(
+        found.contains("WRONG access") && found.contains("settings cannot be used") && found.contains("profile:2:1"),
+        "{found}"
+    );
+    assert!(!said.contains("panicked"), "{said}");
 }
 
 /// A region announces through AWS, whatever its engine is.

@@ -1,5 +1,6 @@
 //! The store of a service has no room: its pages say so, and callers learn what is certain.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -53,4 +54,53 @@ async fn a_full_disk_is_a_reason_and_a_certain_answer() {
     let read = tokio::time::timeout(SHOWN, program::get(&first)).await.expect("reads go on");
     assert_eq!(read.0, 200);
     assert_eq!(catalogue.terminated().await, Some(0));
+}
+
+/// Bytes beyond which a file of a service does not grow: as many as its store has, and the room that it
+/// asks for now and then is more.
+fn size(data: &Path) -> u64 {
+    std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).max().unwrap()
+}
+
+/// The other roles write by themselves alone: leases, positions, copies.
+async fn bears_a_full_disk(role: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    let (file, views, data) = (folder.join("service.toml"), folder.join("views.toml"), folder.join("data"));
+    let view = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
+    std::fs::write(&views, view).unwrap();
+    let text = format!(
+        "[engine]\nkind = \"embedded\"\ndirectory = \"{}\"\n[views]\nfile = \"{}\"\nadmin = \"127.0.0.1:0\"\n\
+         [[region]]\nname = \"eu-west-1\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+         [drain]\nlinger = \"0s\"\n[log]\nformat = \"json\"\n",
+        data.display(),
+        views.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let service = Service::start(&[role], &file).await;
+    assert_eq!(service.ready_says("\"serving\"").await, 200);
+    let answered = async |path: &str| program::get(&format!("http://{}{path}", service.listen())).await.0;
+    service.limit_files(Some(size(&data)));
+    assert_eq!(service.ready_says("the disk is full").await, 200, "degraded: it still answers");
+    let health = program::run(&["health", "--admin", service.admin()]);
+    assert!(health.status.success() && program::text(&health.stdout).contains("the disk is full"), "{health:?}");
+    assert_eq!(service.page("/livez").await.0, 200);
+    if role == "region" {
+        assert_eq!(answered("/v1/contexts/acme/limits").await, 404, "reads go on");
+    }
+    service.limit_files(None);
+    assert_eq!(service.ready_says("\"serving\"").await, 200, "there is room again");
+    service.limit_files(Some(size(&data)));
+    assert_eq!(service.ready_says("the disk is full").await, 200);
+    assert_eq!(service.terminated().await, Some(0), "on a full disk too");
+}
+
+#[tokio::test]
+async fn views_bear_a_full_disk() {
+    bears_a_full_disk("views").await;
+}
+
+#[tokio::test]
+async fn a_region_bears_a_full_disk() {
+    bears_a_full_disk("region").await;
 }

@@ -7,6 +7,7 @@
 //! too: the next run of the task finds what the last one made.
 
 mod holding;
+mod lines;
 mod removal;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::holding::{End, told};
+pub(crate) use self::lines::LifecycleLines;
 use self::removal::Made;
 use super::attest::{self, Attestation};
 use super::backoff::{Backoff, jittered};
@@ -28,7 +30,6 @@ use crate::model::time::Moment;
 use crate::protocol::event::Event;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, Left, Pace, Stage, SubscriptionStatus};
 use crate::sidecar::limits;
-use crate::telemetry::rate_limiter::RateLimiter;
 
 /// How messages reach this region's lifecycle.
 pub(crate) enum Transported {
@@ -47,8 +48,7 @@ pub(crate) struct Lifecycle {
     pub(crate) edges: Edges,
     pub(crate) stopping: CancellationToken,
     pub(crate) status: watch::Sender<SubscriptionStatus>,
-    /// Limits how often a loss is logged.
-    pub(crate) lines: RateLimiter,
+    pub(crate) lines: LifecycleLines,
     /// Held by the one run of the task.
     pub(crate) progress: Mutex<LifecycleProgress>,
 }
@@ -110,7 +110,7 @@ impl Lifecycle {
             let held = self.edges.clock.now();
             match Box::pin(self.hold(&clients, way, made, asked)).await {
                 End::Stopping => break,
-                End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
+                End::Asked => self.lines.anew(self.edges.clock.now()),
                 End::Lost(why) => {
                     let now = self.edges.clock.now();
                     if self.proved(held, now) {
@@ -121,9 +121,7 @@ impl Lifecycle {
                         status.losses += 1;
                         status.lost = Some((now, why));
                     });
-                    if let Some(left_out) = self.lines.take(now) {
-                        tracing::warn!(why, ?wait, left_out, "the subscription was lost; making it anew");
-                    }
+                    self.lines.lost(now, why, wait);
                     self.emit(Event::Lost(self.region));
                     self.pause(wait).await;
                 }
@@ -155,11 +153,11 @@ impl Lifecycle {
                 backoff.worked();
                 self.status.send_modify(|status| status.failure = None);
                 self.stage(Stage::Subscribed);
-                tracing::info!(topic = self.topic.arn, queue = made.queue_name, "subscribed");
+                self.lines.made(self.edges.clock.now(), &self.topic.arn, made.queue_name.as_deref());
                 return true;
             };
-            let (wait, advice) = (backoff.wait().max(failure.least_wait()), failure.advice());
-            tracing::warn!(%failure, topic = self.topic.arn, ?wait, "not subscribed; {advice}");
+            let wait = backoff.wait().max(failure.least_wait());
+            self.lines.refused(self.edges.clock.now(), &self.topic.arn, &failure, wait);
             self.status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
             self.pause(wait).await;
         }
@@ -216,7 +214,7 @@ impl Lifecycle {
                 match attest::look(&clients.sns, arn, endpoint).await {
                     Ok(Attestation::Sound) => return Ok(()),
                     Ok(Attestation::Unfit(why)) => {
-                        tracing::warn!(why, "a subscription that was there before is unfit; ending it");
+                        self.lines.unfit(self.edges.clock.now(), why);
                         clients::unsubscribe(&clients.sns, arn).await?;
                         return Err(CallFailure {
                             call: "Subscribe",
@@ -261,7 +259,7 @@ impl Lifecycle {
             if !fails(&self.status.borrow()) {
                 return;
             }
-            tracing::info!("no new subscription is made while AWS fails");
+            self.lines.waits(self.edges.clock.now());
             let answers = status.wait_for(|status| !fails(status)).await.map(drop);
             answers.expect("this task holds the sender");
             let since = self.edges.clock.now();

@@ -144,7 +144,7 @@ impl Lifecycle {
                 }
                 Err(failure) if failure.is_gone() && new.is_lost(self.edges.clock.now()) => return,
                 Err(failure) => {
-                    tracing::warn!(%failure, advice = failure.advice(), "the queue could not be tagged as alive");
+                    self.lines.untagged(self.edges.clock.now(), &failure);
                     wait = backoff.wait().max(failure.least_wait());
                 }
             }

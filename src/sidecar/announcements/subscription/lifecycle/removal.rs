@@ -30,7 +30,7 @@ impl Lifecycle {
         }
         while discarded.len() > limits::DISCARDED {
             let forgotten = discarded.remove(0);
-            tracing::warn!(queue = forgotten.queue_name, "could not be removed; left to the janitor");
+            self.lines.left(self.edges.clock.now(), &forgotten);
         }
     }
 
@@ -39,7 +39,7 @@ impl Lifecycle {
         if let Some(subscription) = &made.subscription {
             match clients::unsubscribe(&clients.sns, subscription).await {
                 Ok(()) => made.subscription = None,
-                Err(failure) => tracing::warn!(%failure, subscription, "a subscription could not be removed"),
+                Err(failure) => self.lines.kept_subscription(self.edges.clock.now(), subscription, &failure),
             }
         }
         let Some(name) = &made.queue_name else { return };
@@ -53,7 +53,7 @@ impl Lifecycle {
         };
         match removed {
             Ok(()) => (made.queue, made.queue_name) = (None, None),
-            Err(failure) => tracing::warn!(%failure, queue = name, "a queue could not be removed"),
+            Err(failure) => self.lines.kept_queue(self.edges.clock.now(), name, &failure),
         }
     }
 
