@@ -22,6 +22,7 @@ use super::{Core, floors, limits, way};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
+use crate::config::overrides::overrides;
 use crate::config::{Form, Unrouted};
 use crate::engine::guard::{Guard, is_on};
 use crate::http::admission::Head;
@@ -236,7 +237,8 @@ fn routed_to(
 
 /// A path that no route names: a plain shared HTTP cache by RFC 9111.
 fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> Found {
-    if core.config.cache.unrouted == Unrouted::Cache {
+    // What an override asks for is perhaps not what is at this path.
+    if core.config.cache.unrouted == Unrouted::Cache && overrides(head.headers).next().is_none() {
         let mut buffer = KeyBuffer::new(core.seed);
         let stored = core.store.select(&mut buffer, head.path_and_query, head.headers);
         if let Some(shown) = stored.as_ref().and_then(|entry| unrouted_hit(core, head, caller, entry, now)) {
