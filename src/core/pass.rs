@@ -11,6 +11,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 mod foreign;
 
+pub(crate) use foreign::whole_read;
+
 use super::Core;
 use super::write::{self, Write};
 use crate::cache::key::KeyBuffer;
