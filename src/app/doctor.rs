@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 
 use super::limits::LEAD_AT_ONCE;
 use super::{Instead, StartError, Topics, build, findings, process, subscribe};
 use crate::admin::findings::Evidence;
 use crate::admin::findings::report::{ReportLine, report};
 use crate::cache::capacity::Memory;
+use crate::config::overrides::{is_override, overrides};
 use crate::config::{Config, Transport};
 use crate::core::answer::Outcome;
+use crate::core::foreign::{self, HeaderFate, fate};
 use crate::core::shape::ShapeRefused;
 use crate::core::trial::{self, Trial};
-use crate::core::{Core, foreign, serve};
+use crate::core::{Core, serve};
 use crate::http::admission::Admitted;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
@@ -51,7 +53,8 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     // What is passed on for its headers races no regions, and shows little of what is examined.
     let (routes, mut config) = (config.service.routes.clone(), config);
     for route in &mut config.service.routes {
-        let foreign: Vec<_> = foreign::names(route, &order.headers).cloned().collect();
+        let is_asked = |name: &&HeaderName| fate(route, name) == HeaderFate::Foreign && !is_override(name);
+        let foreign: Vec<_> = foreign::names(route, &order.headers).filter(is_asked).cloned().collect();
         route.forward.extend(foreign);
     }
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
@@ -79,9 +82,10 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     }
     if started.is_ok() {
         for path in &order.paths {
-            let request = request(path, &order.headers);
+            let request = request(&sidecar, path, &order.headers);
             if let Some(matched) = sidecar.router.find(request.head().path()) {
-                lines.extend(headers::lines(&sidecar, &routes[matched.place], matched.place, &request).await);
+                let route = &routes[matched.place];
+                lines.extend(headers::lines(&sidecar, (route, matched), &request, &order.headers).await);
             }
         }
     }
@@ -103,7 +107,7 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
 /// What both ways of a path say, in each region.
 fn trials<'o>(sidecar: &Arc<Core>, order: &'o DoctorOrder) -> Vec<(&'o str, Vec<Trial>)> {
     let of = |path: &'o String| {
-        let request = request(path, &order.headers);
+        let request = request(sidecar, path, &order.headers);
         (path.as_str(), trial::trials(sidecar, request.head()))
     };
     order.paths.iter().map(of).collect()
@@ -119,7 +123,7 @@ async fn look<'o>(
     let asks = async {
         loop {
             for path in &order.paths {
-                let outcome = serve::serve(sidecar, request(path, &order.headers)).await;
+                let outcome = serve::serve(sidecar, request(sidecar, path, &order.headers)).await;
                 match unshaped(outcome) {
                     Some(why) => drop(refused.insert(path, why)),
                     None => drop(refused.remove(path.as_str())),
@@ -141,11 +145,19 @@ fn unshaped(outcome: Outcome) -> Option<ShapeRefused> {
     }
 }
 
-/// As a caller asks who wants an answer from the regions themselves.
-fn request(path: &str, headers: &HeaderMap) -> Admitted {
+/// As a caller asks who wants an answer from the regions themselves, without headers that could make
+/// it a write, a read of another path or somebody else's.
+fn request(sidecar: &Core, path: &str, headers: &HeaderMap) -> Admitted {
     let mut headers = headers.clone();
     headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache"));
     let path_len = path.find('?').unwrap_or(path.len());
+    let route = sidecar.router.find(&path[..path_len]).map(|matched| matched.route);
+    let left_out: Vec<_> = match route {
+        // What else it is passed on for is forwarded here.
+        Some(route) => foreign::names(route, &headers).cloned().collect(),
+        None => overrides(&headers).cloned().collect(),
+    };
+    left_out.iter().for_each(|name| drop(headers.remove(name)));
     Admitted { method: Method::GET, path_and_query: path.to_owned(), path_len, headers, body: Bytes::new() }
 }
 

@@ -71,10 +71,12 @@ pub enum Handling {
     Unsafe,
 }
 
+/// A range, and conditions that only the origin may evaluate.
+pub const ORIGIN_ONLY: [HeaderName; 4] =
+    [header::RANGE, header::IF_RANGE, header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
+
 /// Decides how to handle a request of `method` with `headers`.
 pub fn way(method: &Method, headers: &HeaderMap) -> Handling {
-    const ORIGIN_ONLY: [HeaderName; 4] =
-        [header::RANGE, header::IF_RANGE, header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
     match *method {
         Method::GET | Method::HEAD if ORIGIN_ONLY.iter().any(|name| headers.contains_key(name)) => Handling::Passed,
         Method::GET | Method::HEAD => Handling::Cached,

@@ -11,14 +11,14 @@ use super::ctl::{self, Reach};
 use super::{CommandError, doctor, settings, variables};
 use crate::config::{Config, IdentityMode, Route, Unrouted};
 use crate::core::fill::ask;
-use crate::core::foreign::{self, HeaderFate, fate};
 use crate::core::router::{Matched, Router};
 use crate::core::way;
 use crate::http::admission::Head;
-use crate::http::inert::Inert;
 
+mod headers;
 mod payload;
 
+use headers::names;
 use payload::Wanted;
 
 /// `nearside explain`
@@ -86,7 +86,7 @@ fn print(lines: &[String]) -> Result<(), CommandError> {
 }
 
 fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String> {
-    let (route, headers) = (matched.route, head.headers);
+    let route = matched.route;
     let records: Vec<_> = matched.records().map(|(record_type, key)| format!("{record_type}:{key}")).collect();
     let request = ask::routed_request(head, route);
     let mut lines = vec![
@@ -112,39 +112,10 @@ fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String>
         "kept apart  by path and {query}{accept}{coding}{}: each combination has its own reply",
         keyed(route)
     ));
-    lines.extend(left_out(route, headers, &request.headers));
+    let is_made = payload::is_made(matched, wanted);
+    lines.extend(headers::lines(route, head.headers, &request.headers, is_made));
     lines.push(format!("kept for  {} once confirmed (ttl)", humantime::format_duration(route.ttl)));
     lines
-}
-
-/// What becomes of the headers that no region gets through the store.
-fn left_out(route: &Route, headers: &HeaderMap, sent: &HeaderMap) -> Vec<String> {
-    let of = |wanted: &[HeaderFate]| {
-        let is_it = |name: &&HeaderName| !sent.contains_key(*name) && wanted.contains(&fate(route, name));
-        Some(names(headers.keys().filter(is_it))).filter(|names| !names.is_empty())
-    };
-    let foreign = Some(names(foreign::names(route, headers))).filter(|names| !names.is_empty());
-    let stays = of(&[
-        HeaderFate::Inert(Inert::Descriptive),
-        HeaderFate::Inert(Inert::Handled),
-        HeaderFate::Inert(Inert::Keyed),
-    ]);
-    let lines = [
-        foreign.map(|names| {
-            format!(
-                "PASSED ON   for {names}: a request with it goes to one region whole and nothing is stored, until the \
-                 route's forward or ignore names it"
-            )
-        }),
-        of(&[HeaderFate::Ignored]).map(|names| format!("ignored     {names}: no region gets it (ignore)")),
-        of(&[HeaderFate::Replaced]).map(|names| format!("stays here  {names}: the sidecar sends its own credentials")),
-        stays.map(|names| format!("stays here  {names}: known to change no answer")),
-    ];
-    lines.into_iter().flatten().collect()
-}
-
-fn names<'a>(names: impl Iterator<Item = &'a HeaderName>) -> String {
-    names.map(HeaderName::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Two requests of callers who share a reply may still be of different replies.

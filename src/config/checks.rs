@@ -14,6 +14,7 @@ use super::variables::{first_route, variable_name};
 use super::{Config, Drain, IdentityMode, Route, Transport};
 use crate::config::error::{ConfigError, ConfigProblem, quoted};
 use crate::config::limits;
+use crate::config::overrides::is_override;
 
 mod admin;
 mod batch;
@@ -144,10 +145,16 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
             }
             "x-record-floor" => format!("`{header}` is stated by the sidecar itself"),
             _ if sent.contains(&header) => format!("`{header}` is the route's identity already"),
+            _ if is_override(header) => {
+                format!("`{header}` may make another request of a read, which no announcement of this route is about")
+            }
             _ => continue,
         };
         let instead = match ["traceparent", "tracestate", "baggage", "x-request-id"].contains(&header.as_str()) {
             true => "remove it: it goes along by itself, from the first reader, and does not join the key",
+            false if is_override(header) => {
+                "remove it: a read with it is passed on; where the service does not know it, `ignore` it"
+            }
             false => "remove it from `forward`",
         };
         refuse(ledger, &schema::ROUTE_FORWARD, Some(at), what, instead);
@@ -170,6 +177,7 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
         IdentityMode::Exact(headers)
             if headers.iter().any(|header| {
                 ["traceparent", "tracestate", "baggage", "x-request-id", "x-record-floor"].contains(&header.as_str())
+                    || is_override(header)
             }) =>
         {
             let what = "a header that is no caller's own, or differs in every request".to_owned();

@@ -13,6 +13,7 @@ mod file;
 mod files;
 mod ignored;
 pub(crate) mod limits;
+pub(crate) mod overrides;
 pub mod proxies;
 pub mod read;
 pub mod scope;

@@ -1,10 +1,14 @@
 //! Foreign headers: those of a caller that a route neither sends to its regions nor ignores, and that
 //! are not known to change nothing ([`crate::http::inert`]). The answer to a request without them may
 //! be another one, so a read with one is passed on whole and nothing of it is shared.
+//!
+//! Where the sidecar asks with its own credentials, headers by which a caller could have them ask
+//! for something else, or speak for somebody else, stay here.
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, Method, header};
 
 use super::Core;
+use crate::config::overrides::{is_override, taken_as};
 use crate::config::{IdentityMode, Route};
 use crate::http::inert::{self, Inert};
 use crate::model::time::Moment;
@@ -21,6 +25,14 @@ pub enum HeaderFate {
     Ignored,
     /// The request is passed on.
     Foreign,
+    /// The request is passed on without it, for the sidecar's own credentials go with it.
+    Withheld,
+}
+
+impl HeaderFate {
+    pub const fn is_passed_on(self) -> bool {
+        matches!(self, Self::Foreign | Self::Withheld)
+    }
 }
 
 pub fn fate(route: &Route, name: &HeaderName) -> HeaderFate {
@@ -37,7 +49,21 @@ pub fn fate(route: &Route, name: &HeaderName) -> HeaderFate {
     if route.ignore.iter().any(|pattern| pattern.fits(name)) {
         return HeaderFate::Ignored;
     }
-    inert::why(name).map_or(HeaderFate::Foreign, HeaderFate::Inert)
+    match inert::why(name) {
+        Some(why) => HeaderFate::Inert(why),
+        None if may_misuse(route, name) => HeaderFate::Withheld,
+        None => HeaderFate::Foreign,
+    }
+}
+
+/// Begins the headers by which Kubernetes' API lets one user speak for another.
+const IMPERSONATE: &str = "impersonate-";
+
+/// Returns whether a caller could have the sidecar's own credentials ask for something else by this
+/// header, or speak for somebody else.
+fn may_misuse(route: &Route, name: &HeaderName) -> bool {
+    let is_own = matches!(route.identity, IdentityMode::Sidecar(_));
+    is_own && (is_override(name) || name.as_str().starts_with(IMPERSONATE))
 }
 
 /// A caller's own credentials where the sidecar asks with its own.
@@ -50,37 +76,25 @@ fn is_replaced(route: &Route, name: &HeaderName) -> bool {
 
 /// The foreign ones among a caller's headers.
 pub fn names<'h>(route: &Route, headers: &'h HeaderMap) -> impl Iterator<Item = &'h HeaderName> {
-    inert::that_matter(headers).filter(|name| fate(route, name) == HeaderFate::Foreign)
+    inert::that_matter(headers).filter(|name| fate(route, name).is_passed_on())
 }
-
-/// Headers by which frameworks take a read for another request: a write, or one of another path. A
-/// read may be sent to several regions and with the sidecar's own credentials, so they go nowhere.
-const OVERRIDES: [&str; 7] = [
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-method",
-    "x-original-uri",
-    "x-original-url",
-    "x-rewrite-url",
-];
-
-/// Begins the headers by which Kubernetes' API lets one user speak for another.
-const IMPERSONATE: &str = "impersonate-";
 
 /// Takes out what never reaches a region through this route.
 pub(super) fn withhold(route: &Route, headers: &mut HeaderMap) {
     headers.remove("x-record-floor");
-    OVERRIDES.iter().for_each(|name| drop(headers.remove(*name)));
     if let IdentityMode::Sidecar(own) = &route.identity {
         [&header::AUTHORIZATION, &header::COOKIE, &own.header]
             .into_iter()
             .for_each(|name| drop(headers.remove(name)));
-        // With them the sidecar's credentials would speak for whom the caller names.
-        let impersonates = |name: &&HeaderName| name.as_str().starts_with(IMPERSONATE);
-        let names: Vec<_> = headers.keys().filter(impersonates).cloned().collect();
-        names.into_iter().for_each(|name| drop(headers.remove(name)));
     }
+    let stays = |name: &&HeaderName| match fate(route, name) {
+        HeaderFate::Withheld => true,
+        // Whoever ignores it says that it makes no other request of this one.
+        HeaderFate::Ignored => is_override(name),
+        _ => false,
+    };
+    let names: Vec<_> = headers.keys().filter(stays).cloned().collect();
+    names.into_iter().for_each(|name| drop(headers.remove(name)));
 }
 
 impl Core {
@@ -88,6 +102,12 @@ impl Core {
     /// table, which no header changes.
     pub(super) fn has_foreign(&self, route: &Route, headers: &HeaderMap) -> bool {
         !self.config.service.authoritative && names(route, headers).next().is_some()
+    }
+
+    /// The method that a region may take a request for. On a path of no `route` all headers reach it.
+    pub(super) fn taken_as(&self, route: Option<&Route>, method: &Method, headers: &HeaderMap) -> Method {
+        let goes = |name: &HeaderName| route.is_none_or(|route| fate(route, name) == HeaderFate::Foreign);
+        taken_as(method, headers, |name| !self.config.service.authoritative && goes(name))
     }
 
     /// Notes a read that was passed on for its headers; `requests` were made of its route so far.

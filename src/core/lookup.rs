@@ -22,6 +22,7 @@ use super::{Core, floors, limits, way};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
+use crate::config::overrides::overrides;
 use crate::config::{Form, Unrouted};
 use crate::engine::guard::{Guard, is_on};
 use crate::http::admission::Head;
@@ -96,8 +97,7 @@ pub(super) fn lookup_on(
 ) -> Found {
     let is_read = matches!(*head.method, Method::GET | Method::HEAD);
     matched.iter_mut().for_each(way::choose);
-    let is_cached =
-        caller.is_cached || caller.is_ranged && matched.is_some_and(|it| core.is_shaped(caller, head, &it));
+    let is_cached = caller.is_cached || matched.is_some_and(|it| core.is_ranged_shape(caller, head, &it));
     if !is_cached || has_body || !is_read {
         matched.iter().for_each(|matched| matched.counts.miss());
         return Found::Pass(matched.map(|matched| core.on_route(&matched)));
@@ -119,9 +119,9 @@ fn foreign(core: &Core, caller: &Caller, matched: &Matched<'_>) -> Found {
     Found::Pass(Some(core.on_route(matched)))
 }
 
-/// What the first way of a routed path would be asked, whichever way answers; `None` if it is not
-/// asked now.
-pub(super) fn by_first_way(core: &Arc<Core>, head: Head<'_>, matched: &Matched<'_>) -> Option<Ask> {
+/// What a fill of the way that `matched` names would ask for, whichever way answers; `None` if the
+/// sidecar itself refuses the request. `head` says `no-cache`.
+pub(super) fn would_ask(core: &Arc<Core>, head: Head<'_>, matched: &Matched<'_>) -> Option<Ask> {
     match routed(core, &mut Caller::of(head.headers), head, matched, core.clock.now()) {
         Found::Ask(plan) => Some(plan.ask),
         _ => None,
@@ -236,7 +236,8 @@ fn routed_to(
 
 /// A path that no route names: a plain shared HTTP cache by RFC 9111.
 fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> Found {
-    if core.config.cache.unrouted == Unrouted::Cache {
+    // What an override asks for is perhaps not what is at this path.
+    if core.config.cache.unrouted == Unrouted::Cache && overrides(head.headers).next().is_none() {
         let mut buffer = KeyBuffer::new(core.seed);
         let stored = core.store.select(&mut buffer, head.path_and_query, head.headers);
         if let Some(shown) = stored.as_ref().and_then(|entry| unrouted_hit(core, head, caller, entry, now)) {
@@ -281,15 +282,15 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
 }
 
 impl Core {
-    fn on_route(&self, matched: &Matched<'_>) -> OnRoute {
+    pub(super) fn on_route(&self, matched: &Matched<'_>) -> OnRoute {
         let records = matched.records().filter_map(|(record_type, key)| self.keyring.record(record_type, &key));
         OnRoute { place: matched.place, records: records.collect(), id: matched.id, is_held: false }
     }
 
-    /// Whether something is made of the region's bytes for this request: a range of those would mean
-    /// nothing.
-    fn is_shaped(&self, caller: &Caller, head: Head<'_>, matched: &Matched<'_>) -> bool {
-        let Some(shapes) = &self.shapes[matched.place] else { return false };
+    /// Returns whether a range is asked for of what is made of the region's bytes for this request: a
+    /// range of those would mean nothing.
+    pub(super) fn is_ranged_shape(&self, caller: &Caller, head: Head<'_>, matched: &Matched<'_>) -> bool {
+        let Some(shapes) = self.shapes[matched.place].as_ref().filter(|_| caller.is_ranged) else { return false };
         let choice = caller.choice(head.headers, matched.id, shapes);
         let form = self.form_by(matched.id, shapes.asked_form(choice));
         let of = |shaping: Shaping<'_>| shaping.shape.is_some_and(|shape| shape.wants_identity(form));

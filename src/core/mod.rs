@@ -60,7 +60,7 @@ mod forgotten;
 pub mod limits;
 mod lines;
 pub mod lookup;
-mod pass;
+pub(crate) mod pass;
 pub(crate) mod race;
 pub mod router;
 #[cfg(test)]

@@ -11,6 +11,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 mod foreign;
 
+pub(crate) use foreign::whole_read;
+
 use super::Core;
 use super::write::{self, Write};
 use crate::cache::key::KeyBuffer;
@@ -41,17 +43,20 @@ pub(super) async fn pass(
     is_for_room: bool,
 ) -> Outcome {
     let started = core.clock.now();
-    let reason = reason(core, admitted, on_route, is_for_room);
+    let route = on_route.map(|it| &core.config.service.routes[it.place]);
+    // A header may make a write of a read.
+    let method = core.taken_as(route, &admitted.method, &admitted.headers);
+    let reason = reason(core, &method, admitted, on_route, is_for_room);
     core.metrics.passed(reason);
     if let (HEADER, Some(on_route)) = (reason, on_route) {
         return foreign::read(core, admitted, on_route, started).boxed().await;
     }
-    let safe = rfc9111::way(&admitted.method, &admitted.headers) != Handling::Unsafe;
+    let safe = rfc9111::is_safe(&method);
     // An unsafe request goes to the first of them alone.
     let candidates = core.regions.line_up(RegionSet::EMPTY);
     let sent_to = candidates.first().copied();
-    let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.records, sent_to));
-    let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
+    let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &method, &it.records, sent_to));
+    let read = on_route.filter(|_| matches!(method, Method::GET | Method::HEAD));
     let whole = match read.map(|on_route| Whole::of(core, admitted, on_route.place)).transpose() {
         Ok(whole) => whole.unwrap_or_default(),
         Err(refused) => return Outcome::Unshaped(refused),
@@ -59,7 +64,6 @@ pub(super) async fn pass(
     let passed = match read {
         Some(on_route) => read_through(core, admitted, &whole, on_route, started).await,
         None => {
-            let route = on_route.map(|it| &core.config.service.routes[it.place]);
             let request = ask::passed_request(admitted, route);
             core.regions.pass_along(request, candidates.into()).await.map(|head| (head, None))
         }
@@ -78,15 +82,14 @@ pub(super) async fn pass(
                 write.answered(&head, states_the_record(core, on_route, &admitted.headers));
             }
             let Streamed { region, status, mut headers, body, .. } = head;
-            invalidate(core, admitted, region, Some(status), &headers);
+            invalidate(core, (&method, admitted), region, Some(status), &headers);
             if let Some(label) = label {
                 core.metrics.stale(label);
             }
-            let routes = &core.config.service.routes;
-            if let Some(on_route) = read {
-                headers = shape::varied(headers, &routes[on_route.place].payload);
+            if let (Some(_), Some(route)) = (read, route) {
+                headers = shape::varied(headers, &route.payload);
             }
-            if on_route.is_some_and(|it| matches!(routes[it.place].identity, IdentityMode::Sidecar(_))) {
+            if route.is_some_and(|route| matches!(route.identity, IdentityMode::Sidecar(_))) {
                 // It may be the session of the sidecar's own credentials.
                 headers.remove(header::SET_COOKIE);
             }
@@ -104,7 +107,7 @@ pub(super) async fn pass(
             }
             // Otherwise nobody knows whether the region did what was asked.
             if !failure.is_without_effect() {
-                invalidate(core, admitted, RegionId(0), None, &HeaderMap::new());
+                invalidate(core, (&method, admitted), RegionId(0), None, &HeaderMap::new());
             }
             let region = if matches!(failure, Failure::Drained) { "all" } else { "one" };
             let (region, outcome) = (region.to_owned(), failure.word().to_owned());
@@ -118,11 +121,17 @@ pub(super) async fn pass(
 /// A read with headers that may change its answer.
 const HEADER: &str = "header";
 
-/// Why a request is passed on, as a stable word.
-fn reason(core: &Core, admitted: &Admitted, on_route: Option<&OnRoute>, is_for_room: bool) -> &'static str {
+/// Why a request that regions take as `method` is passed on, as a stable word.
+fn reason(
+    core: &Core,
+    method: &Method,
+    admitted: &Admitted,
+    on_route: Option<&OnRoute>,
+    is_for_room: bool,
+) -> &'static str {
     let headers = &admitted.headers;
     let Some(on_route) = on_route else { return "unrouted" };
-    if !matches!(admitted.method, Method::GET | Method::HEAD) {
+    if !matches!(*method, Method::GET | Method::HEAD) {
         return "method";
     }
     if core.has_foreign(&core.config.service.routes[on_route.place], headers) {
@@ -358,7 +367,7 @@ fn rank(heard: &Heard, records: &[Snapshot]) -> Rank {
 /// origin; nothing after a safe request.
 fn invalidate(
     core: &Arc<Core>,
-    admitted: &Admitted,
+    (method, admitted): (&Method, &Admitted),
     region: RegionId,
     outcome: Option<StatusCode>,
     reply: &HeaderMap,
@@ -370,7 +379,7 @@ fn invalidate(
     let bases: Vec<_> = [&regions[region.index()].url].into_iter().chain(others).collect();
     let target = &admitted.path_and_query;
     let mut buffer = KeyBuffer::new(core.seed);
-    for target in rfc9111::invalidates(&admitted.method, outcome, target, host, &bases, reply) {
+    for target in rfc9111::invalidates(method, outcome, target, host, &bases, reply) {
         core.store.invalidate(&mut buffer, &target, core.clock.now());
         if target != admitted.path_and_query {
             write::touched(core, &target, region, outcome);

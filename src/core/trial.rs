@@ -39,7 +39,7 @@ pub(crate) fn trials(core: &Arc<Core>, head: Head<'_>) -> Vec<Trial> {
     let is_tried = |way| matches!(way, Way::Check | Way::New);
     let matched = matched.filter(|it| it.route.second.as_ref().is_some_and(|second| is_tried(second.way)));
     let Some(matched) = matched else { return Vec::new() };
-    let Some(ask) = lookup::by_first_way(core, head, &matched) else { return Vec::new() };
+    let Some(ask) = lookup::would_ask(core, head, &matched) else { return Vec::new() };
     let Of::Route(routing) = &ask.of else { return Vec::new() };
     let of = |region| {
         let (key, request, of) = (ask.key.clone(), ask.request.clone(), routing.clone());

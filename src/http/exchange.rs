@@ -11,7 +11,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::config::UrlPerRegion;
+use crate::config::{UrlPerRegion, overrides};
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Moment, Wall};
 
@@ -25,6 +25,14 @@ pub struct Outgoing {
     /// End-to-end headers only. `Host` is set from the region's URL.
     pub headers: HeaderMap,
     pub body: Bytes,
+}
+
+impl Outgoing {
+    /// Returns whether it may be sent again, or to several regions: neither its method nor a header
+    /// makes a write of it.
+    pub fn is_safe(&self) -> bool {
+        overrides::taken_as(&self.method, &self.headers, |_| true).is_safe()
+    }
 }
 
 #[derive(Clone)]

@@ -322,6 +322,73 @@ fn explain_says_what_regions_are_asked_to_compress_with_and_leaves_accept_encodi
 }
 
 #[test]
+fn explain_says_what_becomes_of_each_header() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("n.toml");
+    let own = "identity = \"sidecar\"\ncredentials = { file = \"/run/own\" }";
+    let explained = |route: &str, headers: &[&str]| {
+        let settings = format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n[[service.route]]\npath = \
+             \"/v1/contexts/{{key}}\"\nrecords = [\"context:{{key}}\"]\nignore = [\"x-forwarded-*\"]\n{route}\n"
+        );
+        std::fs::write(&file, settings).unwrap();
+        let path = ["explain", "/v1/contexts/acme", "--config", file.to_str().unwrap(), "--timeout", "1s"];
+        let headers = headers.iter().flat_map(|header| ["--header", header]);
+        let output = nearside(&path.into_iter().chain(headers).collect::<Vec<_>>(), &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let sent = ["X-Tenant: acme", "Origin: https://a", "X-Forwarded-For: 10.0.0.1", "b3: 0", "Cookie: a=b"];
+    let passed =
+        "PASSED ON   for x-tenant, origin: a request with it goes to one region whole and nothing is stored, until";
+    for (route, lines) in [
+        ("", &[passed, "ignored     x-forwarded-for: no region", "stays here  b3: known to change no answer"][..]),
+        (
+            "forward = [\"x-tenant\"]",
+            &["PASSED ON   for origin: a request", "goes along  x-tenant, cookie, accept-encoding"],
+        ),
+        (
+            own,
+            &[
+                passed,
+                "ignored     x-forwarded-for: no region",
+                "stays here  cookie: the sidecar sends its own credentials",
+            ],
+        ),
+    ] {
+        let told = explained(route, &sent);
+        for line in lines {
+            assert!(told.lines().any(|told| told.starts_with(line)), "{line}: {told}");
+        }
+        assert!(!told.contains("10.0.0.1") && !told.contains("https://a"), "no value is shown: {told}");
+    }
+    for (route, header, line) in [
+        ("", "X-Original-URL: /b", "PASSED ON   for x-original-url: it may lead elsewhere"),
+        ("", "X-HTTP-Method-Override: GET", "PASSED ON   for x-http-method-override: it may lead elsewhere"),
+        (
+            "",
+            "X-HTTP-Method-Override: PUT",
+            "A WRITE     by x-http-method-override: a request with it goes to one region, once",
+        ),
+        (own, "X-HTTP-Method-Override: PUT", "WITHHELD    x-http-method-override: goes to no region"),
+        (own, "Impersonate-User: root", "WITHHELD    impersonate-user: goes to no region"),
+        ("", "Range: bytes=0-1", "PASSED ON   for range: one region answers, and nothing is stored"),
+        ("", "If-None-Match: \"1\"", "stays here  if-none-match: known to change no answer"),
+        (
+            "fields = \"fields\"\ncompression = \"gzip\"",
+            "Range: bytes=0-1",
+            "PASSED ON   for range: one region answers",
+        ),
+    ] {
+        let told = explained(route, &[header]);
+        assert!(told.lines().any(|told| told.starts_with(line)), "{line}: {told}");
+        let fates = ["PASSED ON", "A WRITE", "WITHHELD", "ignored", "stays here"];
+        let said = told.lines().filter(|told| fates.iter().any(|fate| told.starts_with(fate)));
+        assert_eq!(said.count(), 1, "{told}");
+    }
+}
+
+#[test]
 fn explain_says_where_the_second_way_is_and_with_what_it_is_asked_whoever_answers() {
     let directory = tempfile::tempdir().unwrap();
     let (schema, file) = (schema(directory.path()), directory.path().join("n.toml"));

@@ -227,6 +227,11 @@ async fn entries_are_explained_purged_and_refreshed(drill: &Drill) {
     // Another caller is another entry.
     let said = drill.ctl("compare /v1/contexts/tenant-350 --header Authorization:other").await;
     assert!(said.starts_with("stored: nothing\n") && said.contains("give --header what callers send"), "{said}");
+    // One with a header that may change its answer is passed on, and nothing stored is for it.
+    let said = drill.ctl("compare /v1/contexts/tenant-350 --header X-Tenant:acme").await;
+    assert!(said.starts_with("stored: nothing for this caller: passed on for x-tenant\n"), "{said}");
+    assert_eq!(said.matches(": 200, version 1, ").count(), 3, "each region answers it: {said}");
+    assert!(said.contains("a request with x-tenant is passed on whole to one region"), "{said}");
     let refused = drill.run("compare /about").await;
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("no route names this path"), "{}", text(&refused.stderr));

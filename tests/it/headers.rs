@@ -125,8 +125,14 @@ async fn a_batch_is_answered_by_its_own_headers() {
         |request: &Message| reply(200, "Content-Type: application/json", &format!("{:?}", request.all("x-tenant")));
     let wire = Wire::with(1, &route("batch = \"/many\""), says).await;
     for _ in 0..2 {
-        for (line, part) in [("Via: 1.1 a", "[]"), ("X-Tenant: acme", "[\"acme\"]"), ("X-Tenant: zeta", "[\"zeta\"]")]
-        {
+        for (line, part) in [
+            ("Via: 1.1 a", "[]"),
+            // About the POST, and no key's.
+            ("X-HTTP-Method-Override: PUT", "[]"),
+            ("X-Original-URL: /many", "[]"),
+            ("X-Tenant: acme", "[\"acme\"]"),
+            ("X-Tenant: zeta", "[\"zeta\"]"),
+        ] {
             let lines = ["Content-Type: application/json", line];
             let got = wire.ask("POST", "/many", &lines, br#"{"keys":["a","b"]}"#).await;
             assert_eq!(got.text().matches(&format!(":{part}")).count(), 2, "{line}: {}", got.text());
@@ -162,11 +168,12 @@ async fn credentials_of_the_sidecar_go_along_whole_passes() {
 async fn what_is_passed_for_headers_shows_to_operators() {
     let wire = Wire::with(1, &route(""), |_| reply(200, "", "x")).await;
     for _ in 0..30 {
-        wire.get("/r/a", &["X-Tenant: secret-value"]).await;
+        wire.get("/r/a", &["X-Tenant: secret-value", "X-Original-URL: /secret-value"]).await;
     }
     let status = wire.page("/status").await;
     let (status, ready) = (status.text().to_owned(), wire.page("/readyz").await.text().to_owned());
     assert!(status.contains("header-passed") && status.contains("forward = [\\\"x-tenant\\\"]"), "{status}");
+    assert!(status.contains("ignore = [\\\"x-original-url\\\", \\\"x-tenant\\\"]"), "no key takes both: {status}");
     assert!(ready.contains("100 % of a route's requests are passed on for their headers"), "{ready}");
     assert!(!status.contains("secret-value") && !ready.contains("secret-value"));
     wire.end().await;

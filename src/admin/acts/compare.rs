@@ -1,11 +1,11 @@
 //! `compare`: what is stored of a path beside what each region says of it now. It shows versions,
-//! digests, sizes and where contents differ; no content, no key and no credentials.
+//! digests, sizes and where contents differ, in names of fields; no content, no key and no
+//! credentials.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 mod verdict;
 
@@ -15,10 +15,11 @@ use super::inspect::Look;
 use super::target::{Pattern, Target};
 use crate::admin::limits;
 use crate::core::Core;
-use crate::core::beside::beside;
+use crate::core::beside::{NotBeside, beside};
 use crate::http::admission::Head;
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::Version;
+use crate::payload::compare::Differences;
 use crate::payload::digest::digest;
 
 /// A request as a caller would send it.
@@ -36,6 +37,9 @@ pub(crate) struct ComparedPath {
     /// Why it counts as it does, as `inspect` says it; `None` if nothing is stored.
     pub stored: Option<StoredSeen>,
     pub regions: Vec<RegionSays>,
+    /// The caller's headers that make its requests be passed on: nothing that is stored is for it.
+    #[serde(default)]
+    pub passed_for: Vec<String>,
     /// Meaning of all that, and what to do, in sentences.
     pub says: Vec<String>,
 }
@@ -73,8 +77,8 @@ pub(crate) struct RegionSays {
     pub content: Option<ContentSeen>,
     /// The `Age` that it states.
     pub age: Option<String>,
-    /// JSON pointers to where its content differs from what is stored, at most
-    /// `COMPARED_POINTERS`.
+    /// JSON pointers to where its content differs from what is stored, with `*` for indices and for
+    /// keys of maps; at most `COMPARED_POINTERS`.
     pub differs_at: Vec<String>,
     /// Meaning of the reply, as a sentence.
     pub says: String,
@@ -114,30 +118,29 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
     let path = written.path.as_str();
     let path_len = path.find('?').unwrap_or(path.len());
     let head = Head { method: &Method::GET, path_and_query: path, path_len, headers: &headers };
-    let found = beside(core, head).ok_or_else(|| {
-        ActRefused::Malformed(
-            "no route names this path, or the sidecar refuses it by itself: nearside explain PATH".to_owned(),
-        )
-    })?;
-    let held = found.stored.as_ref().map(|entry| (entry.body(), digest(&entry.body(), &entry.headers())));
+    let found = beside(core, head).map_err(refused)?;
+    let held = found.stored.as_ref().map(|(_, entry)| {
+        let (headers, body) = (entry.headers(), entry.body());
+        let digest = digest(&body, &headers);
+        (headers, body, digest)
+    });
     let regions = found
-        .ask(core, |reply| match reply {
-            Ok(reply) => {
+        .ask(|reply| {
+            reply.map(|reply| {
                 let own = digest(&reply.body, &reply.headers);
-                let differs = held.as_ref().filter(|(_, stored)| *stored != own);
-                let at = differs.map(|(body, _)| pointers(body, &reply.body)).unwrap_or_default();
-                Ok((answer(&reply, own), age(&reply.headers), at))
-            }
-            Err(failure) => Err(failure),
+                let differs = held.as_ref().filter(|(.., stored)| *stored != own);
+                let at = differs.and_then(|(headers, body, _)| found.differences((headers, body), &reply));
+                (answer(&reply, own), age(&reply.headers), at.map(|at| pointers(&at)).unwrap_or_default())
+            })
         })
         .await;
     let horizon = core.freshness.horizon();
     let look = Look { sidecar: core, horizon: &horizon, now: core.clock.now() };
     let floors: Vec<u64> = found.records.iter().map(|id| look.floor(*id).0).collect();
-    let stored = found.stored.as_ref().map(|entry| {
-        let seen = look.entry(&found.key, entry);
+    let stored = found.stored.as_ref().map(|(key, entry)| {
+        let seen = look.entry(key, entry);
         let age = entry.age(look.now);
-        let (body, digest) = held.as_ref().expect("what is stored was read above");
+        let (_, body, digest) = held.as_ref().expect("what is stored was read above");
         let content = ContentSeen {
             status: seen.status,
             versions: stated(seen.versions.iter().copied()),
@@ -164,8 +167,32 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
         .into_iter()
         .map(|(id, reply)| region(core.regions.name(id).to_owned(), reply, beside, &floors))
         .unzip();
-    let says = verdict::verdict(beside, &floors, &meanings).into_iter().map(str::to_owned).collect();
-    Ok(ComparedPath { stored, regions, says })
+    let passed_for: Vec<String> = found.passed_for.iter().map(HeaderName::to_string).collect();
+    let mut says = verdict::verdict(beside, &passed_for, &floors, &meanings);
+    if found.is_second {
+        says.insert(
+            0,
+            "the second way of its route answers for this record, and was asked: `nearside explain PATH`".into(),
+        );
+    }
+    Ok(ComparedPath { stored, regions, passed_for, says })
+}
+
+fn refused(why: NotBeside) -> ActRefused {
+    ActRefused::Malformed(match why {
+        NotBeside::Refused => {
+            "no route names this path, or the sidecar refuses it by itself: nearside explain PATH".to_owned()
+        }
+        NotBeside::Part => {
+            "a request with a range, or with a condition that only a region can judge, is passed on to one \
+                            region; leave Range, If-Range, If-Match and If-Unmodified-Since out to compare the whole"
+                .to_owned()
+        }
+        NotBeside::Override(name) => format!(
+            "with {name} a region may do something else than read this path, and compare asks them all; leave it out, and \
+             compare the path that is meant"
+        ),
+    })
 }
 
 type Answered = (ContentSeen, Option<String>, Vec<String>);
@@ -216,51 +243,14 @@ fn stated(versions: impl Iterator<Item = Option<u64>>) -> Vec<u64> {
     if versions.iter().all(|version| *version == 0) { Vec::new() } else { versions }
 }
 
-/// Places where two JSON documents differ; empty if one of them is none.
-fn pointers(stored: &[u8], other: &[u8]) -> Vec<String> {
-    let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
-    let mut found = Vec::new();
-    if let Some((stored, other)) = read(stored).zip(read(other)) {
-        differ(&stored, &other, &mut String::new(), &mut found);
-    }
+/// The places by name; a last one says that there are more.
+fn pointers(differences: &Differences) -> Vec<String> {
+    let mut found: Vec<_> = differences.pointers().map(str::to_owned).collect();
+    let has_more = differences.has_more() || found.len() > limits::COMPARED_POINTERS;
+    found.truncate(limits::COMPARED_POINTERS);
+    found.extend(has_more.then(|| "and more".to_owned()));
     found
 }
 
-/// serde_json reads at most 128 levels, and this follows no more.
-fn differ(one: &Value, other: &Value, at: &mut String, found: &mut Vec<String>) {
-    if found.len() >= limits::COMPARED_POINTERS || one == other {
-        return;
-    }
-    let whole = at.len();
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            for name in one.keys().chain(other.keys().filter(|name| !one.contains_key(*name))) {
-                at.push('/');
-                at.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                differ(one.get(name).unwrap_or(&Value::Null), other.get(name).unwrap_or(&Value::Null), at, found);
-                at.truncate(whole);
-            }
-        }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            for (place, (one, other)) in one.iter().zip(other).enumerate() {
-                at.push_str(&format!("/{place}"));
-                differ(one, other, at, found);
-                at.truncate(whole);
-            }
-        }
-        _ => found.push(if at.is_empty() { "(all of it)".to_owned() } else { at.clone() }),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pointers_say_where_and_never_what() {
-        let at = |one: &str, other: &str| pointers(one.as_bytes(), other.as_bytes());
-        assert_eq!(at(r#"{"a":1,"b":{"c/d":[1,2]}}"#, r#"{"a":1,"b":{"c/d":[1,3]},"e":1}"#), ["/b/c~1d/1", "/e"]);
-        assert_eq!(at("[1]", "[1,2]"), ["(all of it)"]);
-        assert_eq!(at("no json", "{}"), [""; 0]);
-    }
-}
+mod tests;

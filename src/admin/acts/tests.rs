@@ -19,10 +19,14 @@ struct Stage {
 impl Stage {
     fn with(settings: &str) -> Self {
         let world = World::with(settings, [(10, shows(1).into()), (20, shows(1).into()), (30, shows(1).into())]);
+        let acts = Self::acts(&world);
+        Self { world, acts }
+    }
+
+    fn acts(world: &World) -> Arc<Acts> {
         let unix = Some(UnixSocket { path: "/run/admin.sock".into(), mode: 0o600, uids: vec![7] });
         let admin = Admin { listen: ([127, 0, 0, 1], 0).into(), unix, token_file: None };
-        let acts = Acts::new(world.sidecar.clone(), Access::new(&admin).unwrap());
-        Self { world, acts }
+        Acts::new(world.sidecar.clone(), Access::new(&admin).unwrap())
     }
 
     fn new() -> Self {
@@ -364,5 +368,25 @@ async fn who_may_not_act_is_counted_and_changes_nothing() {
     }
     assert_eq!(stage.world.sidecar.metrics.acts("none", "denied"), 3);
     assert!(stage.world.get(ACME).await.is_hit());
+    stage.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_of_the_way_that_does_not_answer_serves_nobody() {
+    let route = "[[service.route]]\npath = \"/v1/moved/{key}\"\nrecords = [\"context:{key}\"]\nsecond = { path = \
+                 \"/v2/of/{key}\", way = \"old\" }\n";
+    let mut stage = Stage::with(route);
+    let (path, remark) = ("/v1/moved/k", "the route's other way answers for this record now: this one serves nobody");
+    stage.stored(path).await;
+    assert!(!stage.says(json!({ "path": path })).await.contains(remark));
+    stage.world.reload(|config| {
+        let second = config.service.routes.iter_mut().find_map(|route| route.second.as_mut()).unwrap();
+        second.way = crate::config::Way::New;
+    });
+    stage.acts = Stage::acts(&stage.world);
+    assert!(stage.says(json!({ "path": path })).await.contains(remark));
+    stage.stored(path).await;
+    let said = stage.says(json!({ "path": path })).await;
+    assert_eq!(said.matches(remark).count(), 1, "one of two: {said}");
     stage.world.stop().await;
 }

@@ -4,8 +4,9 @@ use http::HeaderName;
 
 use super::{Check, Evidence, Finding, list};
 use crate::admin::limits;
+use crate::config::overrides::is_override;
 use crate::config::{IdentityMode, Route};
-use crate::core::foreign::{HeaderFate, fate};
+use crate::core::foreign::fate;
 use crate::telemetry::observed::RouteNotes;
 
 /// How many races must be on record before it is worth a finding that regions never have anything
@@ -135,25 +136,32 @@ const PASSED_NAMES: usize = 5;
 
 fn header_passed(route: &Route, notes: &RouteNotes) -> Option<Finding> {
     // A reload may have named some of them since.
-    let is_foreign = |name: &str| {
-        HeaderName::from_bytes(name.as_bytes()).is_ok_and(|name| fate(route, &name) == HeaderFate::Foreign)
-    };
+    let is_foreign =
+        |name: &str| HeaderName::from_bytes(name.as_bytes()).is_ok_and(|name| fate(route, &name).is_passed_on());
     let seen = notes.passed.names.iter().filter(|(name, count)| **count >= PASSED && is_foreign(name));
     let mut seen: Vec<_> = seen.collect();
     seen.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     seen.truncate(PASSED_NAMES);
     let names: Vec<_> = seen.iter().map(|(name, _)| name.as_str()).collect();
-    let written = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let written = |names: &[&str]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    // What makes another request of a read can be part of no key.
+    let is_keyed = |name: &&&str| HeaderName::from_bytes(name.as_bytes()).is_ok_and(|name| !is_override(&name));
+    let keyed: Vec<_> = names.iter().filter(is_keyed).copied().collect();
+    let forward = match keyed.is_empty() {
+        true => String::new(),
+        false => format!("forward = [{}] for what changes the answer, ", written(&keyed)),
+    };
     (!names.is_empty()).then(|| Finding {
         check: Check::HeaderPassed,
         subject: route.path.text.clone(),
         saw: format!(
             "callers send {}, which may change answers: these requests are passed on to one region and nothing is stored",
-            list(names)
+            list(names.iter().copied())
         ),
         advice: format!(
-            "write in the route forward = [{written}] for what changes the answer, ignore = [{written}] for what does not; \
-             nearside doctor --path PATH --header 'NAME: VALUE' tells which"
+            "write in the route {forward}ignore = [{}] for what does not change the answer; nearside doctor --path PATH \
+             --header 'NAME: VALUE' tells which",
+            written(&names)
         ),
     })
 }

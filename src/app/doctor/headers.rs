@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use crate::admin::findings::report::{LineState, ReportLine};
 use crate::admin::findings::{Check, list};
 use crate::cache::rfc9111::storing::nominated;
 use crate::config::Route;
-use crate::core::Core;
-use crate::core::fill::ask;
+use crate::config::overrides::{is_override, taken_as};
 use crate::core::foreign::{HeaderFate, fate};
+use crate::core::pass::whole_read;
+use crate::core::router::Matched;
+use crate::core::{Core, way};
 use crate::http::admission::Admitted;
 use crate::http::exchange::Reply;
 use crate::model::ids::RegionId;
@@ -27,38 +30,60 @@ pub(super) enum HeaderEffect {
     Unclear,
 }
 
-/// A line for each header whose fate a configuration decides; `route` is as the operator wrote it.
-pub(super) async fn lines(sidecar: &Arc<Core>, route: &Route, place: usize, request: &Admitted) -> Vec<ReportLine> {
-    let is_decided = |name: &&HeaderName| {
-        matches!(fate(route, name), HeaderFate::Foreign | HeaderFate::Ignored | HeaderFate::Keyed)
-    };
-    let names: Vec<_> = request.headers.keys().filter(is_decided).cloned().collect();
+/// A line for each of these headers whose fate a configuration decides; `route` is as the operator
+/// wrote it, and `request` has none of those that could make another request of it.
+pub(super) async fn lines(
+    sidecar: &Arc<Core>,
+    (route, mut matched): (&Route, Matched<'_>),
+    request: &Admitted,
+    headers: &HeaderMap,
+) -> Vec<ReportLine> {
+    way::choose(&mut matched);
+    let path = &request.path_and_query;
     let mut lines = Vec::new();
-    for name in names {
-        let in_region = |region: u8| compared(sidecar, (route, place), request, &name, RegionId(region));
-        let shown = join_all((0..sidecar.regions.count() as u8).map(in_region)).await;
-        let regions = shown.iter().enumerate().map(|(at, shown)| (sidecar.names[at].as_str(), *shown));
-        lines.push(line(&request.path_and_query, &name, fate(route, &name), &regions.collect::<Vec<_>>()));
+    for name in headers.keys() {
+        let fate = fate(route, name);
+        let own: HeaderMap = headers.get_all(name).iter().map(|value| (name.clone(), value.clone())).collect();
+        let is_write = !taken_as(&Method::GET, &own, |_| true).is_safe();
+        match fate {
+            HeaderFate::Withheld => lines.push(withheld(path, name)),
+            HeaderFate::Foreign if is_write => lines.push(write(path, name)),
+            HeaderFate::Ignored if is_write => {}
+            HeaderFate::Foreign | HeaderFate::Ignored | HeaderFate::Keyed => {
+                let in_region = |region: u8| compared(sidecar, &matched, request, (name, &own), RegionId(region));
+                let shown = join_all((0..sidecar.regions.count() as u8).map(in_region)).await;
+                let regions = shown.iter().enumerate().map(|(at, shown)| (sidecar.names[at].as_str(), *shown));
+                lines.push(line(path, name, fate, &regions.collect::<Vec<_>>()));
+            }
+            HeaderFate::Replaced | HeaderFate::Inert(_) => {}
+        }
     }
     lines
 }
 
+/// As callers are answered whose requests are passed on, by the way that answers.
 async fn compared(
     sidecar: &Core,
-    (route, place): (&Route, usize),
+    matched: &Matched<'_>,
     request: &Admitted,
-    name: &HeaderName,
+    (name, own): (&HeaderName, &HeaderMap),
     region: RegionId,
 ) -> HeaderEffect {
     let mut replies = Vec::with_capacity(ORDER.len());
     for leaves_out in ORDER {
-        let mut outgoing = ask::foreign_read(request, route);
-        if leaves_out {
-            outgoing.headers.remove(name);
+        let mut headers = request.headers.clone();
+        headers.remove(name);
+        if !leaves_out {
+            headers.extend(own.clone());
         }
-        sidecar.add_credentials(place, &mut outgoing.headers);
-        let within = sidecar.regions.deadline();
-        let Ok(reply) = sidecar.regions.origin().ask(region, Arc::new(outgoing), within).await else {
+        let (method, path_and_query) = (request.method.clone(), request.path_and_query.clone());
+        let asked = Admitted { method, path_and_query, path_len: request.path_len, headers, body: Bytes::new() };
+        let Ok((regions, mut outgoing)) = whole_read(sidecar, &asked, matched) else { return HeaderEffect::Unclear };
+        if !leaves_out && !outgoing.headers.contains_key(name) {
+            // No caller's goes there while it is ignored, which may be the mistake.
+            outgoing.headers.extend(own.clone());
+        }
+        let Ok(reply) = regions.origin().ask(region, Arc::new(outgoing), regions.deadline()).await else {
             return HeaderEffect::Unclear;
         };
         replies.push(reply);
@@ -108,7 +133,10 @@ fn line(path: &str, name: &HeaderName, fate: HeaderFate, regions: &[(&str, Heade
              stored"
         ),
     };
-    let (saw, wrong) = if !differs.is_empty() {
+    let (saw, wrong) = if is_override(name) && !(differs.is_empty() && stated.is_empty()) {
+        let saw = format!("{name} makes another request of it, so it can only be passed on, and nothing stored");
+        (saw, (fate == HeaderFate::Ignored).then(|| format!("take {name} out of the route's ignore")))
+    } else if !differs.is_empty() {
         (format!("{name} changes the answer in {differs}"), Some(forward))
     } else if !stated.is_empty() {
         (
@@ -131,8 +159,37 @@ fn line(path: &str, name: &HeaderName, fate: HeaderFate, regions: &[(&str, Heade
         Some(advice) => (LineState::Wrong, advice),
         None => (LineState::Well, String::new()),
     };
+    of(path, state, saw, advice)
+}
+
+fn of(path: &str, state: LineState, saw: String, advice: String) -> ReportLine {
     let title = Check::HeaderPassed.title();
     ReportLine { state, subject: path.to_owned(), check: Check::HeaderPassed.word(), title, saw, advice }
+}
+
+/// Nobody is asked with it: it stays here.
+fn withheld(path: &str, name: &HeaderName) -> ReportLine {
+    let saw = format!(
+        "{name} goes to no region beside the sidecar's own credentials, and was not sent: requests with it are answered \
+         as without it, and not stored"
+    );
+    let advice = format!(
+        "if callers mean nothing by it, put it into the route's ignore: ignore = [\"{name}\"]; who means another path, \
+         method or user has to ask a region itself"
+    );
+    of(path, LineState::Wrong, saw, advice)
+}
+
+/// Nobody is asked with it: it would be a write.
+fn write(path: &str, name: &HeaderName) -> ReportLine {
+    let saw = format!(
+        "{name} makes a write of a read, and was not sent: requests with it go to one region, once, and count as writes"
+    );
+    let advice = format!(
+        "let callers send the method itself; if the service does not know {name}, put it into the route's ignore: ignore \
+         = [\"{name}\"]"
+    );
+    of(path, LineState::Wrong, saw, advice)
 }
 
 #[cfg(test)]

@@ -160,3 +160,60 @@ async fn a_second_way_that_is_not_asked_has_no_line() {
     assert!(world.requests().iter().all(|(.., request)| request.path_and_query == PATH));
     world.stop().await;
 }
+
+/// Lines of one caller's header: its value, as callers send it.
+async fn of_header(world: &World, name: &'static str, value: &'static str) -> (LineState, String, String) {
+    let headers = HeaderMap::from_iter([(HeaderName::from_static(name), http::HeaderValue::from_static(value))]);
+    let lines = told_with(world, &[PATH], headers, 1).await;
+    let line = lines.into_iter().find(|line| line.check == "header-passed" && line.subject == PATH).unwrap();
+    (line.state, line.saw, line.advice)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_with_what_makes_another_request() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "own").unwrap();
+    let own = format!("identity = \"sidecar\"\ncredentials = {{ file = \"{}\" }}", file.path().display());
+    for (settings, name, value, saw) in [
+        ("", "x-http-method-override", "PUT", "makes a write of a read"),
+        (&own, "x-http-method-override", "PUT", "goes to no region beside the sidecar's own credentials"),
+        (&own, "x-original-url", "/b", "goes to no region beside the sidecar's own credentials"),
+        (&own, "impersonate-user", "root", "goes to no region beside the sidecar's own credentials"),
+    ] {
+        let world = world(settings, json("{\"a\":1}").at(7));
+        let (state, said, advice) = of_header(&world, name, value).await;
+        assert!(state == LineState::Wrong && said.contains(saw), "{name}: {said}");
+        assert!(advice.contains("ignore = [") && !advice.contains("forward"), "{advice}");
+        let asked = world.requests();
+        assert!(!asked.is_empty() && asked.iter().all(|(.., request)| !request.headers.contains_key(name)));
+        world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_target_is_asked_for_alone_and_never_forwarded() {
+    let world = world("", json("{\"a\":1}").at(7));
+    let (state, _, advice) = of_header(&world, "x-original-url", "/b").await;
+    assert_eq!(state, LineState::Wrong);
+    assert!(advice.contains("ignore = [\"x-original-url\"]"), "{advice}");
+    let with = world.requests().iter().filter(|(.., request)| request.headers.contains_key("x-original-url")).count();
+    assert_eq!(with, 2 * REGIONS, "twice in each region, and in no race");
+    world.set_all(10, json("{\"a\":1}").at(7).with("vary", "X-Original-URL"));
+    let (state, saw, advice) = of_header(&world, "x-original-url", "/b").await;
+    assert!(state == LineState::Well && saw.contains("makes another request of it"), "{saw}: {advice}");
+    world.stop().await;
+    let vary = json("{\"a\":1}").at(7).with("vary", "X-Original-URL");
+    let world = self::world("ignore = [\"x-original-url\"]", vary);
+    let (state, _, advice) = of_header(&world, "x-original-url", "/b").await;
+    assert_eq!((state, advice.as_str()), (LineState::Wrong, "take x-original-url out of the route's ignore"));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_are_compared_by_the_way_that_answers() {
+    let world = two_ways("way = \"new\"");
+    world.set_second(json("{\"a\":1,\"b\":1}").at(7).with("vary", "X-Tenant"));
+    let (state, saw, _) = of_header(&world, "x-tenant", "acme").await;
+    assert!(state == LineState::Wrong && saw.contains("say that they vary by x-tenant"), "{saw}");
+    world.stop().await;
+}

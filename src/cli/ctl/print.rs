@@ -194,7 +194,8 @@ fn inspected(seen: &Inspected) -> String {
 fn compared(seen: &ComparedPath) -> String {
     let mut text = String::new();
     match &seen.stored {
-        None => text += "stored: nothing\n",
+        None if seen.passed_for.is_empty() => text += "stored: nothing\n",
+        None => text += &format!("stored: nothing for this caller: passed on for {}\n", seen.passed_for.join(", ")),
         Some(stored) => {
             let bound = stored.bound_s.map_or("none".to_owned(), |bound| format!("{bound} s"));
             let _ = writeln!(

@@ -74,8 +74,12 @@ fn form_by(second: Option<&SecondWay>, asked: &Asked) -> Option<Form> {
 /// Whether the sidecar chooses the content coding, so that the caller's `Accept-Encoding` reaches no
 /// region and keeps nothing apart.
 pub(super) fn is_own_coding(matched: &Matched<'_>, wanted: &Wanted) -> bool {
-    let is_made = |asked: &Asked| asked.is_made(form_by(answering(matched), asked));
-    matched.route.is_stored_plain() || asked(wanted).is_some_and(is_made)
+    matched.route.is_stored_plain() || is_made(matched, wanted)
+}
+
+/// Whether something is made of the regions' bytes for this caller.
+pub(super) fn is_made(matched: &Matched<'_>, wanted: &Wanted) -> bool {
+    asked(wanted).is_some_and(|asked| asked.is_made(form_by(answering(matched), asked)))
 }
 
 /// What the regions of the way that answers are asked to compress with.

@@ -189,12 +189,14 @@ fn headers_that_are_part_of_the_key_already_or_differ_in_every_request_are_not_f
         "x-request-id",
         "accept",
         "x-record-floor",
+        "x-http-method-override",
+        "x-original-url",
     ] {
         assert_eq!(setting(&with(&format!("forward = [\"{name}\"]"))), "service.route.forward", "{name}");
     }
     let own = "identity = \"sidecar\"\ncredentials = { file = \"/t\" }\nforward = [\"authorization\"]";
     assert_eq!(setting(&with(own)), "service.route.forward");
-    for name in ["traceparent", "x-record-floor"] {
+    for name in ["traceparent", "x-record-floor", "x-rewrite-url"] {
         let named = with(&format!("identity_headers = [\"{name}\"]"));
         assert_eq!(setting(&named), "service.route.identity_headers", "{name}");
     }

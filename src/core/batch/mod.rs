@@ -24,6 +24,7 @@ use super::lookup::{Found, lookup, lookup_on};
 use super::router::Matched;
 use crate::cache::key::AcceptEncoding;
 use crate::config::Config;
+use crate::config::overrides::overrides;
 use crate::http::admission::{Admitted, Head};
 use crate::model::time::Moment;
 use crate::protocol::label::Label;
@@ -139,7 +140,9 @@ impl Batch {
         let query_bytes = query.len();
         let takes_zstd = route.payload.zstd && AcceptEncoding::of(&admitted.headers).has_zstd();
         let mut headers = admitted.headers;
-        OF_THE_BATCH.iter().for_each(|name| drop(headers.remove(name)));
+        // What makes another request of the batch says nothing about a read of one key.
+        let others: Vec<_> = overrides(&headers).cloned().collect();
+        OF_THE_BATCH.iter().chain(&others).for_each(|name| drop(headers.remove(name)));
         Self {
             core: core.clone(),
             place,

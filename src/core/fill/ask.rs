@@ -256,7 +256,8 @@ pub(crate) fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
 pub(crate) fn differs_in_one_key(route: &Route, name: &HeaderName) -> bool {
     let is_left_out = || match fate(route, name) {
         HeaderFate::Ignored | HeaderFate::Inert(Inert::Descriptive | Inert::Handled) => *name != header::HOST,
-        HeaderFate::Keyed | HeaderFate::Replaced | HeaderFate::Foreign | HeaderFate::Inert(Inert::Keyed) => false,
+        HeaderFate::Keyed | HeaderFate::Replaced | HeaderFate::Inert(Inert::Keyed) => false,
+        HeaderFate::Foreign | HeaderFate::Withheld => false,
     };
     unkeyed(route).any(|along| along == *name) || is_left_out()
 }
@@ -322,7 +323,7 @@ pub(crate) fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
 }
 
 /// The request that one region gets for a read of a route with foreign headers: all of its own, but
-/// for credentials where the sidecar has its own.
+/// for what [`foreign::withhold`] takes out.
 pub(crate) fn foreign_read(admitted: &Admitted, route: &Route) -> Outgoing {
     let mut request = passed_request(admitted, Some(route));
     foreign::withhold(route, &mut request.headers);

@@ -267,12 +267,21 @@ fn is_absent(status: StatusCode) -> bool {
 }
 
 fn meant(first: &Reading, second: &Reading, schema: Option<&Schema>) -> Compared {
-    let content = |reading: &Reading| {
-        let coding = Coding::of(&reading.headers).ok()?;
-        decode(coding, &reading.body, limits::COMPARED_BYTES, None).ok()
+    by_meaning((&first.headers, &first.body), (&second.headers, &second.body), schema)
+}
+
+/// Compares two bodies with their header lines by what they mean.
+pub(in crate::core) fn by_meaning(
+    first: (&HeaderMap, &Bytes),
+    second: (&HeaderMap, &Bytes),
+    schema: Option<&Schema>,
+) -> Compared {
+    let content = |(headers, body): (&HeaderMap, &Bytes)| {
+        let coding = Coding::of(headers).ok()?;
+        decode(coding, body, limits::COMPARED_BYTES, None).ok()
     };
     let (Some(one), Some(other)) = (content(first), content(second)) else { return Compared::Unreadable };
-    let format = |reading: &Reading| match shape::form_sent(&reading.headers) {
+    let format = |(headers, _): (&HeaderMap, _)| match shape::form_sent(headers) {
         Some(Form::Json) => Format::Json,
         Some(Form::Protobuf) => Format::Protobuf,
         None => Format::Otherwise,

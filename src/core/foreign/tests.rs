@@ -309,3 +309,98 @@ fn nobody_speaks_for_another_with_the_sidecars_credentials() {
         assert_eq!(headers.len(), left, "{headers:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn other_targets_reach_one_region_as_they_are() {
+    for name in ["x-original-url", "x-rewrite-url", "x-original-uri"] {
+        let world = world(shows(5));
+        get(&world, &[]).await;
+        world.requests();
+        let answer = get(&world, &[(name, "/v1/others/y")]).await;
+        let asked = world.requests();
+        assert_eq!((asked.len(), &asked[0].2.headers[name]), (1, &HeaderValue::from_static("/v1/others/y")));
+        assert!(!answer.is_hit() && !answer.is_stored(), "{name}: {}", answer.line);
+        world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_says_it_is_a_write_is_sent_once_and_counts_as_one() {
+    for (name, value) in [("x-http-method-override", "PUT"), ("x-method-override", "delete"), ("x-http-method", "%")]
+    {
+        for says in [Act::from(status(503)), Act::Fail(crate::http::exchange::Failure::Truncated), shows(5).into()] {
+            let world = world(shows(5));
+            world.live().await;
+            get(&world, &[]).await;
+            assert!(get(&world, &[]).await.is_hit());
+            world.requests();
+            world.set_all(5, says);
+            let answer = get(&world, &[(name, value)]).await;
+            let asked = world.requests();
+            assert_eq!((asked.len(), &asked[0].2.headers[name]), (1, &HeaderValue::from_static(value)));
+            assert!(!answer.is_hit(), "{}", answer.line);
+            world.set_all(5, shows(6));
+            assert_eq!(get(&world, &[]).await.body, "6", "{name}: the writer reads what it wrote");
+            world.stop().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stated_read_is_passed_as_a_read() {
+    let world = world(shows(5));
+    world.live().await;
+    get(&world, &[]).await;
+    world.set(crate::core::scripted::A, 5, Act::from(status(503)));
+    assert_eq!(get(&world, &[("x-http-method-override", "get")]).await.body, "5", "another region answers");
+    assert!(get(&world, &[]).await.is_hit(), "nothing was written");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn overrides_stay_here_beside_own_credentials_and_where_ignored() {
+    let held = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(held.path(), "own").unwrap();
+    let (header, prefix, file) = (header::AUTHORIZATION, String::new(), held.path().to_owned());
+    let own = crate::config::Credentials { header, prefix, file };
+    let mut world = world(shows(5));
+    set(&mut world, |route| route.identity = IdentityMode::Sidecar(own.clone()));
+    for name in ["x-http-method-override", "x-original-url", "impersonate-user"] {
+        get(&world, &[]).await;
+        world.requests();
+        let answer = get(&world, &[(name, "PUT")]).await;
+        let asked = world.requests();
+        assert!(!answer.is_hit() && asked.len() == 1 && !asked[0].2.headers.contains_key(name), "{name}");
+        assert!(get(&world, &[]).await.is_hit());
+    }
+    set(&mut world, |route| {
+        route.identity = IdentityMode::Exact(Vec::new());
+        route.ignore = vec![crate::config::HeaderPattern::Prefix("x-http-".to_owned())];
+    });
+    get(&world, &[]).await;
+    world.requests();
+    let ignored = ("x-http-method-override", "PUT");
+    assert!(get(&world, &[ignored]).await.is_hit());
+    get(&world, &[ignored, ("x-tenant", "acme")]).await;
+    let asked = world.requests();
+    assert!(asked.len() == 1 && asked[0].2.headers.contains_key("x-tenant"));
+    assert!(!asked[0].2.headers.contains_key(ignored.0));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unrouted_overrides_are_neither_stored_nor_raced() {
+    let say = body("x").with("cache-control", "max-age=60");
+    let acts = [(5, say.clone().into()), (9, say.clone().into()), (9, say.into())];
+    let world = World::with("[cache]\nunrouted = \"cache\"\n", acts);
+    assert_eq!(world.get("/about").await.status, 200);
+    assert!(world.get("/about").await.is_hit());
+    for (name, value) in [("x-original-url", "/admin"), ("x-http-method-override", "PUT")] {
+        world.requests();
+        let answer = world.get_with("/about", name, value).await;
+        assert!(!answer.is_hit() && !answer.is_stored(), "{name}: {}", answer.line);
+        assert_eq!(world.requests().len(), 1);
+    }
+    assert!(!world.get("/about").await.is_hit(), "what is there was perhaps written");
+    world.stop().await;
+}

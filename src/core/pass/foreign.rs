@@ -16,6 +16,8 @@ use crate::config::Form;
 use crate::core::answer::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome, Shown};
 use crate::core::fill::ask;
 use crate::core::lookup::OnRoute;
+use crate::core::race::region::Regions;
+use crate::core::router::Matched;
 use crate::core::shape::{self, Shape, ShapeRefused};
 use crate::core::telling::shown;
 use crate::core::{Core, way};
@@ -48,7 +50,7 @@ pub(super) async fn read(core: &Arc<Core>, admitted: &Admitted, on_route: &OnRou
     };
     let routing = core.routing(core.router.id(on_route.place), on_route.records.iter().copied());
     routing.note_read(started);
-    let regions = core.second(on_route.id).map_or(&core.regions, |(.., second)| &second.regions);
+    let regions = regions(core, on_route);
     let mut request = request(core, admitted, on_route, &asked);
     state_floor(&mut request, &admitted.headers, &routing, started);
     let outcome = match at_the_floor(core, regions, request, (routing.records(), Subject::Other), started).await {
@@ -89,6 +91,26 @@ impl Asked {
     }
 }
 
+/// A read with these headers as each region would get it if it were passed on, and the regions of the
+/// way that `matched` names.
+///
+/// # Errors
+/// The sidecar itself refuses the request.
+pub(crate) fn whole_read<'c>(
+    core: &'c Core,
+    admitted: &Admitted,
+    matched: &Matched<'_>,
+) -> Result<(&'c Arc<Regions>, Outgoing), ShapeRefused> {
+    let on_route = OnRoute { is_held: true, ..core.on_route(matched) };
+    let asked = Asked::of(core, admitted, &on_route)?;
+    Ok((regions(core, &on_route), request(core, admitted, &on_route, &asked)))
+}
+
+/// The regions of the way that answers.
+fn regions<'c>(core: &'c Core, on_route: &OnRoute) -> &'c Arc<Regions> {
+    core.second(on_route.id).map_or(&core.regions, |(.., second)| &second.regions)
+}
+
 /// The request as one region gets it.
 fn request(core: &Core, admitted: &Admitted, on_route: &OnRoute, asked: &Asked) -> Outgoing {
     let route = &core.config.service.routes[on_route.place];
@@ -118,15 +140,6 @@ fn request(core: &Core, admitted: &Admitted, on_route: &OnRoute, asked: &Asked) 
         request.headers.insert(held.header.clone(), held.value());
     }
     request
-}
-
-impl Core {
-    /// Adds the sidecar's own credentials for the route at this index, where it has any.
-    pub(crate) fn add_credentials(&self, place: usize, headers: &mut HeaderMap) {
-        if let Some(held) = &self.credentials[place] {
-            headers.insert(held.header.clone(), held.value());
-        }
-    }
 }
 
 async fn answer(

@@ -197,7 +197,7 @@ impl Site {
             self.meet().boxed().await?;
         }
         match self.send(outgoing).await {
-            Err((Failure::Truncated, true)) if outgoing.method.is_safe() => self.send(outgoing).await,
+            Err((Failure::Truncated, true)) if outgoing.is_safe() => self.send(outgoing).await,
             sent => sent,
         }
         .map_err(|(failure, _)| failure)

@@ -115,16 +115,40 @@ impl Meaning {
     }
 }
 
-/// Advice on what to do next.
-pub(super) fn verdict(stored: Option<&ContentSeen>, floors: &[u64], regions: &[Meaning]) -> Vec<&'static str> {
+/// Advice on what to do next, in sentences. A caller's requests are passed on for the headers in
+/// `passed_for`.
+pub(super) fn verdict(
+    stored: Option<&ContentSeen>,
+    passed_for: &[String],
+    floors: &[u64],
+    regions: &[Meaning],
+) -> Vec<String> {
+    let says = match passed_for {
+        [] => advice(stored, floors, regions),
+        _ => unanswered(regions).into_iter().collect(),
+    };
+    let passed = (!passed_for.is_empty()).then(|| {
+        format!(
+            "a request with {} is passed on whole to one region, which answers as above, and nothing is stored for it: if \
+             it is old, it is old there. `nearside doctor --path PATH --header 'NAME: VALUE'` says whether to write it in \
+             the route's forward (each value has its own replies) or ignore",
+            passed_for.join(", ")
+        )
+    });
+    says.into_iter().map(str::to_owned).chain(passed).collect()
+}
+
+fn unanswered(regions: &[Meaning]) -> Option<&'static str> {
+    let is_told = regions.iter().any(|meaning| meaning.tells());
+    (!is_told).then_some(
+        "no region answered with the record, so nothing says whether it is old: `nearside doctor --path PATH` and the \
+         findings in /status say why; a refusal may lack the caller's credentials (--header)",
+    )
+}
+
+fn advice(stored: Option<&ContentSeen>, floors: &[u64], regions: &[Meaning]) -> Vec<&'static str> {
     let told: Vec<Meaning> = regions.iter().copied().filter(|meaning| meaning.tells()).collect();
-    let mut says = Vec::new();
-    if told.is_empty() {
-        says.push(
-            "no region answered with the record, so nothing says whether it is old: `nearside doctor --path PATH` and the \
-             findings in /status say why; a refusal may lack the caller's credentials (--header)",
-        );
-    }
+    let mut says: Vec<_> = unanswered(regions).into_iter().collect();
     let Some(stored) = stored else {
         says.push(
             "nothing is stored for this caller: the next read asks the regions; give --header what callers send, Accept \
@@ -245,10 +269,20 @@ mod tests {
                 let text = meaning.text(region.unwrap_or_default().0, status);
                 assert!(text.starts_with(expected), "{of}: {text}");
             }
-            let said = verdict(stored.as_ref(), &floors, &meanings);
+            let said = verdict(stored.as_ref(), &[], &floors, &meanings);
             assert_eq!(said.len(), advice.len(), "{of}: {said:?}");
             said.iter().zip(*advice).for_each(|(said, begins)| assert!(said.starts_with(begins), "{of}: {said}"));
         }
+    }
+
+    #[test]
+    fn passed_headers_are_named_with_what_to_write() {
+        let names = ["x-tenant".to_owned(), "origin".to_owned()];
+        let said = verdict(None, &names, &[0], &[Meaning::NothingStored, Meaning::Unanswered]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("a request with x-tenant, origin is passed on whole"), "{said:?}");
+        let said = verdict(None, &names, &[0], &[Meaning::Unanswered]);
+        assert!(said.len() == 2 && said[0].starts_with(NO_REGION), "{said:?}");
     }
 
     #[test]

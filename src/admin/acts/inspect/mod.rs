@@ -12,7 +12,7 @@ use super::{ActRefused, Acts};
 use crate::admin::limits;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
-use crate::core::Core;
+use crate::core::{Core, way};
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 use crate::protocol::event::{Scope, SubscriptionState};
@@ -263,8 +263,18 @@ impl Look<'_> {
             seen.witnesses = self.names(routed.live);
             seen.holds_s = Some(left);
             seen.says = self.why(entry, routed, good_for);
+            seen.says.extend(self.of_another_way(path, routed.route));
         }
         seen
+    }
+
+    /// A remark on an entry of the way that does not answer for its record now.
+    fn of_another_way(&self, path: &str, route: u16) -> Option<String> {
+        let mut matched = self.sidecar.router.find(path)?;
+        way::choose(&mut matched);
+        let others = [Some(self.sidecar.router.id(matched.place)), matched.second];
+        let is_other = route != matched.id && others.contains(&Some(route));
+        is_other.then(|| "the route's other way answers for this record now: this one serves nobody".to_owned())
     }
 
     fn region(&self, id: RegionId) -> RegionSeen {

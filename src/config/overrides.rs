@@ -1,0 +1,69 @@
+//! Headers by which frameworks take a read for another request: a write, or a read of another path.
+//! What such a request shows is not what its route names.
+
+use http::{HeaderMap, HeaderName, Method};
+
+/// Names another method.
+const METHODS: [&str; 4] = ["x-http-method", "x-http-method-override", "x-method-override", "x-original-method"];
+
+/// Names another path.
+const TARGETS: [&str; 3] = ["x-original-uri", "x-original-url", "x-rewrite-url"];
+
+/// Returns whether this header may make another request of the one that it is in.
+pub(crate) fn is_override(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.starts_with("x-") && (METHODS.contains(&name) || TARGETS.contains(&name))
+}
+
+/// Those among these headers.
+pub(crate) fn overrides(headers: &HeaderMap) -> impl Iterator<Item = &HeaderName> {
+    headers.keys().filter(|name| is_override(name))
+}
+
+/// The method that a region may take a request for, by those of its headers that `goes_along` says
+/// reach it. A value that is no method may be one to somebody, so it counts as a write.
+pub(crate) fn taken_as(method: &Method, headers: &HeaderMap, goes_along: impl Fn(&HeaderName) -> bool) -> Method {
+    if !method.is_safe() {
+        return method.clone();
+    }
+    let is_method = |name: &HeaderName| METHODS.contains(&name.as_str()) && goes_along(name);
+    let stated = headers.iter().filter(|(name, _)| is_method(name)).map(|(_, value)| value.as_bytes().trim_ascii());
+    let read = |value: &[u8]| Method::from_bytes(&value.to_ascii_uppercase()).unwrap_or(Method::POST);
+    let mut other = stated.filter(|value| !value.is_empty()).map(read).filter(|method| !method.is_safe());
+    other.next().unwrap_or_else(|| method.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_stated_write_makes_a_write_of_a_read() {
+        for (method, name, value, taken) in [
+            ("GET", "x-http-method-override", "DELETE", "DELETE"),
+            ("HEAD", "x-http-method", " put ", "PUT"),
+            ("GET", "x-method-override", "PATCH, GET", "POST"),
+            ("GET", "x-original-method", "purge", "PURGE"),
+            ("GET", "x-http-method-override", "get", "GET"),
+            ("HEAD", "x-http-method-override", "GET", "HEAD"),
+            ("GET", "x-http-method-override", "", "GET"),
+            ("POST", "x-http-method-override", "GET", "POST"),
+            ("PUT", "x-http-method-override", "DELETE", "PUT"),
+            ("GET", "x-original-url", "DELETE", "GET"),
+        ] {
+            let name = HeaderName::from_static(name);
+            let headers = HeaderMap::from_iter([(name.clone(), HeaderValue::from_static(value))]);
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert_eq!(taken_as(&method, &headers, |_| true), *taken, "{method} with {name}: {value}");
+            assert_eq!(taken_as(&method, &headers, |_| false), method);
+            assert!(overrides(&headers).eq([&name]));
+        }
+        let mut two = HeaderMap::new();
+        for value in ["GET", "DELETE"] {
+            two.append("x-http-method-override", HeaderValue::from_static(value));
+        }
+        assert_eq!(taken_as(&Method::GET, &two, |_| true), Method::DELETE, "whichever line is read");
+    }
+}
