@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,7 +20,7 @@ use crate::core::beside::beside;
 use crate::http::admission::Head;
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::Version;
-use crate::payload::digest::digest;
+use crate::payload::digest::{digest, digest_of_meaning};
 
 /// A request as a caller would send it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +62,7 @@ pub(crate) struct ContentSeen {
     pub versions: Vec<u64>,
     pub etag: Option<String>,
     pub bytes: u64,
-    /// The digest of the decoded content, in hexadecimal.
+    /// The digest of the decoded content, of JSON by what it means, in hexadecimal.
     pub digest: String,
 }
 
@@ -119,11 +120,11 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
             "no route names this path, or the sidecar refuses it by itself: nearside explain PATH".to_owned(),
         )
     })?;
-    let held = found.stored.as_ref().map(|entry| (entry.body(), digest(&entry.body(), &entry.headers())));
+    let held = found.stored.as_ref().map(|entry| (entry.body(), digest_of(&entry.body(), &entry.headers())));
     let regions = found
         .ask(core, |reply| match reply {
             Ok(reply) => {
-                let own = digest(&reply.body, &reply.headers);
+                let own = digest_of(&reply.body, &reply.headers);
                 let differs = held.as_ref().filter(|(_, stored)| *stored != own);
                 let at = differs.map(|(body, _)| pointers(body, &reply.body)).unwrap_or_default();
                 Ok((answer(&reply, own), age(&reply.headers), at))
@@ -166,6 +167,11 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
         .unzip();
     let says = verdict::verdict(beside, &floors, &meanings).into_iter().map(str::to_owned).collect();
     Ok(ComparedPath { stored, regions, says })
+}
+
+/// As R23 compares contents: JSON by what it means.
+fn digest_of(body: &Bytes, headers: &HeaderMap) -> u128 {
+    digest_of_meaning(body, headers).unwrap_or_else(|| digest(body, headers))
 }
 
 type Answered = (ContentSeen, Option<String>, Vec<String>);

@@ -1,5 +1,7 @@
 //! Audits over a whole core with scripted regions, in simulated time.
 
+use std::io::Write;
+
 use http::header;
 
 use super::*;
@@ -303,4 +305,35 @@ async fn content_that_one_region_confirms_is_no_violation() {
     world.pass(70 * SECOND).await;
     assert!(world.sidecar.audits.open() == 0 && !noted(&world));
     world.stop().await;
+}
+
+/// A reply at version 5 with this JSON under a coding.
+fn coded(coding: &str, json: &str) -> Say {
+    let bytes = match coding {
+        "gzip" => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(json.as_bytes()).unwrap();
+            encoder.finish().unwrap()
+        }
+        _ => json.as_bytes().to_vec(),
+    };
+    body(bytes).at(5).with("content-type", "application/json").with("content-encoding", coding)
+}
+
+/// R23: regions begin or stop compressing, or code in a way that nobody here can take off.
+#[tokio::test(start_paused = true)]
+async fn another_coding_is_no_other_content() {
+    let old = "{\"a\":1,\"b\":2}";
+    for (before, now, expected) in [
+        (coded("identity", old), coded("gzip", old), false),
+        (coded("gzip", old), coded("identity", "{ \"b\": 2, \"a\": 1 }"), false),
+        (coded("identity", old), coded("compress", old), false),
+        (coded("identity", old), coded("gzip", "{\"a\":1,\"b\":3}"), true),
+    ] {
+        let world = audited("audit_period = \"10s\"", before).await;
+        world.set_all(1, now.clone());
+        world.pass(100 * SECOND).await;
+        assert_eq!((noted(&world), violations(&world).len()), (expected, usize::from(expected)));
+        world.stop().await;
+    }
 }
