@@ -51,8 +51,7 @@ mod observation;
 mod walk;
 
 pub(crate) use observation::Observation;
-pub use walk::Slice;
-pub(crate) use walk::Walk;
+pub(crate) use walk::{Slice, Walk};
 
 /// What one look at all regions says about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,8 +243,8 @@ pub(crate) struct Audits<K> {
 #[derive(Debug)]
 struct Open<K> {
     suspicion: Suspicion<K>,
-    /// Whether the second look was asked for.
-    asked_again: bool,
+    /// When the second look was asked for.
+    asked_again: Option<Moment>,
 }
 
 impl<K> Default for Audits<K> {
@@ -262,7 +261,7 @@ impl<K: Clone + Eq> Audits<K> {
         }
         let room = self.open.len() < limits::AUDIT_SUSPICIONS;
         if room {
-            self.open.push(Open { suspicion, asked_again: false });
+            self.open.push(Open { suspicion, asked_again: None });
         }
         room
     }
@@ -285,8 +284,12 @@ impl<K: Clone + Eq> Audits<K> {
                 look.ended.push(self.end(suspicion.timeline, AuditEnding::Stale));
                 continue;
             }
-            if !suspicion.certain && !asked_again && waited > LONGEST.max(worst_lag) {
-                asked_again = true;
+            if asked_again.is_some_and(|at| now.since(at) > limits::AUDIT_SECOND_LOOK) {
+                look.ended.push(self.end(suspicion.timeline, AuditEnding::Undecided));
+                continue;
+            }
+            if !suspicion.certain && asked_again.is_none() && waited > LONGEST.max(worst_lag) {
+                asked_again = Some(now);
                 look.again.push(suspicion.key.clone());
             }
             self.open.push(Open { suspicion, asked_again });
@@ -297,7 +300,7 @@ impl<K: Clone + Eq> Audits<K> {
     /// The second look at what is under `key`: what regions show now against what was held at first
     /// sight. `seen` is empty if there was nothing left to ask about.
     pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<Settled> {
-        let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
+        let place = self.open.iter().position(|open| open.asked_again.is_some() && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
         let is = |wanted: &[Against]| seen.iter().any(|(_, shows)| wanted.contains(&shows.against(&suspicion.held)));
         let (other, same) = match &suspicion.other_content {
@@ -317,6 +320,12 @@ impl<K: Clone + Eq> Audits<K> {
         };
         let is_other_content = suspicion.other_content.is_some() && ending == AuditEnding::Stale;
         Some(Settled { ending: self.end(suspicion.timeline, ending), is_other_content })
+    }
+
+    /// Ends whatever is followed, since nobody will look again.
+    pub(crate) fn abandon(&mut self) -> Vec<AuditEnding> {
+        let open = std::mem::take(&mut self.open);
+        open.into_iter().map(|open| self.end(open.suspicion.timeline, AuditEnding::Undecided)).collect()
     }
 
     pub(crate) fn open_count(&self) -> usize {

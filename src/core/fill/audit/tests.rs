@@ -337,3 +337,51 @@ async fn another_coding_is_no_other_content() {
         world.stop().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn audits_that_a_reload_ends_leave_nothing_open() {
+    let mut world = audited("audit_period = \"10s\"", shows(4)).await;
+    let current = world.sidecar.clone().into_current();
+    world.set_all(1, shows(5));
+    until_open(&world).await;
+    world.pass(2 * SECOND).await;
+    assert_eq!((world.sidecar.audits.open(), violations(&world).len()), (1, 1), "it waits for its announcement");
+    world.reload(|config| config.freshness.audit_period = Duration::ZERO);
+    current.replace(world.sidecar.clone());
+    world.pass(2 * SECOND).await;
+    assert_eq!((world.running("audit"), world.sidecar.audits.open()), (0, 0));
+    assert_eq!((violations(&world), ended(&world, "undecided")), (Vec::new(), 1));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_that_outlives_a_reload_opens_nothing() {
+    let mut world = audited("audit_period = \"10s\"", shows(4)).await;
+    let current = world.sidecar.clone().into_current();
+    world.set_all(1_900, shows(5));
+    for _ in 0..200 {
+        world.pass(SECOND / 10).await;
+        if world.running("audit-entry") > 0 {
+            break;
+        }
+    }
+    world.reload(|config| config.freshness.audit_period = Duration::ZERO);
+    current.replace(world.sidecar.clone());
+    world.pass(SECOND).await;
+    assert_eq!((world.running("audit"), world.running("audit-entry")), (0, 1), "it is under way");
+    world.pass(5 * SECOND).await;
+    assert_eq!((world.sidecar.audits.open(), ended(&world, "unfollowed")), (0, 1));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspicions_end_while_memory_is_short() {
+    let world = audited("audit_period = \"10s\"", shows(4)).await;
+    world.set_all(1, shows(5));
+    until_open(&world).await;
+    world.sidecar.sheds.store(true, Ordering::Relaxed);
+    world.announce(A, "x", 5);
+    world.pass(SECOND).await;
+    assert_eq!((world.sidecar.audits.open(), ended(&world, "announced")), (0, 1), "{:?}", counted(&world));
+    world.stop().await;
+}
