@@ -289,6 +289,10 @@ fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), Sta
             let sidecar = sidecar.clone();
             Arc::new(move |region| sidecar.freshness.speaks(region, sidecar.clock.now()))
         },
+        is_live: {
+            let sidecar = sidecar.clone();
+            Arc::new(move |region| sidecar.freshness.horizon().live(sidecar.clock.now()).contains(region))
+        },
         intake: Arc::new(VerifyingIntake::new(sidecar, fetcher)),
         metrics: sidecar.metrics.clone(),
         sdk: Sdk::new(config.announcements.endpoint_url.clone()),

@@ -48,8 +48,10 @@ use crate::protocol::limits;
 use self::observation::{Against, r23_other_content};
 
 mod observation;
+mod walk;
 
 pub(crate) use observation::Observation;
+pub(crate) use walk::{Slice, Walk};
 
 /// What one look at all regions says about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,8 +243,8 @@ pub(crate) struct Audits<K> {
 #[derive(Debug)]
 struct Open<K> {
     suspicion: Suspicion<K>,
-    /// Whether the second look was asked for.
-    asked_again: bool,
+    /// When the second look was asked for.
+    asked_again: Option<Moment>,
 }
 
 impl<K> Default for Audits<K> {
@@ -259,7 +261,7 @@ impl<K: Clone + Eq> Audits<K> {
         }
         let room = self.open.len() < limits::AUDIT_SUSPICIONS;
         if room {
-            self.open.push(Open { suspicion, asked_again: false });
+            self.open.push(Open { suspicion, asked_again: None });
         }
         room
     }
@@ -282,8 +284,12 @@ impl<K: Clone + Eq> Audits<K> {
                 look.ended.push(self.end(suspicion.timeline, AuditEnding::Stale));
                 continue;
             }
-            if !suspicion.certain && !asked_again && waited > LONGEST.max(worst_lag) {
-                asked_again = true;
+            if asked_again.is_some_and(|at| now.since(at) > limits::AUDIT_SECOND_LOOK) {
+                look.ended.push(self.end(suspicion.timeline, AuditEnding::Undecided));
+                continue;
+            }
+            if !suspicion.certain && asked_again.is_none() && waited > LONGEST.max(worst_lag) {
+                asked_again = Some(now);
                 look.again.push(suspicion.key.clone());
             }
             self.open.push(Open { suspicion, asked_again });
@@ -294,7 +300,7 @@ impl<K: Clone + Eq> Audits<K> {
     /// The second look at what is under `key`: what regions show now against what was held at first
     /// sight. `seen` is empty if there was nothing left to ask about.
     pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<Settled> {
-        let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
+        let place = self.open.iter().position(|open| open.asked_again.is_some() && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
         let is = |wanted: &[Against]| seen.iter().any(|(_, shows)| wanted.contains(&shows.against(&suspicion.held)));
         let (other, same) = match &suspicion.other_content {
@@ -314,6 +320,12 @@ impl<K: Clone + Eq> Audits<K> {
         };
         let is_other_content = suspicion.other_content.is_some() && ending == AuditEnding::Stale;
         Some(Settled { ending: self.end(suspicion.timeline, ending), is_other_content })
+    }
+
+    /// Ends whatever is followed, since nobody will look again.
+    pub(crate) fn abandon(&mut self) -> Vec<AuditEnding> {
+        let open = std::mem::take(&mut self.open);
+        open.into_iter().map(|open| self.end(open.suspicion.timeline, AuditEnding::Undecided)).collect()
     }
 
     pub(crate) fn open_count(&self) -> usize {
@@ -358,46 +370,6 @@ impl<K: Clone + Eq> Audits<K> {
 
 const SHORTEST: Duration = limits::AUDIT_WINDOWS[0];
 const LONGEST: Duration = limits::AUDIT_WINDOWS[limits::AUDIT_WINDOWS.len() - 1];
-
-/// A walk around all record hashes, once in each period.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    period: Duration,
-    at: u64,
-    stepped: Moment,
-}
-
-/// The hashes that are due: `span` of them, beginning with `from`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
-    pub from: u64,
-    /// After the highest hash they go on at 0.
-    pub span: u64,
-}
-
-impl Slice {
-    pub const fn contains(self, hash: u64) -> bool {
-        hash.wrapping_sub(self.from) < self.span
-    }
-}
-
-impl Walk {
-    /// Starts at the beginning; `period` is not zero.
-    pub(crate) const fn new(period: Duration, now: Moment) -> Self {
-        Self { period, at: 0, stepped: now }
-    }
-
-    /// Goes on to where it should be `now`; what lies in between is due. Time in which the process
-    /// was paused is not made up for: it served nothing then, and the walk goes on where it was.
-    pub(crate) fn step(&mut self, now: Moment) -> Slice {
-        let passed = now.since(self.stepped).min(limits::PAUSE);
-        self.stepped = now;
-        let share = (passed.as_nanos() << 64) / self.period.as_nanos().max(1);
-        let slice = Slice { from: self.at, span: u64::try_from(share).unwrap_or(u64::MAX) };
-        self.at = self.at.wrapping_add(slice.span);
-        slice
-    }
-}
 
 #[cfg(test)]
 mod tests;

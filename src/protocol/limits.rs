@@ -12,6 +12,9 @@ pub const AUDIT_WINDOWS: [Duration; 3] = [Duration::from_secs(1), Duration::from
 /// Suspicions followed at once. At the smallest budget, fewer can be opened within the longest
 /// window.
 pub const AUDIT_SUSPICIONS: usize = 1024;
+/// Longest wait for the second look at a suspicion. It is the next to be asked about, so by then
+/// whoever was to look is gone, or nothing is asked about.
+pub const AUDIT_SECOND_LOOK: Duration = Duration::from_secs(600);
 /// Violations remembered; the oldest is dropped first.
 pub const AUDIT_VIOLATIONS: usize = 64;
 /// A record key in an announcement.

@@ -61,7 +61,9 @@ impl PassedNotes {
     pub fn share(&self, now: Moment) -> Option<u64> {
         let is_recent = self.last.is_some_and(|last| now.since(last) < 2 * WINDOW);
         let share = |window: &Window| {
-            let all = (window.by_now - window.before).max(window.passed);
+            // Callers count their requests before they wait for each other here, so a count may be
+            // smaller than the one before.
+            let all = window.by_now.saturating_sub(window.before).max(window.passed);
             (window.passed >= FEW).then(|| window.passed * 100 / all)
         };
         let highest = [share(&self.current), share(&self.previous)].into_iter().flatten().max();
@@ -98,6 +100,15 @@ mod tests {
         notes.note(["x-a"].into_iter(), FEW, at(11));
         assert_eq!(notes.share(at(11)), Some(100));
         assert_eq!(notes.share(at(11 + 120)), None, "it is long ago");
+    }
+
+    #[test]
+    fn counts_that_come_out_of_order_are_no_less_than_what_was_passed() {
+        let mut notes = PassedNotes::default();
+        notes.note(["x-a"].into_iter(), 1_000, at(10));
+        // Counted before that one, and noted after it.
+        (0..FEW).for_each(|_| notes.note(["x-a"].into_iter(), 999, at(70)));
+        assert_eq!(notes.share(at(70)), Some(100));
     }
 
     #[test]

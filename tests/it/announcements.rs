@@ -143,6 +143,7 @@ impl World {
                 drop(emit.send(event));
             }),
             speaks: Arc::new(|_| false),
+            is_live: Arc::new(|_| false),
             intake: Arc::new(Recorder::new(&config, record, retries)),
             metrics: Arc::new(Metrics::default()),
             sdk: emulator.sdk(),
@@ -578,6 +579,7 @@ async fn a_start_without_aws_does_not_wait_for_it_says_what_to_check_and_names_w
         clock: Clock::System,
         events: Arc::new(|_| {}),
         speaks: Arc::new(|_| false),
+        is_live: Arc::new(|_| false),
         intake: Arc::new(Recorder::new(&config, mpsc::unbounded_channel().0, 0)),
         metrics: Arc::new(Metrics::default()),
         sdk: nearside::aws::clients::Sdk::given(nowhere),

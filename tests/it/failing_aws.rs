@@ -11,6 +11,7 @@ use nearside::aws::clients::Sdk;
 use nearside::config::read;
 use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Wall};
+use nearside::protocol::event::Event;
 use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, SubscriptionStatus, Subscriptions};
 use nearside::sidecar::announcements::{Intake, Receipt};
 use nearside::tasks::Tasks;
@@ -39,6 +40,16 @@ struct Subscribed {
 
 impl Subscribed {
     async fn start(pace: Pace, script: Script) -> Self {
+        Self::seen(pace, script, |_| {}, || false).await
+    }
+
+    /// The same, with something that is called with every event, and says whether the region is LIVE.
+    async fn seen(
+        pace: Pace,
+        script: Script,
+        events: impl Fn(Event) + Send + Sync + 'static,
+        is_live: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
         let aws = ScriptedAws::start(script).await;
         let config = read::from_toml(
             "[service]\nname = \"failing\"\nregion = [{ name = \"eu-west-1\", url = \"http://127.0.0.1:1\", \
@@ -49,8 +60,9 @@ impl Subscribed {
         let edges = Edges {
             tasks: Tasks::new(),
             clock: Clock::System,
-            events: Arc::new(|_| {}),
+            events: Arc::new(events),
             speaks: Arc::new(|_| false),
+            is_live: Arc::new(move |_| is_live()),
             intake: Arc::new(Nothing),
             metrics: Arc::new(Metrics::default()),
             sdk: Sdk::new(Some(Url::parse(&aws.url).unwrap())),
@@ -74,6 +86,20 @@ impl Subscribed {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+/// Polls fail while the flag is set, and every look finds the subscription sound.
+fn failing_polls(fails: &Arc<AtomicBool>) -> Script {
+    let failing = fails.clone();
+    Arc::new(move |action, _| {
+        (action == "ReceiveMessage" && failing.load(Ordering::SeqCst)).then_some((500, "InternalError"))
+    })
+}
+
+/// Looks at the attributes all the time.
+fn looking() -> Pace {
+    let short = Duration::from_millis(200);
+    Pace { attest: short, attest_again: short, ..calm() }
 }
 
 /// Nothing but what the test looks at happens within it.
@@ -113,9 +139,7 @@ async fn failing_aws_is_not_resubscribed_to() {
         let receives = action == "ReceiveMessage" && failing.load(Ordering::SeqCst);
         (receives || action == "GetSubscriptionAttributes").then_some(status)
     };
-    let short = Duration::from_millis(200);
-    let pace = Pace { attest: short, attest_again: short, ..calm() };
-    let subscribed = Subscribed::start(pace, Arc::new(script)).await;
+    let subscribed = Subscribed::start(looking(), Arc::new(script)).await;
     let status = subscribed.until(|status| status.failure.is_some()).await;
     assert!(status.failure.is_some_and(|trouble| trouble.is_passing && trouble.saw.contains("AWS failed")));
     subscribed.subscriptions.resubscribe(RegionId(0), Duration::ZERO);
@@ -124,6 +148,43 @@ async fn failing_aws_is_not_resubscribed_to() {
     assert_eq!(subscribed.aws.calls("CreateQueue"), 1, "another queue would be no better");
     // Once AWS answers, and nothing proves that the old subscription works, there is another.
     fails.store(false, Ordering::SeqCst);
+    subscribed.called("CreateQueue", 2).await;
+}
+
+/// R9: where heartbeats count, attributes say nothing about what arrives.
+#[tokio::test]
+async fn dead_subscription_is_remade_though_it_looks_sound() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let subscribed = Subscribed::start(looking(), failing_polls(&fails)).await;
+    subscribed.until(|status| status.failure.is_some() && status.attested.is_some()).await;
+    subscribed.subscriptions.resubscribe(RegionId(0), Duration::ZERO);
+    let before = subscribed.aws.calls("ReceiveMessage");
+    subscribed.called("ReceiveMessage", before + 1).await;
+    fails.store(false, Ordering::SeqCst);
+    subscribed.called("CreateQueue", 2).await;
+}
+
+/// Weak proof: a poll that succeeds is what was missing beside the attributes.
+#[tokio::test]
+async fn request_is_over_where_the_region_is_live_again() {
+    let [fails, polled, silent] = [true, false, false].map(|is| Arc::new(AtomicBool::new(is)));
+    let (has_polled, is_silent) = (polled.clone(), silent.clone());
+    let events = move |event| {
+        polled.fetch_or(event == Event::Polled(RegionId(0)), Ordering::SeqCst);
+    };
+    let is_live = move || has_polled.load(Ordering::SeqCst) && !is_silent.load(Ordering::SeqCst);
+    let subscribed = Subscribed::seen(looking(), failing_polls(&fails), events, is_live).await;
+    subscribed.until(|status| status.failure.is_some()).await;
+    subscribed.subscriptions.resubscribe(RegionId(0), Duration::ZERO);
+    let before = subscribed.aws.calls("ReceiveMessage");
+    subscribed.called("ReceiveMessage", before + 1).await;
+    fails.store(false, Ordering::SeqCst);
+    subscribed.until(|status| status.failure.is_none()).await;
+    // Longer than the request waits.
+    subscribed.called("GetSubscriptionAttributes", subscribed.aws.calls("GetSubscriptionAttributes") + 6).await;
+    assert_eq!(subscribed.aws.calls("CreateQueue"), 1);
+    silent.store(true, Ordering::SeqCst);
+    subscribed.subscriptions.resubscribe(RegionId(0), Duration::ZERO);
     subscribed.called("CreateQueue", 2).await;
 }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ use crate::http::admission::Head;
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::Version;
 use crate::payload::compare::Differences;
-use crate::payload::digest::digest;
+use crate::payload::digest::{digest, digest_of_meaning};
 
 /// A request as a caller would send it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ pub(crate) struct ContentSeen {
     pub versions: Vec<u64>,
     pub etag: Option<String>,
     pub bytes: u64,
-    /// The digest of the decoded content, in hexadecimal.
+    /// The digest of the decoded content, of JSON by what it means, in hexadecimal.
     pub digest: String,
 }
 
@@ -121,13 +122,13 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
     let found = beside(core, head).map_err(refused)?;
     let held = found.stored.as_ref().map(|(_, entry)| {
         let (headers, body) = (entry.headers(), entry.body());
-        let digest = digest(&body, &headers);
+        let digest = digest_of(&body, &headers);
         (headers, body, digest)
     });
     let regions = found
         .ask(|reply| {
             reply.map(|reply| {
-                let own = digest(&reply.body, &reply.headers);
+                let own = digest_of(&reply.body, &reply.headers);
                 let differs = held.as_ref().filter(|(.., stored)| *stored != own);
                 let at = differs.and_then(|(headers, body, _)| found.differences((headers, body), &reply));
                 (answer(&reply, own), age(&reply.headers), at.map(|at| pointers(&at)).unwrap_or_default())
@@ -193,6 +194,11 @@ fn refused(why: NotBeside) -> ActRefused {
              compare the path that is meant"
         ),
     })
+}
+
+/// As R23 compares contents: JSON by what it means.
+fn digest_of(body: &Bytes, headers: &HeaderMap) -> u128 {
+    digest_of_meaning(body, headers).unwrap_or_else(|| digest(body, headers))
 }
 
 type Answered = (ContentSeen, Option<String>, Vec<String>);

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::config::{Admin, UnixSocket};
-use crate::core::scripted::{A, Act, B, C, SECOND, World, ms, shows, status};
+use crate::core::scripted::{A, Act, B, C, SECOND, World, body, ms, shows, status};
 use crate::http::service::ReachedBy;
 use crate::protocol::event::{Event, Says};
 
@@ -284,7 +284,7 @@ async fn a_reply_without_a_version_is_explained_too() {
     let stage = Stage::new();
     stage.world.live().await;
     for (region, text) in [(A, "one"), (B, "two"), (C, "two")] {
-        stage.world.set(region, 10, crate::core::scripted::body(text));
+        stage.world.set(region, 10, body(text));
     }
     stage.world.get(ACME).await;
     let says = stage.says(json!({ "path": "/v1/contexts/*" })).await;
@@ -313,6 +313,21 @@ async fn what_a_paused_topic_says_is_passed_over_and_it_proves_nothing_until_it_
     assert!(live());
     stage.world.announce(A, "acme", 6);
     assert_eq!(stage.world.floor("acme"), 6);
+    stage.world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_is_compared_by_what_it_means() {
+    let stage = Stage::new();
+    let say = |text: &'static str| body(text).at(1).with("content-type", "application/json");
+    stage.world.set_all(1, say("{\"a\":1,\"b\":2}"));
+    stage.world.get_with(ACME, "accept", "*/*").await;
+    stage.world.set(B, 1, say("{ \"b\": 2, \"a\": 1 }"));
+    stage.world.set(C, 1, say("{\"a\":1,\"b\":3}"));
+    let seen = stage.act("compare", json!({ "path": ACME })).await;
+    let says = |region: usize| seen["regions"][region]["says"].as_str().unwrap();
+    assert_eq!((says(0), says(1)), ("the same version and content", "the same version and content"));
+    assert!(says(2).starts_with("the same version with other content"), "{seen}");
     stage.world.stop().await;
 }
 

@@ -61,6 +61,20 @@ impl Auditor {
         self.audits().violations(now)
     }
 
+    /// Follows a suspicion while a walk is running; false if none is, or there is no room.
+    fn follow(&self, suspicion: Suspicion<Key>) -> bool {
+        // Read under the lock that the end of a walk takes, so that nothing is opened after it.
+        let mut audits = self.audits();
+        self.runs.load(Ordering::Relaxed) && audits.open(suspicion)
+    }
+
+    /// The walk ends, and with it all that it would have looked at again.
+    fn stop(&self) -> Vec<AuditEnding> {
+        let mut audits = self.audits();
+        self.runs.store(false, Ordering::Relaxed);
+        audits.abandon()
+    }
+
     fn audits(&self) -> MutexGuard<'_, Audits<Key>> {
         // A suspicion is added or taken whole: a panic elsewhere cannot leave half of one.
         self.audits.lock().unwrap_or_else(PoisonError::into_inner)
@@ -90,7 +104,7 @@ async fn run(first: &Arc<Core>) {
         let core = &first.newest();
         let wanted = core.config.freshness.audit_period;
         if wanted.is_zero() {
-            core.audits.runs.store(false, Ordering::Relaxed);
+            core.audits.stop().into_iter().for_each(|ending| count(core, ending));
             // Nobody would find out when it has stopped.
             core.freshness.violated(&[]);
             return;
@@ -99,8 +113,12 @@ async fn run(first: &Arc<Core>) {
             period = wanted;
             walk = Walk::new(period, core.clock.now());
         }
-        if switch::is_on(Rule::R17) && !core.sheds.load(Ordering::Relaxed) {
-            look(core, &mut backlog);
+        if !switch::is_on(Rule::R17) {
+            continue;
+        }
+        // Asks for nothing and lets go of records, so that short memory is no reason against it.
+        look(core, &mut backlog);
+        if !core.sheds.load(Ordering::Relaxed) {
             gather(core, &mut walk, &mut backlog);
             send(core, &mut backlog);
         }
@@ -194,7 +212,7 @@ async fn audit(core: &Arc<Core>, key: Key) {
                 suspicion(core, &ask.key, (&entry, routed), (held.clone(), *found), (&routing, &before), &seen);
             // What its second look has ended is followed no further, unless something is newer still.
             let is_new = settled.is_none() || suspicion.certain;
-            if is_new && !core.audits.audits().open(suspicion) {
+            if is_new && !core.audits.follow(suspicion) {
                 core.metrics.audited("unfollowed");
             }
         }
@@ -259,7 +277,7 @@ pub(super) async fn follow(core: &Core, ask: &Ask, routing: &Routing, tally: &Ta
     let (held, found) = observed::judge(previous, routed, &seen, caught_up).await;
     if matches!(found, AuditVerdict::OtherContent(_)) {
         let suspicion = suspicion(core, &ask.key, (previous, routed), (held, found), (routing, &before), &seen);
-        core.audits.audits().open(suspicion);
+        core.audits.follow(suspicion);
     }
 }
 

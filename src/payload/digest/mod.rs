@@ -2,7 +2,8 @@
 //! of the body with its content codings removed.
 //!
 //! Votes compare digests, and entries keep one. Two replies with the same decoded content have the
-//! same digest whatever their codings. The bytes that go to callers are never changed. No body,
+//! same digest whatever their codings; audits compare what JSON means (R23). The bytes that go to
+//! callers are never changed. No body,
 //! however it was made, costs more than decoding [`limits::DECODED_BODY_BYTES`] per coding and a
 //! fixed amount of memory.
 
@@ -35,45 +36,55 @@ pub fn digest(body: &Bytes, headers: &HeaderMap) -> u128 {
     digest_within(body, headers, limits::DECODED_BODY_BYTES)
 }
 
-/// [`digest`] of what a JSON body means: white space and the order of members make no difference.
-/// What is larger than [`limits::JSON_DIGEST_BYTES`], coded or nested too deeply to be read, and
-/// what is not JSON, counts by its bytes.
-pub fn digest_of_meaning(body: &Bytes, headers: &HeaderMap) -> u128 {
+/// [`digest`] of what a body means, whatever its codings: of JSON, white space and the order of
+/// members make no difference. What is larger than [`limits::JSON_DIGEST_BYTES`] or nested too
+/// deeply to be read, and what is not JSON, counts by its decoded bytes. `None` if it cannot be
+/// decoded: then nobody knows what it means.
+pub fn digest_of_meaning(body: &Bytes, headers: &HeaderMap) -> Option<u128> {
+    const MOST: usize = limits::JSON_DIGEST_BYTES;
     let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|it| accept::is_json(it.as_bytes()));
-    let is_readable =
-        is_json && body.len() <= limits::JSON_DIGEST_BYTES && layers(headers).is_ok_and(|it| it.is_empty());
-    let value = is_readable.then(|| serde_json::from_slice::<serde_json::Value>(body).ok()).flatten();
+    let (mut bytes, mut text) = (hash_of(DECODED, &[]), Vec::new());
+    let keep = |chunk: &[u8]| {
+        bytes.update(chunk);
+        if is_json {
+            // One byte too many shows that it is too large.
+            text.extend_from_slice(&chunk[..chunk.len().min(MOST + 1 - text.len())]);
+        }
+    };
+    decode(body, &layers(headers).ok()?, limits::DECODED_BODY_BYTES, keep).ok()?;
+    let is_readable = is_json && text.len() <= MOST;
+    let value = is_readable.then(|| serde_json::from_slice::<serde_json::Value>(&text).ok()).flatten();
     // Its members are in the order of their names now.
-    value.map_or_else(|| digest(body, headers), |value| finish(hash_of(MEANING, value.to_string().as_bytes())))
+    Some(finish(value.map_or(bytes, |value| hash_of(MEANING, value.to_string().as_bytes()))))
 }
 
 /// The digest of a body of `len` bytes, by `work`. A large one takes milliseconds, which nobody
 /// else should wait for: it goes to a thread of its own. `None` when that panicked.
-pub async fn of_body(len: usize, work: impl FnOnce() -> u128 + Send + 'static) -> Option<u128> {
+pub async fn of_body<T: Send + 'static>(len: usize, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     if len <= limits::INLINE_DIGEST_BYTES { Some(work()) } else { on_blocking_pool(work).await }
 }
 
 fn digest_within(body: &Bytes, headers: &HeaderMap, limit: u64) -> u128 {
-    match layers(headers) {
-        Ok(layers) if layers.is_empty() => finish(hash_of(DECODED, body)),
-        Ok(layers) => decoded(body, &layers, limit).map_or_else(|_| raw(body, headers), finish),
-        Err(_) => raw(body, headers),
+    let mut context = hash_of(DECODED, &[]);
+    match layers(headers).map(|layers| decode(body, &layers, limit, |chunk| context.update(chunk))) {
+        Ok(Ok(())) => finish(context),
+        Ok(Err(_)) | Err(_) => raw(body, headers),
     }
 }
 
-fn decoded(body: &Bytes, layers: &[Layer], limit: u64) -> io::Result<Context> {
+/// Passes the decoded content on, chunk by chunk.
+fn decode(body: &Bytes, layers: &[Layer], limit: u64, mut keep: impl FnMut(&[u8])) -> io::Result<()> {
     let mut reader: Box<dyn BufRead + '_> = Box::new(&body[..]);
     for layer in layers.iter().rev() {
         // Nothing is compressed with a dictionary here: that coding is removed before.
         reader = Box::new(BufReader::new(Bounded { inner: take_off(*layer, reader, None)?, left: limit }));
     }
-    let mut context = hash_of(DECODED, &[]);
     loop {
         let chunk = reader.fill_buf()?;
         if chunk.is_empty() {
-            return Ok(context);
+            return Ok(());
         }
-        context.update(chunk);
+        keep(chunk);
         let read = chunk.len();
         reader.consume(read);
     }

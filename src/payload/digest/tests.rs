@@ -156,3 +156,47 @@ fn json_has_the_digest_of_what_it_means() {
     let text = |text: &'static str| digest_of_meaning(&Bytes::from_static(text.as_bytes()), &HeaderMap::new());
     assert_ne!(text("{\"a\": 1}"), text("{\"a\":1}"), "nobody says that it is JSON");
 }
+
+/// What JSON under this coding means.
+fn json_under(coding: &str, body: Vec<u8>) -> Option<u128> {
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CONTENT_ENCODING, coding)];
+    let headers = headers.map(|(name, value)| (name, HeaderValue::from_str(value).unwrap()));
+    digest_of_meaning(&Bytes::from(body), &HeaderMap::from_iter(headers))
+}
+
+#[test]
+fn json_means_the_same_under_any_coding() {
+    const REORDERED: &[u8] = b"{ \"plan again\": \"gold\", \"plan\": \"gold\", \"tenant\": \"t-1\" }\n";
+    let plain = json_under("identity", CONTENT.to_vec());
+    assert!(plain.is_some());
+    for (coding, body) in [
+        ("gzip", gzip(REORDERED)),
+        ("deflate", zlib(REORDERED)),
+        ("br", brotli_stored(REORDERED)),
+        ("zstd", zstd::encode_all(REORDERED, 1).unwrap()),
+        ("gzip, zstd", zstd::encode_all(&gzip(REORDERED)[..], 1).unwrap()),
+    ] {
+        assert_eq!(json_under(coding, body), plain, "{coding}");
+    }
+    assert_ne!(json_under("gzip", gzip(b"{\"tenant\":\"t-2\"}")), plain);
+}
+
+#[test]
+fn json_is_read_to_the_same_size_under_any_coding() {
+    for (len, is_read) in [(limits::JSON_DIGEST_BYTES, true), (limits::JSON_DIGEST_BYTES + 1, false)] {
+        let space = " ".repeat(len - 3);
+        let (before, after) = (format!("[{space}1]").into_bytes(), format!("[1{space}]").into_bytes());
+        let meant = json_under("identity", before.clone());
+        assert_eq!(json_under("gzip", gzip(&before)), meant, "{len}");
+        assert_eq!(json_under("identity", after.clone()) == meant, is_read, "{len}");
+        assert_eq!(json_under("gzip", gzip(&after)) == meant, is_read, "{len}");
+    }
+}
+
+#[test]
+fn what_cannot_be_decoded_means_nothing() {
+    let cut = gzip(CONTENT)[..20].to_vec();
+    for (coding, body) in [("gzip", cut), ("compress", CONTENT.to_vec()), ("dcz", CONTENT.to_vec())] {
+        assert_eq!(json_under(coding, body), None, "{coding}");
+    }
+}

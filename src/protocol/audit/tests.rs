@@ -268,3 +268,15 @@ fn a_pause_is_not_made_up_for_and_a_period_shorter_than_a_step_is_all_of_it() {
     let all = hurried.step(at(1));
     assert!(all.contains(0) && all.contains(u64::MAX / 2) && all.contains(u64::MAX - 1));
 }
+
+/// As after a panic of whoever was to look.
+#[test]
+fn second_look_that_never_comes_decides_nothing() {
+    let mut audits = Audits::default();
+    audits.open(suspicion("x", false).0);
+    assert_eq!(audits.look(at(61), LAG).again, [key("x")]);
+    assert_eq!((audits.look(at(661), LAG).ended, audits.open_count()), (vec![], 1));
+    let look = audits.look(at(662), LAG);
+    assert_eq!((look.ended, look.again, audits.open_count()), (vec![AuditEnding::Undecided], vec![], 0));
+    assert_eq!((audits.settle(&key("x"), &[], at(663)), audits.violations(at(663))), (None, vec![]));
+}

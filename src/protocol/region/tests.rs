@@ -457,3 +457,20 @@ fn a_path_heartbeat_more_than_two_slots_ahead_is_ignored() {
     world.wait(11);
     assert_eq!(world.moves(), Vec::<&str>::new(), "slots are no numbering: they leave no holes");
 }
+
+/// R10, R11: a request for another subscription is over when the region is LIVE, and not before.
+#[test]
+fn dead_region_asks_once_and_lives_by_what_counts_there() {
+    let asked = |world: &World| world.actions.iter().filter(|it| matches!(it, Action::Resubscribe(..))).count();
+    let (mut strong, mut weak) = (World::live(), World::weakly_live());
+    for world in [&mut strong, &mut weak] {
+        world.wait(600);
+        assert_eq!((world.state(), asked(world)), (SubscriptionState::Dead, 1));
+        world.weak_proof();
+    }
+    assert_eq!((strong.state(), weak.state()), (SubscriptionState::Dead, SubscriptionState::Live));
+    strong.wait(600);
+    assert_eq!(asked(&strong), 1, "whoever dropped that one hears of no other");
+    strong.message(BEAT);
+    assert_eq!(strong.state(), SubscriptionState::Live);
+}

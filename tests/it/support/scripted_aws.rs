@@ -63,7 +63,7 @@ async fn serve(mut stream: TcpStream, base: String, script: Script, calls: Arc<M
                 format!("<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>"),
             ),
             None if target.is_some() => (200, sqs(&action, &body, &base).await),
-            None => (200, sns(&action)),
+            None => (200, sns(&action, &form)),
         };
         let kind = if target.is_some() { "application/x-amz-json-1.0" } else { "text/xml" };
         let length = text.len();
@@ -114,10 +114,19 @@ async fn sqs(action: &str, body: &[u8], base: &str) -> String {
     }
 }
 
-fn sns(action: &str) -> String {
+/// A subscription is named as its queue is, and is as it was made.
+fn sns(action: &str, form: &BTreeMap<String, String>) -> String {
+    let last = |of: &str| form[of].rsplit(':').next().unwrap().to_owned();
     let inner = match action {
-        "Subscribe" => "<SubscriptionArn>arn:aws:sns:eu-west-1:000000000000:changes:1</SubscriptionArn>",
-        _ => "",
+        "Subscribe" => {
+            let name = last("Endpoint");
+            format!("<SubscriptionArn>arn:aws:sns:eu-west-1:000000000000:changes:{name}</SubscriptionArn>")
+        }
+        "GetSubscriptionAttributes" => {
+            let endpoint = format!("arn:aws:sqs:eu-west-1:000000000000:{}", last("SubscriptionArn"));
+            format!("<Attributes><entry><key>Endpoint</key><value>{endpoint}</value></entry></Attributes>")
+        }
+        _ => String::new(),
     };
     format!("<{action}Response><{action}Result>{inner}</{action}Result></{action}Response>")
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::FutureExt;
 use http::{HeaderMap, StatusCode};
 
 use crate::cache::entry::{Entry, Hold};
@@ -50,7 +51,7 @@ pub(super) async fn seen(tally: &Tally, records: usize, entry: &Entry) -> Vec<(R
 
 async fn meaning_of(reply: &Arc<Reply>) -> Option<u128> {
     let own = reply.clone();
-    digest::of_body(reply.body.len(), move || digest::digest_of_meaning(&own.body, &own.headers)).await
+    digest::of_body(reply.body.len(), move || digest::digest_of_meaning(&own.body, &own.headers)).await.flatten()
 }
 
 /// A version of each record that the entry shows, or none at all.
@@ -86,12 +87,13 @@ pub(super) async fn judge(
     let versions = shown_versions(entry);
     let absent = routed::is_absent(entry.status);
     let compared = versions.is_empty() || seen.iter().any(|(_, shows)| shows.versions.is_empty());
-    let of_it = |digest: fn(&Bytes, &HeaderMap) -> u128| {
+    let of_it = |digest: fn(&Bytes, &HeaderMap) -> Option<u128>| {
         let entry = entry.clone();
         digest::of_body(entry.content.body_len(), move || digest(&entry.body(), &entry.headers()))
+            .map(Option::flatten)
     };
     let digest = match routed.digest() {
-        None if compared => of_it(digest::digest).await,
+        None if compared => of_it(|body, headers| Some(digest::digest(body, headers))).await,
         known => known,
     };
     let is_asked = !absent && seen.iter().any(|(_, shows)| shows.meaning.is_some());

@@ -1,5 +1,7 @@
 //! Audits over a whole core with scripted regions, in simulated time.
 
+use std::io::Write;
+
 use http::header;
 
 use super::*;
@@ -302,5 +304,84 @@ async fn content_that_one_region_confirms_is_no_violation() {
     world.get_with(X, "cache-control", "no-cache").await;
     world.pass(70 * SECOND).await;
     assert!(world.sidecar.audits.open() == 0 && !noted(&world));
+    world.stop().await;
+}
+
+/// A reply at version 5 with this JSON under a coding.
+fn coded(coding: &str, json: &str) -> Say {
+    let bytes = match coding {
+        "gzip" => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(json.as_bytes()).unwrap();
+            encoder.finish().unwrap()
+        }
+        _ => json.as_bytes().to_vec(),
+    };
+    body(bytes).at(5).with("content-type", "application/json").with("content-encoding", coding)
+}
+
+/// R23: regions begin or stop compressing, or code in a way that nobody here can take off.
+#[tokio::test(start_paused = true)]
+async fn another_coding_is_no_other_content() {
+    let old = "{\"a\":1,\"b\":2}";
+    for (before, now, expected) in [
+        (coded("identity", old), coded("gzip", old), false),
+        (coded("gzip", old), coded("identity", "{ \"b\": 2, \"a\": 1 }"), false),
+        (coded("identity", old), coded("compress", old), false),
+        (coded("identity", old), coded("gzip", "{\"a\":1,\"b\":3}"), true),
+    ] {
+        let world = audited("audit_period = \"10s\"", before).await;
+        world.set_all(1, now.clone());
+        world.pass(100 * SECOND).await;
+        assert_eq!((noted(&world), violations(&world).len()), (expected, usize::from(expected)));
+        world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn audits_that_a_reload_ends_leave_nothing_open() {
+    let mut world = audited("audit_period = \"10s\"", shows(4)).await;
+    let current = world.sidecar.clone().into_current();
+    world.set_all(1, shows(5));
+    until_open(&world).await;
+    world.pass(2 * SECOND).await;
+    assert_eq!((world.sidecar.audits.open(), violations(&world).len()), (1, 1), "it waits for its announcement");
+    world.reload(|config| config.freshness.audit_period = Duration::ZERO);
+    current.replace(world.sidecar.clone());
+    world.pass(2 * SECOND).await;
+    assert_eq!((world.running("audit"), world.sidecar.audits.open()), (0, 0));
+    assert_eq!((violations(&world), ended(&world, "undecided")), (Vec::new(), 1));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_that_outlives_a_reload_opens_nothing() {
+    let mut world = audited("audit_period = \"10s\"", shows(4)).await;
+    let current = world.sidecar.clone().into_current();
+    world.set_all(1_900, shows(5));
+    for _ in 0..200 {
+        world.pass(SECOND / 10).await;
+        if world.running("audit-entry") > 0 {
+            break;
+        }
+    }
+    world.reload(|config| config.freshness.audit_period = Duration::ZERO);
+    current.replace(world.sidecar.clone());
+    world.pass(SECOND).await;
+    assert_eq!((world.running("audit"), world.running("audit-entry")), (0, 1), "it is under way");
+    world.pass(5 * SECOND).await;
+    assert_eq!((world.sidecar.audits.open(), ended(&world, "unfollowed")), (0, 1));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspicions_end_while_memory_is_short() {
+    let world = audited("audit_period = \"10s\"", shows(4)).await;
+    world.set_all(1, shows(5));
+    until_open(&world).await;
+    world.sidecar.sheds.store(true, Ordering::Relaxed);
+    world.announce(A, "x", 5);
+    world.pass(SECOND).await;
+    assert_eq!((world.sidecar.audits.open(), ended(&world, "announced")), (0, 1), "{:?}", counted(&world));
     world.stop().await;
 }

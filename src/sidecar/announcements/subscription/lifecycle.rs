@@ -249,22 +249,24 @@ impl Lifecycle {
     }
 
     /// Resolves when a new subscription is wanted and its wait is over. While AWS itself fails,
-    /// another would be no better: then it resolves once AWS answers, unless the old one proves
-    /// itself first.
+    /// another would be no better: then it resolves once AWS answers, after the time that weak proof
+    /// takes to come.
+    ///
+    /// A request is over when the region is LIVE, and only then, since freshness asks once each time
+    /// it dies. That the old subscription looks sound is not enough: where heartbeats count it says
+    /// nothing about what arrives.
     async fn wanted(&self, asked: &mut watch::Receiver<Duration>) {
         let mut status = self.status.subscribe();
         let fails = |status: &SubscriptionStatus| status.failure.as_ref().is_some_and(|trouble| trouble.is_passing);
         loop {
             requested(asked).await;
-            if !fails(&self.status.borrow()) {
-                return;
+            while fails(&self.status.borrow()) {
+                self.lines.waits(self.edges.clock.now());
+                let answers = status.wait_for(|status| !fails(status)).await.map(drop);
+                answers.expect("this task holds the sender");
+                tokio::time::sleep(self.pace.attest + jittered(self.pace.attest_again)).await;
             }
-            self.lines.waits(self.edges.clock.now());
-            let answers = status.wait_for(|status| !fails(status)).await.map(drop);
-            answers.expect("this task holds the sender");
-            let since = self.edges.clock.now();
-            tokio::time::sleep(self.pace.attest + jittered(self.pace.attest_again)).await;
-            if !self.proved(since, since) {
+            if !(self.edges.is_live)(self.region) {
                 return;
             }
         }

@@ -305,6 +305,7 @@ mod tests {
             clock: Clock::System,
             events: Arc::new(move |event| emit.send(event).unwrap()),
             speaks: Arc::new(|_| false),
+            is_live: Arc::new(|_| false),
             intake: Arc::new(Scripted),
             metrics: Arc::default(),
             sdk: nowhere(),

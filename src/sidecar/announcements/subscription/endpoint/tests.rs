@@ -47,6 +47,7 @@ impl Posting {
             clock: Clock::System,
             events: Arc::new(|_| {}),
             speaks: Arc::new(|_| false),
+            is_live: Arc::new(|_| false),
             intake: Arc::new(Scripted),
             metrics: Arc::new(Metrics::default()),
             sdk: nowhere(),
