@@ -160,6 +160,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
+    use crate::tasks::Tasks;
 
     /// Connections that have completed so many requests each.
     fn open(peers: &Peers, answered: &[u32]) -> Vec<Arc<Pulse>> {
@@ -262,13 +263,14 @@ mod tests {
     /// Connections that speak HTTP/2, until there is no room for another, and that end when they have
     /// to; each has asked `times`.
     async fn fill_with_http2(peers: &Arc<Peers>, times: u32) {
+        let tasks = Tasks::new();
         loop {
             let pulse = Arc::new(Pulse::default());
             let room = tokio::time::timeout(limits::ROOM_WAIT / 2, peers.http2(&pulse)).await;
             let Ok(Some((reserved, _))) = room else { return };
             peers.enter(&pulse);
             (0..times).for_each(|_| drop(pulse.begin()));
-            tokio::spawn(async move {
+            tasks.spawn("connection", async move {
                 pulse.evicted().await;
                 drop(reserved);
             });
@@ -300,7 +302,7 @@ mod tests {
         pulses[1].is_http2();
         peers.close_idle();
         pulses.iter().for_each(|pulse| pulse.heard());
-        peers.close_idle();
+        (0..3).for_each(|_| peers.close_idle());
         assert_eq!([pulses[0].is_gone(), pulses[1].is_gone()], [true, false]);
     }
 

@@ -390,7 +390,7 @@ mod tests {
         for kib in 1..=30 {
             caller.write_all(&[b'x'; 1 << 10]).await.unwrap();
             read(&mut wire, 1 << 10).await;
-            assert!(budget.held() >= 2 * kib << 10, "{kib}");
+            assert!(budget.held() >= (2 * kib) << 10, "{kib}");
         }
         // What comes beside a body is no head.
         let under_way = pulse.begin();
