@@ -1,7 +1,7 @@
 //! Gathers the evidence for findings, logs each finding once while it lasts, and lets those that
 //! speak against the wiring shorten what depends on it (R21).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use crate::sidecar::announcements::subscription::{SubscriptionStatus, Subscripti
 use crate::telemetry::rate_limiter::RateLimiter;
 
 const EVERY: Duration = Duration::from_secs(5);
+/// Until a finding that lasts is logged whose line found no room.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
 
 /// The findings, and the announced types that no route names.
 pub(super) fn of(
@@ -84,7 +86,8 @@ pub(super) fn start(sidecar: &Arc<Core>, topics: &Topics) {
 /// each check are rationed, those of its end apart; `/status` has all.
 #[derive(Default)]
 struct FindingLines {
-    lasting: HashSet<(Check, String)>,
+    /// With when it was tried, those whose line found no room.
+    lasting: HashMap<(Check, String), Option<Moment>>,
     rations: HashMap<(Check, bool), RateLimiter>,
 }
 
@@ -93,15 +96,20 @@ impl FindingLines {
         let Self { lasting, rations } = self;
         let mut ration = |check: Check, is_over: bool| rations.entry((check, is_over)).or_default().take(now);
         for Finding { check, subject, saw, advice } in found {
-            if lasting.insert((*check, subject.clone()))
-                && let Some(left_out) = ration(*check, false)
-            {
+            let known = lasting.get(&(*check, subject.clone()));
+            if known.is_some_and(|tried| tried.is_none_or(|tried| now.since(tried) < TRY_AGAIN)) {
+                continue;
+            }
+            let room = ration(*check, false);
+            if let Some(left_out) = room {
                 tracing::warn!(check = check.word(), subject, advice, left_out, "{saw}");
             }
+            lasting.insert((*check, subject.clone()), if room.is_some() { None } else { Some(now) });
         }
-        lasting.retain(|(check, subject)| {
+        lasting.retain(|(check, subject), tried| {
             let lasts = found.iter().any(|it| it.check == *check && it.subject == *subject);
-            if !lasts && let Some(left_out) = ration(*check, true) {
+            let is_over = !lasts && tried.is_none();
+            if is_over && let Some(left_out) = ration(*check, true) {
                 tracing::info!(check = check.word(), subject, left_out, "this finding is over");
             }
             lasts
@@ -128,15 +136,26 @@ mod tests {
     use crate::telemetry::limits::RATIONED_LINES;
     use crate::telemetry::scripted::CountedLines;
 
+    fn finding(check: Check, number: u32) -> Finding {
+        let subject = format!("subject {number}");
+        Finding { check, subject, saw: "something".to_owned(), advice: "do this".to_owned() }
+    }
+
+    #[test]
+    fn findings_that_last_are_all_told() {
+        let (lines, mut own) = (CountedLines::start(), FindingLines::default());
+        let all: Vec<_> = (0..25).map(|number| finding(Check::HeaderPassed, number)).collect();
+        for look in 0..60 {
+            own.log(&all, Moment::default() + look * EVERY);
+        }
+        assert_eq!(lines.with("WARN"), all.len());
+        own.log(&[], Moment::default() + 60 * EVERY);
+        assert_eq!(lines.with("this finding is over"), RATIONED_LINES.0 as usize);
+    }
+
     #[test]
     fn findings_that_come_and_go_fill_no_log() {
         let (lines, mut own) = (CountedLines::start(), FindingLines::default());
-        let finding = |check, number: u32| Finding {
-            check,
-            subject: format!("subject {number}"),
-            saw: "something".to_owned(),
-            advice: "do this".to_owned(),
-        };
         for number in 0..100 {
             own.log(&[finding(Check::Access, number % 7), finding(Check::Unverified, number)], Moment::default());
             own.log(&[], Moment::default());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cache::capacity;
+use crate::cache::capacity::{self, Pressure};
 use crate::core::Core;
 use crate::core::limits::MEMORY_TICK;
 use crate::model::time::Watch;
@@ -41,10 +41,11 @@ fn mind_memory(sidecar: Arc<Core>) {
             loop {
                 tokio::time::sleep(MEMORY_TICK).await;
                 let (own, sockets) = capacity::resident();
-                if sidecar.memory.is_clogged(sockets) {
+                sidecar.mind_memory(own + sockets);
+                // Once in a tick: who takes anything in between may stay.
+                if sidecar.memory.is_clogged(sockets) && sidecar.memory.pressure(own + sockets) < Pressure::Evict {
                     sidecar.peers.relieve();
                 }
-                sidecar.mind_memory(own + sockets);
             }
         };
         async move { stopping.run_until_cancelled(looks).await }

@@ -14,7 +14,7 @@ use super::variables::{first_route, variable_name};
 use super::{Config, Drain, IdentityMode, Route, Transport};
 use crate::config::error::{ConfigError, ConfigProblem, quoted};
 use crate::config::limits;
-use crate::config::overrides::is_override;
+use crate::config::overrides::{impersonates, is_override};
 
 mod admin;
 mod batch;
@@ -147,6 +147,9 @@ fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
             _ if sent.contains(&header) => format!("`{header}` is the route's identity already"),
             _ if is_override(header) => {
                 format!("`{header}` may make another request of a read, which no announcement of this route is about")
+            }
+            _ if impersonates(header) && matches!(route.identity, IdentityMode::Sidecar(_)) => {
+                format!("with `{header}` the sidecar's own credentials would speak for whom the caller names")
             }
             _ => continue,
         };

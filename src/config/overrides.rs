@@ -15,6 +15,11 @@ pub(crate) fn is_override(name: &HeaderName) -> bool {
     name.starts_with("x-") && (METHODS.contains(&name) || TARGETS.contains(&name))
 }
 
+/// Returns whether by this header one user speaks for another (Kubernetes' API).
+pub(crate) fn impersonates(name: &HeaderName) -> bool {
+    name.as_str().starts_with("impersonate-")
+}
+
 /// Those among these headers.
 pub(crate) fn overrides(headers: &HeaderMap) -> impl Iterator<Item = &HeaderName> {
     headers.keys().filter(|name| is_override(name))

@@ -8,7 +8,7 @@
 use http::{HeaderMap, HeaderName, Method, header};
 
 use super::Core;
-use crate::config::overrides::{is_override, taken_as};
+use crate::config::overrides::{impersonates, is_override, taken_as};
 use crate::config::{IdentityMode, Route};
 use crate::http::inert::{self, Inert};
 use crate::model::time::Moment;
@@ -56,14 +56,11 @@ pub fn fate(route: &Route, name: &HeaderName) -> HeaderFate {
     }
 }
 
-/// Begins the headers by which Kubernetes' API lets one user speak for another.
-const IMPERSONATE: &str = "impersonate-";
-
 /// Returns whether a caller could have the sidecar's own credentials ask for something else by this
 /// header, or speak for somebody else.
-fn may_misuse(route: &Route, name: &HeaderName) -> bool {
+pub fn may_misuse(route: &Route, name: &HeaderName) -> bool {
     let is_own = matches!(route.identity, IdentityMode::Sidecar(_));
-    is_own && (is_override(name) || name.as_str().starts_with(IMPERSONATE))
+    is_own && (is_override(name) || impersonates(name))
 }
 
 /// A caller's own credentials where the sidecar asks with its own.
@@ -90,7 +87,7 @@ pub(super) fn withhold(route: &Route, headers: &mut HeaderMap) {
     let stays = |name: &&HeaderName| match fate(route, name) {
         HeaderFate::Withheld => true,
         // Whoever ignores it says that it makes no other request of this one.
-        HeaderFate::Ignored => is_override(name),
+        HeaderFate::Ignored => is_override(name) || may_misuse(route, name),
         _ => false,
     };
     let names: Vec<_> = headers.keys().filter(stays).cloned().collect();

@@ -235,9 +235,13 @@ impl Plan {
     /// Whether `region` announces this write's key in another letter case than readers ask for it:
     /// some keys, or all.
     pub(crate) fn is_in_other_case(&self, region: usize, write: usize, at: Duration) -> bool {
-        let key = self.truth.writes[write].key;
+        self.is_on(Fault::LetterCase, region, at) && self.is_key_in_other_case(self.truth.writes[write].key)
+    }
+
+    /// Whether this key is one of those.
+    pub(crate) fn is_key_in_other_case(&self, key: usize) -> bool {
         let is = |window: &Window| window.strength < 0.3 || (key + window.key).is_multiple_of(2);
-        self.is_on(Fault::LetterCase, region, at) && self.window(Fault::LetterCase).is_some_and(is)
+        self.window(Fault::LetterCase).is_some_and(is)
     }
 
     /// Whether `fault` is on at `region`.

@@ -6,7 +6,7 @@ use super::{Check, Evidence, Finding, list};
 use crate::admin::limits;
 use crate::config::overrides::is_override;
 use crate::config::{IdentityMode, Route};
-use crate::core::foreign::fate;
+use crate::core::foreign::{HeaderFate, fate};
 use crate::telemetry::observed::RouteNotes;
 
 /// How many races must be on record before it is worth a finding that regions never have anything
@@ -144,8 +144,11 @@ fn header_passed(route: &Route, notes: &RouteNotes) -> Option<Finding> {
     seen.truncate(PASSED_NAMES);
     let names: Vec<_> = seen.iter().map(|(name, _)| name.as_str()).collect();
     let written = |names: &[&str]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-    // What makes another request of a read can be part of no key.
-    let is_keyed = |name: &&&str| HeaderName::from_bytes(name.as_bytes()).is_ok_and(|name| !is_override(&name));
+    // What makes another request of a read can be part of no key, nor what never goes beside own credentials.
+    let is_keyed = |name: &&&str| {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        name.is_ok_and(|name| !is_override(&name) && fate(route, &name) == HeaderFate::Foreign)
+    };
     let keyed: Vec<_> = names.iter().filter(is_keyed).copied().collect();
     let forward = match keyed.is_empty() {
         true => String::new(),

@@ -11,7 +11,7 @@ use crate::admin::findings::{Check, list};
 use crate::cache::rfc9111::storing::nominated;
 use crate::config::Route;
 use crate::config::overrides::{is_override, taken_as};
-use crate::core::foreign::{HeaderFate, fate};
+use crate::core::foreign::{HeaderFate, fate, may_misuse};
 use crate::core::pass::whole_read;
 use crate::core::router::Matched;
 use crate::core::{Core, way};
@@ -47,6 +47,8 @@ pub(super) async fn lines(
         let is_write = !taken_as(&Method::GET, &own, |_| true).is_safe();
         match fate {
             HeaderFate::Withheld => lines.push(withheld(path, name)),
+            // It never goes beside the sidecar's own credentials, not even to try it out.
+            HeaderFate::Ignored if may_misuse(route, name) => {}
             HeaderFate::Foreign if is_write => lines.push(write(path, name)),
             HeaderFate::Ignored if is_write => {}
             HeaderFate::Foreign | HeaderFate::Ignored | HeaderFate::Keyed => {

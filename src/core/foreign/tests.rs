@@ -373,6 +373,18 @@ async fn overrides_stay_here_beside_own_credentials_and_where_ignored() {
         assert!(!answer.is_hit() && asked.len() == 1 && !asked[0].2.headers.contains_key(name), "{name}");
         assert!(get(&world, &[]).await.is_hit());
     }
+    let ignored =
+        ["x-original-", "impersonate-"].map(|prefix| crate::config::HeaderPattern::Prefix(prefix.to_owned()));
+    set(&mut world, |route| route.ignore = ignored.to_vec());
+    for name in ["x-original-url", "impersonate-user"] {
+        get(&world, &[]).await;
+        assert!(get(&world, &[(name, "admin")]).await.is_hit(), "{name}");
+        world.requests();
+        get(&world, &[(name, "admin"), ("x-tenant", "acme")]).await;
+        let asked = world.requests();
+        assert!(asked.len() == 1 && asked[0].2.headers.contains_key("x-tenant"));
+        assert!(!asked[0].2.headers.contains_key(name), "{name} beside own credentials");
+    }
     set(&mut world, |route| {
         route.identity = IdentityMode::Exact(Vec::new());
         route.ignore = vec![crate::config::HeaderPattern::Prefix("x-http-".to_owned())];

@@ -45,7 +45,11 @@ impl Unheard {
         let file = directory.path().join("nearside.toml");
         std::fs::write(&file, text).unwrap();
         let child = command(&["run", "--config", program::path(&file)]).stdout(Stdio::null()).spawn().unwrap();
-        let started = async { while TcpStream::connect(admin).await.is_err() {} };
+        let started = async {
+            while TcpStream::connect(admin).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
         let mut own = Self { child, tcp, admin, _directory: directory };
         let came = tokio::time::timeout(PATIENCE, started).await;
         assert!(came.is_ok(), "it never listened: {:?}", own.child.try_wait());
@@ -198,7 +202,9 @@ async fn service_bears(role: &str, stderr: impl Into<Stdio>) {
     };
     let started = async {
         for address in [admin].into_iter().chain(called.map(|_| listen)) {
-            while TcpStream::connect(address).await.is_err() {}
+            while TcpStream::connect(address).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
     };
     let came = tokio::time::timeout(PATIENCE, started).await;
@@ -272,7 +278,11 @@ async fn an_abandoned_log_leaves_no_queue() {
         let topic = region.publisher.topic();
         let unheard = Unheard::start((&region.url(), topic, &announcements), with(stderr)).await;
         let ready = format!("http://{}/readyz", unheard.admin);
-        let subscribed = async { while !get(&ready).await.1.contains("\"fresh\"") {} };
+        let subscribed = async {
+            while !get(&ready).await.1.contains("\"fresh\"") {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
         tokio::time::timeout(PATIENCE, subscribed).await.expect("it is subscribed");
         assert_eq!(world.aws.queues.names("eu-west-1", "nearside-").len(), 1);
         unheard.bears_it().await;

@@ -50,7 +50,7 @@ impl Checker {
         if !plan.announces_versions && plan.windows.iter().any(restored) {
             return;
         }
-        if self.known.other_case.is_hidden(plan, answer.ended) {
+        if self.known.other_case.is_hidden(plan, key, answer.ended) {
             return;
         }
         self.tallies.bounds = (self.tallies.bounds.0 + bound.as_secs(), self.tallies.bounds.1 + 1);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::super::faults::Fault;
-use super::super::plan::{Plan, REGIONS};
+use super::super::plan::{Plan, RECOVERY, REGIONS, Window};
 
 /// So many are no accident (R21).
 const ENOUGH: usize = 3;
@@ -32,9 +32,13 @@ impl OtherCase {
         self.0[region].1.is_some_and(|since| since + TICK <= at)
     }
 
-    /// Whether a region writes keys so, and nobody can know it yet.
-    pub(super) fn is_hidden(&self, plan: &Plan, at: Duration) -> bool {
-        (0..plan.topics).filter(|region| writes(plan, *region)).any(|region| !self.is_plain(region, at))
+    /// Whether a region writes this key so, or what it made stale is still held, and nobody can know it
+    /// yet.
+    pub(super) fn is_hidden(&self, plan: &Plan, key: usize, at: Duration) -> bool {
+        let is_over = |window: &Window| window.until + plan.ttl + RECOVERY < at;
+        let lasts = plan.window(Fault::LetterCase).is_some_and(|window| !is_over(window));
+        let mut writers = (0..plan.topics).filter(|region| writes(plan, *region));
+        lasts && plan.is_key_in_other_case(key) && writers.any(|region| !self.is_plain(region, at))
     }
 
     /// Whether everybody can know of each topic that its region writes keys so: none proves anything.
