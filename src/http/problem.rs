@@ -44,7 +44,7 @@ pub(crate) mod page {
         rows
     }
 
-    /// What a problem document says, as the page shows it.
+    /// Type and status of a problem document, as the page shows them.
     pub(crate) fn row(document: &[u8]) -> (String, u16) {
         let document: Value = serde_json::from_slice(document).expect("a document is JSON");
         let word = document["type"].as_str().and_then(|urn| urn.strip_prefix(&super::urn(""))).expect("a type");

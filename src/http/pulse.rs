@@ -169,8 +169,8 @@ impl Pulse {
         })
     }
 
-    /// The same where memory runs out: who has taken nothing since the last look of what waits for it
-    /// comes first.
+    /// [`Pulse::idleness`] where memory runs out: a peer that has taken nothing since the last look of
+    /// what waits for it comes first.
     pub(crate) fn held_up(&self) -> Option<u8> {
         match self.blocked.load(Ordering::Relaxed) {
             WAITED if !self.gone.load(Ordering::Relaxed) => return Some(0),

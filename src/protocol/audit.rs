@@ -243,7 +243,7 @@ pub(crate) struct Audits<K> {
 #[derive(Debug)]
 struct Open<K> {
     suspicion: Suspicion<K>,
-    /// When the second look was asked for.
+    /// Time at which the second look was asked for.
     asked_again: Option<Moment>,
 }
 

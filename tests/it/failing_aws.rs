@@ -43,7 +43,7 @@ impl Subscribed {
         Self::seen(pace, script, |_| {}, || false).await
     }
 
-    /// The same, with something that is called with every event, and says whether the region is LIVE.
+    /// Starts one with something that is called with every event, and says whether the region is LIVE.
     async fn seen(
         pace: Pace,
         script: Script,

@@ -232,8 +232,8 @@ impl Plan {
         self.window(Fault::Elsewhere).is_some_and(|window| window.from <= at && at < until(window))
     }
 
-    /// Whether `region` announces this write's key in another letter case than readers ask for it:
-    /// some keys, or all.
+    /// Returns whether `region` announces this write's key in another letter case than readers ask for
+    /// it: some keys, or all.
     pub(crate) fn is_in_other_case(&self, region: usize, write: usize, at: Duration) -> bool {
         self.is_on(Fault::LetterCase, region, at) && self.is_key_in_other_case(self.truth.writes[write].key)
     }

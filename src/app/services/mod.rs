@@ -176,7 +176,8 @@ impl ServiceProcess {
         }
     }
 
-    /// What callers and operators reach, bound before anything else is done; the latter is never empty.
+    /// Binds the listeners of callers and of operators before anything else is done; the latter are never
+    /// none.
     fn bind(&self, config: &ServicesConfig) -> Result<(Vec<TcpListener>, Vec<TcpListener>), ListenError> {
         let buffer = Memory::of_the_machine().socket_buffer();
         let bind = |address, setting| {

@@ -48,7 +48,7 @@ pub struct Edges {
     pub events: Arc<dyn Fn(Event) + Send + Sync>,
     /// Whether a region's heartbeats prove that its subscription works.
     pub speaks: Arc<dyn Fn(RegionId) -> bool + Send + Sync>,
-    /// Whether a region is LIVE, by whatever proof counts there. Freshness asks for another
+    /// Returns whether a region is LIVE, by whatever proof counts there. Freshness asks for another
     /// subscription once each time it no longer is.
     pub is_live: Arc<dyn Fn(RegionId) -> bool + Send + Sync>,
     pub intake: Arc<dyn Intake>,

@@ -39,10 +39,10 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..240)));
     let mut windows = windows(rng, wishes, (style, proof), keys, topics);
     windows.extend(stray(seed, wishes, (keys, topics)));
-    windows.extend(letter_case(seed, wishes, (keys, topics)));
+    windows.extend(besides(seed, 0x6c65_7474_6572, Fault::LetterCase, wishes, (keys, topics)));
     windows.extend(elsewhere(seed, wishes, style, &windows));
     windows.extend(same_version(seed, wishes, style));
-    windows.extend(late_reset(seed, wishes, (keys, topics)));
+    windows.extend(besides(seed, 0x0072_6573_6574, Fault::LateReset, wishes, (keys, topics)));
     windows.extend(lost_answer(seed, wishes, &windows));
     meet(&mut windows, topics);
     windows.sort_by_key(|window| window.from);
@@ -231,11 +231,9 @@ fn stray(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<W
     is_drawn.then_some(window)
 }
 
-/// In one seed of five a publisher writes keys in another letter case. By dice of its own, as
-/// [`stray`].
-fn letter_case(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
-    let rng = &mut Rng::with_seed(seed ^ 0x6c65_7474_6572);
-    let fault = Fault::LetterCase;
+/// In one seed of five a fault of a topic besides, by dice of its own (`salt`), as [`stray`].
+fn besides(seed: u64, salt: u64, fault: Fault, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
+    let rng = &mut Rng::with_seed(seed ^ salt);
     let is_drawn = rng.usize(0..5) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
     let region = rng.usize(0..topics);
     let (from, until, everywhere) = (Duration::ZERO, Duration::ZERO, false);
@@ -274,19 +272,6 @@ fn same_version(seed: u64, wishes: &Wishes, style: Style) -> Option<Window> {
     let (until, strength) = (from + secs(60), rng.f64());
     let window = Window { fault, from, until, region: 0, everywhere: true, key: 0, strength };
     (is_drawn && suits(fault, style, Proof::Watermark)).then_some(window)
-}
-
-/// In one seed of five a RESET is late besides.
-fn late_reset(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
-    let rng = &mut Rng::with_seed(seed ^ 0x0072_6573_6574);
-    let fault = Fault::LateReset;
-    let is_drawn = rng.usize(0..5) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
-    let region = rng.usize(0..topics);
-    let (from, until, everywhere) = (Duration::ZERO, Duration::ZERO, false);
-    let (key, strength) = (rng.usize(0..keys), rng.f64());
-    let mut window = Window { fault, from, until, region, everywhere, key, strength };
-    shape(&mut window, Proof::Watermark, rng);
-    is_drawn.then_some(window)
 }
 
 /// Where callers write through the sidecar, some never learn what became of it, in two seeds of

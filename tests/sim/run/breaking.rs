@@ -98,8 +98,8 @@ impl Run {
         }
     }
 
-    /// Where nothing else goes wrong, a region of another environment is named, and one that writes
-    /// keys in another letter case.
+    /// Checks that a region of another environment is named where nothing else goes wrong, and one that
+    /// writes keys in another letter case.
     fn check_named(&self, window: &Window) {
         if !self.world.plan.windows.iter().all(|other| other.fault == window.fault) {
             return;
