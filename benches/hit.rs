@@ -24,7 +24,7 @@ use nearside::core::fast_path::write;
 use nearside::core::lookup::{Found, lookup};
 use nearside::http::admission::{Admitted, Head};
 use nearside::http::body::Body;
-use nearside::protocol::standing::{self, Use};
+use nearside::protocol::standing::Use;
 
 mod live_sidecar;
 use live_sidecar::{config, config_of, speak};
@@ -158,14 +158,13 @@ fn parts(criterion: &mut Criterion) {
         bencher.iter(|| black_box(buffer.routed(black_box(representation)).hash()));
     });
     let entry = sidecar.store.get(buffer.routed(representation)).expect("it was filled");
-    let routed = entry.hold.routed().expect("it is routed");
     let soft_ttl = sidecar.config.cache.soft_ttl;
     criterion.bench_function("judgement: is it fresh now", |bencher| {
         speak(&sidecar);
         bencher.iter(|| {
             let horizon = sidecar.freshness.horizon();
-            let found = standing::judge(black_box(routed), entry.sent, &horizon, sidecar.clock.now(), soft_ttl);
-            assert_eq!(found, Use::Fresh);
+            let found = black_box(&entry).assess(&horizon, sidecar.clock.now());
+            assert_eq!(found.map(|found| found.good_for(soft_ttl)), Some(Use::Fresh));
         });
     });
 }
@@ -213,13 +212,13 @@ fn keys_or_judgements(count: usize, keys: bool) {
         identity,
     };
     let entry = sidecar.store.get(buffer.routed(representation)).expect("it was filled");
-    let routed = entry.hold.routed().expect("it is routed");
     for _ in 0..count {
         if keys {
             black_box(buffer.routed(black_box(representation)).hash());
         } else {
             let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
-            black_box(standing::judge(black_box(routed), entry.sent, &horizon, now, sidecar.config.cache.soft_ttl));
+            let found = black_box(&entry).assess(&horizon, now);
+            black_box(found.map(|found| found.good_for(sidecar.config.cache.soft_ttl)));
         }
     }
 }

@@ -18,6 +18,8 @@ use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::RegionId;
 use crate::model::time::{Moment, ShortSpan};
 use crate::protocol::holding::{Routed, ShownRecord};
+use crate::protocol::horizon::Horizon;
+use crate::protocol::standing::{self, Assessment};
 
 pub struct Entry {
     /// As the region sent it.
@@ -138,6 +140,12 @@ impl Entry {
     /// request was sent.
     pub fn age(&self, now: Moment) -> Duration {
         self.age_at_receipt.get() + now.since(self.sent)
+    }
+
+    /// As it stands at `now`, if a route names it.
+    #[inline]
+    pub fn assess<'a>(&'a self, horizon: &'a Horizon, now: Moment) -> Option<Assessment<'a>> {
+        Some(standing::assess(self.hold.routed()?, self.sent, horizon, now))
     }
 
     /// Memory used, in bytes: body, headers, the key if the entry holds it, and what keeps it

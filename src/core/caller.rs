@@ -74,6 +74,7 @@ impl Caller {
     }
 
     /// The key of what `head` names, for this caller.
+    #[inline]
     pub(crate) fn key<'b>(
         &mut self,
         core: &Core,

@@ -2,7 +2,7 @@
 //! it is good for now. It waits for nothing and asks no region; [`super::serve`] asks for what is
 //! missing.
 //!
-//! Nothing is served as fresh unless [`crate::protocol::standing::judge`] (routed) or
+//! Nothing is served as fresh unless [`crate::protocol::standing::assess`] (routed) or
 //! [`crate::cache::rfc9111`] (unrouted) calls it fresh now. Whatever is served anyway is labelled
 //! with the reason.
 
@@ -19,7 +19,7 @@ use super::race::region::Purpose;
 use super::router::Matched;
 use super::shape::{self, Shape, ShapeRefused, Shaped, Shapes, Shaping, Unshaped};
 use super::{Core, floors, limits, way};
-use crate::cache::entry::{Entry, Hold};
+use crate::cache::entry::Entry;
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
 use crate::config::overrides::overrides;
@@ -33,7 +33,7 @@ use crate::payload::accept::Choice;
 use crate::protocol::holding;
 use crate::protocol::horizon::Horizon;
 use crate::protocol::label::Label;
-use crate::protocol::standing::{self, Use};
+use crate::protocol::standing::{self, Assessment, Use};
 
 pub enum Found {
     /// An answer that may be served now, and the refresh that it triggers.
@@ -198,8 +198,9 @@ fn routed_to(
         && suits
     {
         let horizon = core.freshness.horizon();
-        let shown = |label| core.stored_hit(head, caller, entry, &horizon, now, label);
-        match core.may_serve(key, entry, &horizon, now) {
+        let found = core.found(entry, &horizon, now);
+        let shown = |label| core.stored_hit(head, caller, entry, found.as_ref(), now, label);
+        match core.may_serve(key, entry, found.as_ref(), now) {
             Ok((label, refresh)) => {
                 matched.counts.hit();
                 return core.in_shape(&mut wanted.shape, head, key, || shown(label), refresh);
@@ -334,11 +335,17 @@ impl Core {
         Routing::new(&self.freshness, route, records.map(|id| (id, self.freshness.pin(id))).collect())
     }
 
-    /// What a stored entry is good for, if it is routed. Notes the read.
-    pub(super) fn found(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Use> {
-        let routed = entry.hold.routed()?;
-        routed.shows.iter().for_each(|shown| self.freshness.read(&shown.record, now));
-        Some(standing::judge(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
+    /// A stored entry as it stands, if it is routed. Notes the read.
+    #[inline]
+    pub(super) fn found<'a>(&self, entry: &'a Entry, horizon: &'a Horizon, now: Moment) -> Option<Assessment<'a>> {
+        entry.shows().iter().for_each(|shown| self.freshness.read(&shown.record, now));
+        entry.assess(horizon, now)
+    }
+
+    /// What a stored entry is good for now, if it is routed.
+    pub(super) fn good_for(&self, entry: &Entry) -> Option<Use> {
+        let horizon = self.freshness.horizon();
+        Some(entry.assess(&horizon, self.clock.now())?.good_for(self.config.cache.soft_ttl))
     }
 
     /// Whether a stored routed entry satisfies the request's `no-cache`, `max-age` and `min-fresh`
@@ -346,7 +353,10 @@ impl Core {
     #[inline]
     fn suits(&self, caller: &Caller, floor: Option<&[Version]>, entry: &Entry, now: Moment) -> bool {
         let wish = &caller.wish;
-        let left = || self.seconds_left(entry, &self.freshness.horizon(), now).unwrap_or_default();
+        let left = || {
+            let horizon = self.freshness.horizon();
+            entry.assess(&horizon, now).map_or(0, |found| found.seconds_left(self.config.cache.soft_ttl))
+        };
         floor.map_or(!wish.no_cache, |floor| floors::are_met(floor, entry) || !is_on(Guard::FloorBeforeStore))
             && wish.max_age.is_none_or(|most| entry.age(now) <= most)
             && wish.min_fresh.is_none_or(|least| left() >= least.as_secs() as i64)
@@ -357,17 +367,17 @@ impl Core {
         &self,
         key: KeyRef<'_>,
         entry: &Arc<Entry>,
-        horizon: &Horizon,
+        found: Option<&Assessment<'_>>,
         now: Moment,
     ) -> Result<Serving, Option<Use>> {
-        match self.found(entry, horizon, now) {
+        match found.map(|found| found.good_for(self.config.cache.soft_ttl)) {
             Some(Use::Fresh) => Ok((None, None)),
             Some(Use::Unproven) => Ok((Some(Label::Unproven), None)),
             Some(Use::Unwired) => Ok((Some(Label::Unwired), None)),
-            Some(Use::Provisional) => Ok((Some(Label::Provisional), self.recheck(key, entry, horizon, now))),
+            Some(Use::Provisional) => Ok((Some(Label::Provisional), self.recheck(key, entry, now))),
             Some(Use::Doubted) => {
                 self.metrics.stale(Label::FloorEscaped);
-                Ok((Some(Label::FloorEscaped), self.recheck(key, entry, horizon, now)))
+                Ok((Some(Label::FloorEscaped), self.recheck(key, entry, now)))
             }
             other => Err(other),
         }
@@ -375,9 +385,9 @@ impl Core {
 
     /// A reader found `entry` provisional, so its rechecks resume if they ended (nobody had read
     /// it, no region was LIVE) or never began for lack of room.
-    fn recheck(&self, key: KeyRef<'_>, entry: &Arc<Entry>, horizon: &Horizon, now: Moment) -> Option<Box<Refresh>> {
+    fn recheck(&self, key: KeyRef<'_>, entry: &Arc<Entry>, now: Moment) -> Option<Box<Refresh>> {
         let young = now.since(entry.hold.routed()?.confirmed) <= limits::RECHECK_WAIT.0;
-        let may_settle = !young && standing::recheck_may_settle(horizon, now);
+        let may_settle = !young && standing::recheck_may_settle(&self.freshness.horizon(), now);
         may_settle.then(|| Box::new(Refresh::Recheck(key.to_key(), entry.clone())))
     }
 
@@ -425,17 +435,9 @@ impl Core {
         now.since(entry.sent) < routed.ttl.get() && routed.shows.iter().all(moved_just_now)
     }
 
-    /// How old a routed entry's answer can be at most.
-    pub(super) fn bound(&self, entry: &Entry, age: Duration, horizon: &Horizon, now: Moment) -> Option<Bound> {
-        let Hold::Routed(routed) = &entry.hold else { return None };
-        let seconds = standing::bound(routed, age, horizon, now, self.config.freshness.worst_lag);
-        Some(seconds.map_or(Bound::None, Bound::Seconds))
-    }
-
-    /// How many more seconds a routed entry stays fresh, as things are.
-    pub(super) fn seconds_left(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<i64> {
-        let routed = entry.hold.routed()?;
-        Some(standing::seconds_left(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
+    /// How old the answer can be at most.
+    pub(super) fn bound(&self, assessed: &Assessment<'_>, age: Duration) -> Bound {
+        assessed.bound(age, self.config.freshness.worst_lag).map_or(Bound::None, Bound::Seconds)
     }
 
     /// Seconds for `Age`. A node's announcements say more than when it last read its table: nothing
@@ -453,15 +455,15 @@ impl Core {
         head: Head<'_>,
         caller: &Caller,
         entry: &Arc<Entry>,
-        horizon: &Horizon,
+        found: Option<&Assessment<'_>>,
         now: Moment,
         label: Option<Label>,
     ) -> Shown {
         let age = entry.age(now);
-        let bound = self.bound(entry, age, horizon, now);
+        let bound = found.map(|found| self.bound(found, age));
         let line = CacheLine {
             hit: true,
-            ttl: self.seconds_left(entry, horizon, now),
+            ttl: found.map(|found| found.seconds_left(self.config.cache.soft_ttl)),
             bound,
             detail: label.map(Detail::Label),
             ..CacheLine::default()

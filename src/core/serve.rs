@@ -235,7 +235,8 @@ impl Core {
     fn shown(&self, admitted: &Admitted, got: &Got, share: Role, fwd: Fwd) -> Outcome {
         let now = self.clock.now();
         let age = got.entry.age(now);
-        let bound = self.bound(&got.entry, age, &self.freshness.horizon(), now);
+        let horizon = self.freshness.horizon();
+        let bound = got.entry.assess(&horizon, now).map(|found| self.bound(&found, age));
         let line = CacheLine {
             fwd: Some(fwd),
             fwd_status: Some(got.fwd_status),
@@ -266,24 +267,25 @@ impl Core {
         let now = self.clock.now();
         // Judged now: an announcement may have come while regions were asked.
         let horizon = self.freshness.horizon();
-        let below = stored.as_ref().and_then(|entry| self.found(entry, &horizon, now)) == Some(Use::Below);
+        let found = stored.as_ref().and_then(|entry| self.found(entry, &horizon, now));
+        let below = found.is_some_and(|found| found.good_for(self.config.cache.soft_ttl) == Use::Below);
         let strict = self.config.freshness.strict && below;
-        if let Some(entry) = stored
+        if let (Some(entry), Some(found)) = (&stored, found)
             && let Hold::Routed(routed) = &entry.hold
             && !strict
             && now.since(entry.sent) <= routed.ttl.get() + self.config.cache.stale_if_error
         {
             self.metrics.stale(Label::StaleIfError);
-            let bound = self.bound(&entry, entry.age(now), &horizon, now);
+            let bound = Some(self.bound(&found, entry.age(now)));
             let line = CacheLine {
                 hit: true,
-                ttl: self.seconds_left(&entry, &horizon, now),
+                ttl: Some(found.seconds_left(self.config.cache.soft_ttl)),
                 bound,
                 detail: Some(Detail::Label(Label::StaleIfError)),
                 ..CacheLine::default()
             };
             let age = self.stated_age(entry.age(now), bound);
-            return Outcome::Shown(shown(admitted.head(), &entry, Some(age), line));
+            return Outcome::Shown(shown(admitted.head(), entry, Some(age), line));
         }
         if failed.below_floor || strict {
             return Outcome::BelowFloor(failed.asked.clone());

@@ -9,27 +9,27 @@
 //!
 //! | rule | where |
 //! | --- | --- |
-//! | R1 floor | `merge` raises it; `record` ([`record::Snapshot::upholds`]) compares; `standing::judge` and `vote` obey |
+//! | R1 floor | `merge` raises it; `record` ([`record::Snapshot::upholds`]) compares; `standing::assess` and `vote` obey |
 //! | R2 marker | `merge::announce` leaves it, `table` keeps it, `records` remembers lost slots, `standing::earn` obeys |
 //! | R3 fence | `merge` moves the generation, `standing::admits` compares |
 //! | R4 announcer first | `merge` keeps the marker, `vote` ranks |
 //! | R5 earning | `standing::earn`, over what `region` calls LIVE and unbroken |
 //! | R6 absence | `merge` ([`record::Snapshot::changed`], [`record::Marker::deleted`]), `vote` |
 //! | R7 304, R8 age | `vote`; `merge` sets the marker's time |
-//! | R9 lease | `region` dates the proof, `standing::judge` compares with now |
-//! | R10 epoch | `region` moves it, `publisher` and `publishers` find holes, `standing::judge` compares |
+//! | R9 lease | `region` dates the proof, `standing::assess` compares with now |
+//! | R10 epoch | `region` moves it, `publisher` and `publishers` find holes, `standing::assess` compares |
 //! | R11 order | `region`: a subscription starts without proof, an entry from before LIVE earns nothing (`standing::earn`) |
 //! | R12 acknowledge | [`Freshness::step`] returns once the event is applied; only then does the announce path acknowledge |
 //! | R13 merge by maximum | `merge` |
 //! | R14 unread | `region`, `unread` |
 //! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
-//! | R16 hard TTL | `standing::judge` |
+//! | R16 hard TTL | `standing::assess` |
 //! | R17 audit | `audit` judges and measures; [`crate::core::fill::audit`] asks the regions, in the background |
 //! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds; `stamp` and `arrivals` for what comes late |
 //! | R20 own writes | [`Freshness::wrote`]; `core::write` says when |
-//! | R21 wiring | `wiring`; `standing::bound`, `standing::judge` |
+//! | R21 wiring | `wiring`; `standing::Assessment` |
 //! | R23 one content | `audit`; [`crate::core::fill::audit`] asks for it, and compares after other races |
-//! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::bound` |
+//! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::Assessment` |
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

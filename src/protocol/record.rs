@@ -282,7 +282,9 @@ impl Record {
         RecordId { record_type: self.record_type, hash: self.hash }
     }
 
-    /// Floor, generation and marker, consistent with each other: a seqlock read.
+    /// Floor, generation and marker, consistent with each other: a seqlock read. Inlined, since a hit
+    /// needs little of it.
+    #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
         let mut tries = 0u32;
         loop {

@@ -1,5 +1,5 @@
 //! How much a reply or an entry counts: may it be stored (R3), what does it earn (R5), may it be
-//! served now (R1, R9, R10, R16, R21), how old can it be (`bound`). Pure. [`judge`] is the hit path: it
+//! served now (R1, R9, R10, R16, R21), how old can it be (`bound`). Pure. [`assess`] is the hit path: it
 //! compares numbers, allocates nothing and takes no lock.
 //!
 //! An entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its
@@ -12,9 +12,9 @@ use super::event::SubscriptionState;
 use super::horizon::{Horizon, Sight, whole_seconds};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
-use crate::model::ids::{Epoch, RegionId, RegionSet, Version};
+use crate::model::ids::{Epoch, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
-use crate::protocol::holding::{Routed, ShownRecord, Standing};
+use crate::protocol::holding::{Routed, Standing};
 
 /// What was known before a request was sent (R3). It is captured first; then the legs start.
 #[derive(Clone, Debug)]
@@ -72,6 +72,18 @@ pub enum Use {
     Expired,
     /// Something newer was announced or served (R1, R3).
     Below,
+}
+
+/// An entry at one moment: its records and regions, looked at once for all that is to be said of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Assessment<'a> {
+    entry: &'a Routed,
+    sent: Moment,
+    horizon: &'a Horizon,
+    now: Moment,
+    is_below: bool,
+    is_escaped: bool,
+    witness: Witness,
 }
 
 impl Sent {
@@ -149,80 +161,85 @@ pub fn recheck_may_settle(horizon: &Horizon, now: Moment) -> bool {
     !horizon.live(now).is_empty()
 }
 
-/// What `entry`, whose request was sent at `sent`, is good for at `now`. This is the hit path.
-pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> Use {
-    let mut escaped = false;
+/// Looks once at `entry`, whose request was sent at `sent`, as it stands at `now`. This is the hit path.
+pub fn assess<'a>(entry: &'a Routed, sent: Moment, horizon: &'a Horizon, now: Moment) -> Assessment<'a> {
+    let (mut is_below, mut is_escaped) = (false, false);
     for shown in &*entry.shows {
         let state = shown.record.snapshot();
-        if !state.upholds(shown.version, shown.generation) {
+        is_below |= !state.upholds(shown.version, shown.generation);
+        is_escaped |= state.escaped;
+    }
+    Assessment { entry, sent, horizon, now, is_below, is_escaped, witness: best_witness(entry, sent, horizon, now) }
+}
+
+impl Assessment<'_> {
+    /// What the entry is good for.
+    pub fn good_for(&self, soft_ttl: Duration) -> Use {
+        let Self { entry, sent, now, .. } = *self;
+        if self.is_below {
             return Use::Below;
         }
-        escaped |= state.escaped;
-    }
-    // R16: counted from when it was sent, never from when it arrived.
-    if is_on(Rule::R16) && now.since(sent) >= entry.ttl.get() {
-        return Use::Expired;
-    }
-    let mut strays = false;
-    if !entry.live.is_empty() {
-        match best_witness(entry, sent, horizon, now) {
-            Witness::None => return Use::Unverified,
-            Witness::Live if entry.standing == Standing::Confirmed && !escaped => return Use::Fresh,
-            Witness::Live | Witness::Silent => {}
-            Witness::Astray => strays = true,
+        // R16: counted from when it was sent, never from when it arrived.
+        if is_on(Rule::R16) && now.since(sent) >= entry.ttl.get() {
+            return Use::Expired;
+        }
+        let mut strays = false;
+        if !entry.live.is_empty() {
+            match self.witness {
+                Witness::None => return Use::Unverified,
+                Witness::Live if entry.standing == Standing::Confirmed && !self.is_escaped => return Use::Fresh,
+                Witness::Live | Witness::Silent => {}
+                Witness::Astray => strays = true,
+            }
+        }
+        if now.since(entry.confirmed) >= soft_ttl {
+            Use::Expired
+        } else if self.is_escaped {
+            Use::Doubted
+        } else if entry.standing == Standing::Confirmed {
+            if strays { Use::Unwired } else { Use::Unproven }
+        } else {
+            Use::Provisional
         }
     }
-    if now.since(entry.confirmed) >= soft_ttl {
-        Use::Expired
-    } else if escaped {
-        Use::Doubted
-    } else if entry.standing == Standing::Confirmed {
-        if strays { Use::Unwired } else { Use::Unproven }
-    } else {
-        Use::Provisional
-    }
-}
 
-/// For how many whole seconds, rounded down, `entry` still holds as things are: its TTL (R16) while
-/// a region vouches for it, else the soft TTL (R9, R21). Negative once that is over.
-pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> i64 {
-    let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
-    let vouched =
-        entry.standing == Standing::Confirmed && matches!(best_witness(entry, sent, horizon, now), Witness::Live);
-    let hard = left(entry.ttl.get(), sent);
-    if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
-}
-
-/// Promise 2: how old, in whole seconds rounded up, the answer can be at most. `None` if nothing
-/// proves it, or if something newer is known. `age` is the entry's age at `now`
-/// ([`crate::cache::entry::Entry::age`]).
-///
-/// Only watermarks give a bound, and only those of regions that were LIVE when the request was sent
-/// and whose epoch has stayed unbroken since: a region that lost something in between cannot vouch
-/// for what it says it ingested. Nor can one whose announcements may miss what is read here (R21).
-/// A lease that has run out takes nothing away from what was proven before: the watermark stands
-/// still, and the bound grows with the clock.
-///
-/// * CONFIRMED: now minus the newest such watermark. Everything its region had ingested by then is
-///   known here, and the entry is not below any of it.
-/// * PROVISIONAL: the entry's age plus `worst_lag`. When the region answered, it lacked at most
-///   what others had ingested in the `worst_lag` before. That is R5's own assumption, and the bound
-///   is no better than it. What was announced since is known, or the entry would be below it.
-pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, worst_lag: Duration) -> Option<u64> {
-    let doubted = |shown: &ShownRecord| {
-        let state = shown.record.snapshot();
-        state.escaped || !state.upholds(shown.version, shown.generation)
-    };
-    if entry.shows.iter().any(doubted) {
-        return None;
+    /// For how many whole seconds, rounded down, the entry still holds as things are: its TTL (R16)
+    /// while a region vouches for it, else the soft TTL (R9, R21). Negative once that is over.
+    pub fn seconds_left(&self, soft_ttl: Duration) -> i64 {
+        let Self { entry, sent, now, .. } = *self;
+        let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
+        let vouched = entry.standing == Standing::Confirmed && self.witness == Witness::Live;
+        let hard = left(entry.ttl.get(), sent);
+        if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
     }
-    let types = entry.shows.iter().map(|shown| shown.record.id().record_type);
-    let withheld = horizon.withheld(types, now.before(age).min(entry.confirmed));
-    let vouch = unbroken(entry, horizon).filter(|(region, _)| !withheld.contains(*region));
-    let newest = vouch.filter_map(|(_, sight)| sight.watermark_at).max()?;
-    match entry.standing {
-        Standing::Confirmed => Some(whole_seconds(now.since(newest))),
-        Standing::Provisional => Some(whole_seconds(age + worst_lag)),
+
+    /// Promise 2: how old, in whole seconds rounded up, the answer can be at most. `None` if nothing
+    /// proves it, or if something newer is known. `age` is the entry's age by now
+    /// ([`crate::cache::entry::Entry::age`]).
+    ///
+    /// Only watermarks give a bound, and only those of regions that were LIVE when the request was sent
+    /// and whose epoch has stayed unbroken since: a region that lost something in between cannot vouch
+    /// for what it says it ingested. Nor can one whose announcements may miss what is read here (R21).
+    /// A lease that has run out takes nothing away from what was proven before: the watermark stands
+    /// still, and the bound grows with the clock.
+    ///
+    /// * CONFIRMED: now minus the newest such watermark. Everything its region had ingested by then is
+    ///   known here, and the entry is not below any of it.
+    /// * PROVISIONAL: the entry's age plus `worst_lag`. When the region answered, it lacked at most
+    ///   what others had ingested in the `worst_lag` before. That is R5's own assumption, and the bound
+    ///   is no better than it. What was announced since is known, or the entry would be below it.
+    pub fn bound(&self, age: Duration, worst_lag: Duration) -> Option<u64> {
+        let Self { entry, horizon, now, .. } = *self;
+        if self.is_below || self.is_escaped {
+            return None;
+        }
+        let withheld = horizon.withheld(types(entry), now.before(age).min(entry.confirmed));
+        let vouch = unbroken(entry, horizon).filter(|(region, _)| !withheld.contains(*region));
+        let newest = vouch.filter_map(|(_, sight)| sight.watermark_at).max()?;
+        match entry.standing {
+            Standing::Confirmed => Some(whole_seconds(now.since(newest))),
+            Standing::Provisional => Some(whole_seconds(age + worst_lag)),
+        }
     }
 }
 
@@ -233,6 +250,7 @@ pub fn vouching(entry: &Routed, horizon: &Horizon) -> RegionSet {
 }
 
 /// The best that any region can still say for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Witness {
     /// It lost nothing since the request, and its lease holds.
     Live,
@@ -245,8 +263,7 @@ enum Witness {
 }
 
 fn best_witness(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment) -> Witness {
-    let types = entry.shows.iter().map(|shown| shown.record.id().record_type);
-    let strays = horizon.strays(types, sent.min(entry.confirmed));
+    let strays = horizon.strays(types(entry), sent.min(entry.confirmed));
     let mut best = Witness::None;
     for (region, sight) in unbroken(entry, horizon) {
         match leads(sight, now) {
@@ -257,6 +274,11 @@ fn best_witness(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment) ->
         }
     }
     best
+}
+
+/// The types of the records that the entry shows.
+fn types(entry: &Routed) -> impl Iterator<Item = TypeId> {
+    entry.shows.iter().map(|shown| shown.record.id().record_type)
 }
 
 /// The regions that were LIVE when the request was sent and whose epoch has not moved since (R10).

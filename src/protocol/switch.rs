@@ -23,7 +23,7 @@
 //! | R13 | the last announcement wins: an older one lowers the floor, a copy moves the generation (`merge::announce`) |
 //! | R14 | what cannot be decoded is counted, proves the path, and moves no epoch (`region::heard`); nor does what cannot be verified, and weak proof goes on beside it (`region::unverified`) |
 //! | R15 | any version raises the floor, and a floor that no region reaches stays (`merge`, `records::below_floor`) |
-//! | R16 | the hard TTL is ignored: an entry lives while a lease holds (`standing::judge`) |
+//! | R16 | the hard TTL is ignored: an entry lives while a lease holds (`standing::assess`) |
 //! | R17 | no entry is audited |
 //! | R18 | RELOAD does nothing to a record (`records::recall`) |
 //! | R19 | RESET does nothing to a record (`records::recall`) |

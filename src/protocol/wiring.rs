@@ -13,7 +13,7 @@
 //!
 //! Not to know is no evidence. Where something shows that announcements do miss what is read, the
 //! regions concerned do not earn it the full TTL either ([`Wired::strays`]): it is kept for the soft
-//! TTL, labelled `unwired` (`standing::judge`).
+//! TTL, labelled `unwired` (`standing::assess`).
 
 mod forms;
 

@@ -149,10 +149,8 @@ pub(super) async fn compare(core: &Arc<Core>, written: &WrittenPath) -> Result<C
             bytes: body.len() as u64,
             digest: format!("{digest:032x}"),
         };
-        let bound_s = entry.hold.routed().and_then(|routed| {
-            let worst_lag = core.config.freshness.worst_lag;
-            crate::protocol::standing::bound(routed, age, &horizon, look.now, worst_lag)
-        });
+        let worst_lag = core.config.freshness.worst_lag;
+        let bound_s = entry.assess(&horizon, look.now).and_then(|found| found.bound(age, worst_lag));
         StoredSeen {
             answered_by: seen.answered_by,
             age_s: age.as_secs(),

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::routed;
 use super::{Ask, Of, Routing, background};
-use crate::cache::entry::{Entry, Hold};
+use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::core::race::Tally;
 use crate::core::race::region::Purpose;
@@ -28,7 +28,7 @@ use crate::protocol::event::Action;
 use crate::protocol::holding::{Routed, ShownRecord};
 use crate::protocol::limits::AUDIT_WINDOWS;
 use crate::protocol::record::Snapshot;
-use crate::protocol::standing::{self, Use};
+use crate::protocol::standing::Use;
 use crate::protocol::switch::{self, Rule};
 
 /// What audits have found, and how many may be under way.
@@ -241,10 +241,7 @@ async fn audit(core: &Arc<Core>, key: Key) {
 }
 
 fn is_held(core: &Core, entry: &Entry) -> bool {
-    let Hold::Routed(routed) = &entry.hold else { return false };
-    let (horizon, now) = (core.freshness.horizon(), core.clock.now());
-    let good_for = standing::judge(routed, entry.sent, &horizon, now, core.config.cache.soft_ttl);
-    matches!(good_for, Use::Fresh | Use::Unwired | Use::Provisional | Use::Doubted)
+    matches!(core.good_for(entry), Some(Use::Fresh | Use::Unwired | Use::Provisional | Use::Doubted))
 }
 
 /// If this is a second look at the entry, ends its audit.

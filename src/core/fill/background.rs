@@ -223,9 +223,7 @@ pub(crate) fn refetch(core: &Arc<Core>, record: RecordId) {
 /// Only what the announcement made outdated. A version that was served before it was announced also
 /// moves the generation, for entries without versions; entries that show it are as fresh as before.
 fn is_outdated(core: &Core, entry: &Entry) -> bool {
-    let Hold::Routed(routed) = &entry.hold else { return false };
-    let (horizon, now) = (core.freshness.horizon(), core.clock.now());
-    standing::judge(routed, entry.sent, &horizon, now, core.config.cache.soft_ttl) == Use::Below
+    core.good_for(entry) == Some(Use::Below)
 }
 
 /// What to ask for again under `key`; `None` if nothing is stored there, or if it need not be.

@@ -191,16 +191,8 @@ impl RoutedFill<'_> {
     /// first reply, and where another may outrank it, that reply may be older than what is stored
     /// (R4).
     fn still_serves(&self) -> bool {
-        let Some(previous) = &self.ask.previous else { return false };
-        let (core, now) = (self.core, self.core.clock.now());
-        let judged = |routed| {
-            let (horizon, soft_ttl) = (core.freshness.horizon(), core.config.cache.soft_ttl);
-            standing::judge(routed, previous.sent, &horizon, now, soft_ttl)
-        };
-        matches!(
-            previous.hold.routed().map(judged),
-            Some(Use::Fresh | Use::Unwired | Use::Provisional | Use::Doubted)
-        )
+        let good_for = self.ask.previous.as_ref().and_then(|previous| self.core.good_for(previous));
+        matches!(good_for, Some(Use::Fresh | Use::Unwired | Use::Provisional | Use::Doubted))
     }
 
     /// Makes the winner an entry, stores it if allowed, and says how to serve it. `tally` is given

@@ -70,7 +70,7 @@ fn entry(state: Snapshot) -> Routed {
 }
 
 fn judged(entry: &Routed, regions: impl Into<Vec<Sight>>, now: u64) -> Use {
-    judge(entry, at(100), &horizon(regions), at(now), SOFT)
+    assess(entry, at(100), &horizon(regions), at(now)).good_for(SOFT)
 }
 
 /// A reply that was made for its request.
@@ -229,7 +229,7 @@ fn what_was_confirmed_before_a_floor_was_dropped_is_doubted_after() {
 
 /// Its bound at `now`, requested at 100, when the worst lag is 60 s.
 fn bound_of(entry: &Routed, horizon: &Horizon, now: Moment) -> Option<u64> {
-    bound(entry, now.since(at(100)), horizon, now, LAG)
+    assess(entry, at(100), horizon, now).bound(now.since(at(100)), LAG)
 }
 
 /// Promise 2.
@@ -265,11 +265,15 @@ fn a_provisional_answer_is_as_old_as_its_request_and_the_worst_lag_at_most() {
     let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
     assert_eq!(bound_of(&provisional, &both, at(101)), Some(61));
     assert_eq!(bound_of(&provisional, &both, at(101) + Duration::from_millis(1)), Some(62));
-    let aged = bound(&provisional, Duration::from_secs(20), &both, at(101), LAG);
+    let aged = assess(&provisional, at(100), &both, at(101)).bound(Duration::from_secs(20), LAG);
     assert_eq!(aged, Some(80), "an intermediary had kept it for 19 s");
     let broken = horizon([moved(watermark(190, live(0, 195))), moved(watermark(198, live(0, 195)))]);
     assert_eq!(bound_of(&provisional, &broken, at(101)), None, "what was announced since may be lost");
     assert_eq!(bound_of(&provisional, &horizon([live(0, 195), live(0, 195)]), at(101)), None, "no watermark");
+}
+
+fn seconds_left(entry: &Routed, horizon: &Horizon, now: u64) -> i64 {
+    assess(entry, at(100), horizon, at(now)).seconds_left(SOFT)
 }
 
 #[test]
@@ -282,7 +286,7 @@ fn what_a_request_remembers_is_the_moment_before_it_was_sent() {
 #[test]
 fn what_an_entry_still_holds_for_is_its_ttl_while_vouched_for_and_the_soft_ttl_else() {
     let entry = entry(state(5, 1));
-    let left = |regions: [Sight; 2], now| seconds_left(&entry, at(100), &horizon(regions), at(now), SOFT);
+    let left = |regions: [Sight; 2], now| seconds_left(&entry, &horizon(regions), now);
     assert_eq!(left([live(0, 195), live(0, 195)], 200), 3_500);
     assert_eq!(left([live(0, 100), live(0, 100)], 120), SOFT.as_secs() as i64 - 20, "the lease is over");
     assert_eq!(
@@ -292,7 +296,7 @@ fn what_an_entry_still_holds_for_is_its_ttl_while_vouched_for_and_the_soft_ttl_e
     );
     let provisional = Routed { standing: Standing::Provisional, ..self::entry(state(5, 1)) };
     let both = horizon([live(0, 105), live(0, 105)]);
-    assert_eq!(seconds_left(&provisional, at(100), &both, at(110), SOFT), SOFT.as_secs() as i64 - 10);
+    assert_eq!(seconds_left(&provisional, &both, 110), SOFT.as_secs() as i64 - 10);
 }
 
 #[test]
@@ -314,15 +318,15 @@ fn astray_witnesses_earn_only_the_soft_ttl() {
         Horizon::new(vec![live(0), live(1)], vec![doubts].into())
     };
     let entry = entry(state(5, 1));
-    let judged = |horizon: &Horizon, now| judge(&entry, at(100), horizon, at(now), SOFT);
+    let judged = |horizon: &Horizon, now| assess(&entry, at(100), horizon, at(now)).good_for(SOFT);
     let (one, both) = (RegionSet::first(1), RegionSet::first(2));
     assert_eq!(judged(&strays(one, 100), 900), Use::Fresh, "the other region still vouches for it");
     let all = strays(both, 100);
     assert_eq!((judged(&all, 129), judged(&all, 130)), (Use::Unwired, Use::Expired));
-    assert_eq!(seconds_left(&entry, at(100), &all, at(110), SOFT), SOFT.as_secs() as i64 - 10);
-    assert_eq!(seconds_left(&entry, at(100), &strays(one, 100), at(110), SOFT), 3_590);
+    assert_eq!(seconds_left(&entry, &all, 110), SOFT.as_secs() as i64 - 10);
+    assert_eq!(seconds_left(&entry, &strays(one, 100), 110), 3_590);
     let provisional = Routed { standing: Standing::Provisional, ..entry.clone() };
-    assert_eq!(judge(&provisional, at(100), &all, at(110), SOFT), Use::Provisional);
+    assert_eq!(assess(&provisional, at(100), &all, at(110)).good_for(SOFT), Use::Provisional);
 
     // It is over; what was made before that may lack what passed by.
     let mut doubts = TypeDoubts::default();
@@ -331,5 +335,5 @@ fn astray_witnesses_earn_only_the_soft_ttl() {
     let over = Horizon::new(vec![live(0, 1_000), live(1, 1_000)], vec![doubts].into());
     assert_eq!(judged(&over, 110), Use::Unwired);
     let later = Routed { confirmed: at(101), ..entry.clone() };
-    assert_eq!(judge(&later, at(101), &over, at(900), SOFT), Use::Fresh);
+    assert_eq!(assess(&later, at(101), &over, at(900)).good_for(SOFT), Use::Fresh);
 }

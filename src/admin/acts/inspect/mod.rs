@@ -254,8 +254,8 @@ impl Look<'_> {
             says: vec!["no route names this path: its own headers say how long it is kept (RFC 9111)".to_owned()],
         };
         if let Hold::Routed(routed) = &entry.hold {
-            let good_for = standing::judge(routed, entry.sent, self.horizon, self.now, soft_ttl);
-            let left = standing::seconds_left(routed, entry.sent, self.horizon, self.now, soft_ttl);
+            let assessed = standing::assess(routed, entry.sent, self.horizon, self.now);
+            let (good_for, left) = (assessed.good_for(soft_ttl), assessed.seconds_left(soft_ttl));
             seen.standing = routed.standing.word().to_owned();
             seen.now = why::word(good_for).to_owned();
             seen.versions = routed.shows.iter().map(|shown| stated(shown.version)).collect();
