@@ -201,8 +201,13 @@ pub(crate) fn dressed(
 /// The request headers that an entry keeps: all except those that describe that one request.
 pub(crate) fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
     let mut kept = request.headers.clone();
-    unkeyed(route).for_each(|name| drop(kept.remove(name)));
+    unkeyed(route).filter(|name| is_among(&request.headers, name)).for_each(|name| drop(kept.remove(name)));
     kept
+}
+
+/// Whether `headers` have `name`. They are few, so to look through them costs less than its hash.
+fn is_among(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.keys().any(|key| key == name)
 }
 
 /// Headers that describe the request, not what is asked for: those of the fill's first reader are
@@ -280,7 +285,7 @@ pub(crate) fn routed_request(head: Head<'_>, route: &Route) -> Outgoing {
             headers.append(name, value.clone());
         }
     };
-    goes_along(route).for_each(|name| copy(&name));
+    goes_along(route).filter(|name| is_among(&sent, name)).for_each(|name| copy(&name));
     // Without the header a region could choose a coding that the caller does not accept.
     let codings = AcceptEncoding::of(head.headers).header();
     headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));
