@@ -342,7 +342,7 @@ impl Core {
         entry.assess(horizon, now)
     }
 
-    /// What a stored entry is good for now, if it is routed.
+    /// The use of a stored entry now, if it is routed.
     pub(super) fn good_for(&self, entry: &Entry) -> Option<Use> {
         let horizon = self.freshness.horizon();
         Some(entry.assess(&horizon, self.clock.now())?.good_for(self.config.cache.soft_ttl))
@@ -435,7 +435,7 @@ impl Core {
         now.since(entry.sent) < routed.ttl.get() && routed.shows.iter().all(moved_just_now)
     }
 
-    /// How old the answer can be at most.
+    /// The greatest age that the answer can have.
     pub(super) fn bound(&self, assessed: &Assessment<'_>, age: Duration) -> Bound {
         assessed.bound(age, self.config.freshness.worst_lag).map_or(Bound::None, Bound::Seconds)
     }

@@ -173,7 +173,7 @@ pub fn assess<'a>(entry: &'a Routed, sent: Moment, horizon: &'a Horizon, now: Mo
 }
 
 impl Assessment<'_> {
-    /// What the entry is good for.
+    /// The use that the entry may be put to.
     pub fn good_for(&self, soft_ttl: Duration) -> Use {
         let Self { entry, sent, now, .. } = *self;
         if self.is_below {

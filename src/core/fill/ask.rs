@@ -205,7 +205,7 @@ pub(crate) fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
     kept
 }
 
-/// Whether `headers` have `name`. They are few, so to look through them costs less than its hash.
+/// Returns whether `headers` have `name`. They are few, so looking through them costs less than its hash.
 fn is_among(headers: &HeaderMap, name: &HeaderName) -> bool {
     headers.keys().any(|key| key == name)
 }
