@@ -1,5 +1,7 @@
 //! Headers by which frameworks take a read for another request: a write, or a read of another path.
 //! What such a request shows is not what its route names.
+//!
+//! Many of them (CGI, WSGI, Rack, PHP) take `_` in a name for `-` (RFC 3875, 4.1.18), so it counts as that here.
 
 use http::{HeaderMap, HeaderName, Method};
 
@@ -9,15 +11,21 @@ const METHODS: [&str; 4] = ["x-http-method", "x-http-method-override", "x-method
 /// Names another path.
 const TARGETS: [&str; 3] = ["x-original-uri", "x-original-url", "x-rewrite-url"];
 
+/// Returns whether some servers take this header for the one of the other name, which is in lower case.
+pub(crate) fn passes_for(name: &HeaderName, other: &str) -> bool {
+    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
+    name.as_str().as_bytes().iter().map(folded).eq(other.as_bytes().iter().map(folded))
+}
+
 /// Returns whether this header may make another request of the one that it is in.
 pub(crate) fn is_override(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    name.starts_with("x-") && (METHODS.contains(&name) || TARGETS.contains(&name))
+    let begins = matches!(name.as_str().as_bytes(), [b'x', b'-' | b'_', ..]);
+    begins && METHODS.iter().chain(&TARGETS).any(|other| passes_for(name, other))
 }
 
 /// Returns whether by this header one user speaks for another (Kubernetes' API).
 pub(crate) fn impersonates(name: &HeaderName) -> bool {
-    name.as_str().starts_with("impersonate-")
+    name.as_str().strip_prefix("impersonate").is_some_and(|rest| rest.starts_with(['-', '_']))
 }
 
 /// Those among these headers.
@@ -31,7 +39,7 @@ pub(crate) fn taken_as(method: &Method, headers: &HeaderMap, goes_along: impl Fn
     if !method.is_safe() {
         return method.clone();
     }
-    let is_method = |name: &HeaderName| METHODS.contains(&name.as_str()) && goes_along(name);
+    let is_method = |name: &HeaderName| METHODS.iter().any(|other| passes_for(name, other)) && goes_along(name);
     let stated = headers.iter().filter(|(name, _)| is_method(name)).map(|(_, value)| value.as_bytes().trim_ascii());
     let read = |value: &[u8]| Method::from_bytes(&value.to_ascii_uppercase()).unwrap_or(Method::POST);
     let mut other = stated.filter(|value| !value.is_empty()).map(read).filter(|method| !method.is_safe());
@@ -51,6 +59,9 @@ mod tests {
             ("HEAD", "x-http-method", " put ", "PUT"),
             ("GET", "x-method-override", "PATCH, GET", "POST"),
             ("GET", "x-original-method", "purge", "PURGE"),
+            ("GET", "x_http_method_override", "DELETE", "DELETE"),
+            ("GET", "x-http_method-override", "DELETE", "DELETE"),
+            ("GET", "x_original_url", "DELETE", "GET"),
             ("GET", "x-http-method-override", "get", "GET"),
             ("HEAD", "x-http-method-override", "GET", "HEAD"),
             ("GET", "x-http-method-override", "", "GET"),

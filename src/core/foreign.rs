@@ -8,7 +8,7 @@
 use http::{HeaderMap, HeaderName, Method, header};
 
 use super::Core;
-use crate::config::overrides::{impersonates, is_override, taken_as};
+use crate::config::overrides::{impersonates, is_override, passes_for, taken_as};
 use crate::config::{IdentityMode, Route};
 use crate::http::inert::{self, Inert};
 use crate::model::time::Moment;
@@ -59,8 +59,12 @@ pub fn fate(route: &Route, name: &HeaderName) -> HeaderFate {
 /// Returns whether a caller could have the sidecar's own credentials ask for something else by this
 /// header, or speak for somebody else.
 pub fn may_misuse(route: &Route, name: &HeaderName) -> bool {
-    let is_own = matches!(route.identity, IdentityMode::Sidecar(_));
-    is_own && (is_override(name) || impersonates(name))
+    match &route.identity {
+        IdentityMode::Exact(_) => false,
+        IdentityMode::Sidecar(own) => {
+            is_override(name) || impersonates(name) || passes_for(name, own.header.as_str())
+        }
+    }
 }
 
 /// A caller's own credentials where the sidecar asks with its own.

@@ -18,6 +18,7 @@ use hyper::body::{Body as _, Incoming};
 use crate::config::Listen;
 use crate::http::bodies::{self, ByteBudget, NotRead, Reserved};
 use crate::http::connection::Via;
+use crate::http::fields::drop_connection;
 use crate::http::host;
 pub use crate::http::host::BadHost;
 use crate::http::limits;
@@ -239,6 +240,9 @@ impl Admission {
         let (mut parts, body) = request.into_parts();
         self.check(&parts, via)?;
         parts.headers.remove(&TOKEN);
+        // Else a key could be made of a field that no region gets, and the answer to its absence be
+        // stored for those who send it.
+        drop_connection(&mut parts.headers);
         join_cookies(&mut parts.headers);
         let held = self.peers.request(size_of(&parts.headers), body.is_end_stream()).ok_or(Refusal::Crowded)?;
         Ok(Entered { parts, body, bodies: self.bodies.clone(), held: Some(held) })

@@ -5,8 +5,7 @@ use http::{HeaderMap, HeaderName, header};
 
 /// Fields for one connection only, whether `Connection` names them or not (RFC 9110, 7.6.1), and
 /// those between a proxy and its neighbour (RFC 9111, 3.1).
-const HOP_BY_HOP: [HeaderName; 9] = [
-    header::CONNECTION,
+const HOP_BY_HOP: [HeaderName; 8] = [
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
     header::TE,
@@ -30,13 +29,21 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
 
 /// The same, without a copy.
 pub(crate) fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
-    let lines = headers.get_all(header::CONNECTION).iter();
-    let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
-    let named: Vec<_> = named.filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
-    for name in named.iter().chain(&HOP_BY_HOP).chain([&PROXY_AUTHENTICATION_INFO, &HTTP2_SETTINGS]) {
+    drop_connection(&mut headers);
+    for name in HOP_BY_HOP.iter().chain([&PROXY_AUTHENTICATION_INFO, &HTTP2_SETTINGS]) {
         headers.remove(name);
     }
     headers
+}
+
+/// Takes out `Connection` and what it names.
+pub(crate) fn drop_connection(headers: &mut HeaderMap) {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
+    let named: Vec<_> = named.filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
+    for name in named.iter().chain([&header::CONNECTION]) {
+        headers.remove(name);
+    }
 }
 
 /// Whether a 304 made from a stored reply carries this field of it: validators and what caches

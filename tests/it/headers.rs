@@ -207,6 +207,7 @@ async fn odd_forms_of_a_header_are_passed_too() {
     shared().await;
     wire.idle().await;
     assert!(shared().await.is_hit());
+    assert!(wire.get("/r/a", &["X-Tenant: a", "Connection: x-tenant"]).await.is_hit(), "it is for this hop alone");
     for (lines, seen) in [
         (&["x-tenant: a"][..], "a"),
         (&["X-TENANT: a"], "a"),
@@ -216,8 +217,6 @@ async fn odd_forms_of_a_header_are_passed_too() {
         (&["X-Tenant: a", "Via: 1.1 x", "x-tenant: "], "a,"),
         (&["X_Tenant: a"], ""),
         (&["X-Tenant-Id: a"], ""),
-        (&["Connection: X-Tenant", "X-Tenant: a"], ""),
-        (&["Connection: close, x-tenant", "X-Tenant: a"], ""),
         (&["Authorization: Bearer a"], ""),
         (&["Cookie: session=a"], ""),
         (&["Accept-Language: *", "Accept-Language: de"], ""),

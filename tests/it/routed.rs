@@ -201,8 +201,33 @@ async fn forwarded_headers_reach_the_region_and_join_the_key_and_others_do_neith
     for lines in [&["X-Tenant: 1", "Accept-Language: de"][..], &["X-Tenant: 1", "X-Tenant: 2"], &["X-Tenant: 1, 2"]] {
         assert!(!wire.get("/r/a", lines).await.is_hit(), "{lines:?}");
     }
-    wire.get("/r/b", &["X-Tenant: 1", "Connection: x-tenant"]).await;
-    assert!(!wire.last_seen().has("x-tenant"), "what Connection names is for this hop");
+    wire.end().await;
+}
+
+/// RFC 9110, 7.6.1. Else a caller could have an answer without a header stored for those who send it.
+#[tokio::test]
+async fn a_header_that_connection_names_joins_neither_the_request_nor_the_key() {
+    let settings = "forward = [\"x-tenant\"]\nidentity_headers = [\"authorization\", \"cookie\"]";
+    let all = ["x-tenant", "authorization", "cookie", "accept", "accept-encoding"];
+    let wire = Wire::with(1, &route(settings), move |seen: &Message| {
+        let told = all.map(|name| format!("{name}={}", seen.all(name).join(",")));
+        reply(200, "X-Record-Version: 1", &told.join("|"))
+    })
+    .await;
+    let lines = ["X-Tenant: 1", "Authorization: Bearer a", "Cookie: s=1", "Accept: text/plain", "Accept-Encoding: gzip"];
+    for (at, line) in lines.iter().enumerate() {
+        let (name, path) = (line.split_once(':').unwrap().0.to_ascii_uppercase(), format!("/r/{at}"));
+        for connection in [format!("Connection: {name}"), format!("Connection: keep-alive , {name}")] {
+            wire.get(&path, &[line, &connection]).await;
+            wire.idle().await;
+            let with = wire.get(&path, &[line]).await;
+            assert!(!wire.last_seen().has("connection"));
+            let seen = with.text().split('|').nth(all.iter().position(|it| name.eq_ignore_ascii_case(it)).unwrap());
+            assert!(!seen.unwrap().ends_with(['=', 'y']), "{connection}, then without: {}", with.text());
+            wire.idle().await;
+            assert!(wire.get(&path, &[]).await.is_hit(), "it is stored as what was asked for");
+        }
+    }
     wire.end().await;
 }
 

@@ -191,6 +191,7 @@ fn headers_that_are_part_of_the_key_already_or_differ_in_every_request_are_not_f
         "x-record-floor",
         "x-http-method-override",
         "x-original-url",
+        "x_original_url",
     ] {
         assert_eq!(setting(&with(&format!("forward = [\"{name}\"]"))), "service.route.forward", "{name}");
     }

@@ -186,18 +186,14 @@ impl Batch {
     /// is looked up again. A caller who reads slowly would keep it from the store, which may have
     /// given it up, and from everybody else.
     fn held(&self, outcome: Outcome) -> Option<Outcome> {
-        let (bytes, is_stored) = match &outcome {
-            Outcome::Shown(shown) => (shown.content().body_len(), shown.line.hit || shown.line.stored),
+        let bytes = match &outcome {
+            Outcome::Shown(shown) => shown.content().body_len(),
             // The others of its wave took the room that it needs.
             Outcome::Streamed { .. } => return None,
             _ => return Some(outcome),
         };
         let fits = |held: usize| Some(held + bytes).filter(|held| *held <= limits::HELD_BYTES);
-        match self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
-            Ok(_) => Some(outcome),
-            Err(_) if is_stored => None,
-            Err(_) => Some(Outcome::Busy),
-        }
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok().then_some(outcome)
     }
 
     /// It has been written.

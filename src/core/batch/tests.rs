@@ -594,3 +594,19 @@ async fn a_reader_who_stalls_holds_a_bounded_part_of_what_came_for_it_and_gets_a
     assert_eq!(statuses, vec![json!(200); 64]);
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn parts_passed_on_are_asked_for_again_rather_than_held_beyond_the_bound() {
+    let mib = |key: &str| Says { body: json!(key.repeat(MIB / 4)).to_string().into(), ..at(5) };
+    let (world, _regions) = world(move |_, key, _| Some(mib(key)));
+    let keys: Vec<String> = (100..116).map(|n| format!("{n}x")).collect();
+    let foreign = HeaderMap::from_iter([("x-tenant".parse().unwrap(), HeaderValue::from_static("acme"))]);
+    let answer = post(world.sidecar.clone(), json!({ "keys": keys }).to_string(), foreign).await;
+    // Its reader does nothing while everything arrives.
+    world.pass(SECOND * 10).await;
+    let document: Value = serde_json::from_str(&text(answer).await).unwrap();
+    for (part, key) in document["parts"].as_array().unwrap().iter().zip(&keys) {
+        assert_eq!((&part["status"], part["body"].as_str()), (&json!(200), Some(&*key.repeat(MIB / 4))), "{key}");
+    }
+    world.stop().await;
+}

@@ -361,11 +361,11 @@ async fn a_stated_read_is_passed_as_a_read() {
 async fn overrides_stay_here_beside_own_credentials_and_where_ignored() {
     let held = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(held.path(), "own").unwrap();
-    let (header, prefix, file) = (header::AUTHORIZATION, String::new(), held.path().to_owned());
+    let (header, prefix, file) = (HeaderName::from_static("x-api-key"), String::new(), held.path().to_owned());
     let own = crate::config::Credentials { header, prefix, file };
     let mut world = world(shows(5));
     set(&mut world, |route| route.identity = IdentityMode::Sidecar(own.clone()));
-    for name in ["x-http-method-override", "x-original-url", "impersonate-user"] {
+    for name in ["x-http-method-override", "x-original-url", "x_original_url", "impersonate_user", "x_api_key"] {
         get(&world, &[]).await;
         world.requests();
         let answer = get(&world, &[(name, "PUT")]).await;
