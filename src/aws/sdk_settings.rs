@@ -1,11 +1,13 @@
 //! The SDK's own settings, from its variables and profile files: what it reads of them, and what of
 //! that it cannot use. The SDK panics on some of those, hangs on others, and passes over the rest, so
-//! all are read here first. An empty variable counts as unset, which is what everybody means.
+//! all are read here first. An empty variable counts as unset, which is what everybody means, or is
+//! refused where the SDK would take it for a setting all the same.
 //!
 //! A fault without which calls would go elsewhere, or nowhere, keeps AWS from being called
 //! ([`SdkSettings::fatal`]); the others change nothing, since Nearside sets those values itself.
 
 mod kind;
+mod sources;
 
 use std::path::{Path, PathBuf};
 
@@ -148,11 +150,14 @@ pub fn read(variable: impl Fn(&str) -> Option<String>) -> SdkSettings {
     let credited = profile::read(&credentials.0, &credentials.1, &mut wrong);
     settings.fatal.extend(wrong);
     settings.profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
-    settings.of_profile(&configured, &credited, variable("AWS_PROFILE").is_some());
-    if ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| variable(name).is_some()) {
+    // Without it the SDK goes on to the next source.
+    let is_needed = variable("AWS_PROFILE").is_some() && !sources::does_without_profile(&variable);
+    settings.of_profile(&configured, &credited, is_needed);
+    if sources::has_keys(&variable) {
         settings.pass_over_credentials(others);
     }
     settings.pair(&variable);
+    settings.of_sources(&configured, &credited, &raw);
     settings.locate(&configured, &credited, &variable);
     settings.emptied(&configured, &credited, &raw);
     (settings.config, settings.credentials) = (config.1, credentials.1);
@@ -203,15 +208,15 @@ impl SdkSettings {
     }
 
     /// The properties of the profile that is used.
-    fn of_profile(&mut self, config: &Sections, credentials: &Sections, is_named: bool) {
+    fn of_profile(&mut self, config: &Sections, credentials: &Sections, is_needed: bool) {
         let name = &self.profile.clone();
         let merged = merged(config, credentials, name);
-        if merged.is_none() && is_named && name != "default" {
+        if merged.is_none() && name != "default" {
             let wrong = ConfigProblem::new(
                 "neither profile file has this profile",
                 format!("write [profile {name}] into the config file, or correct the name"),
             );
-            self.refuse(Place::Variable("AWS_PROFILE".into()), "", wrong, true);
+            self.refuse(Place::Variable("AWS_PROFILE".into()), "", wrong, is_needed);
         }
         let properties = merged.unwrap_or_default();
         for Rule(_, key, kind, fatal) in RULES {
@@ -297,7 +302,7 @@ impl SdkSettings {
 }
 
 impl SdkSettings {
-    /// The one place where an empty variable cannot be made unset: the SDK's own calls to STS.
+    /// A place where an empty variable cannot be made unset: the SDK's own calls to STS.
     fn emptied(&mut self, config: &Sections, credentials: &Sections, raw: &impl Fn(&str) -> Option<String>) {
         let role = ["default", &self.profile].map(|name| merged(config, credentials, name).unwrap_or_default());
         let assumes = raw("AWS_WEB_IDENTITY_TOKEN_FILE").is_some_and(|file| !file.is_empty())

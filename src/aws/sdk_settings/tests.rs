@@ -19,7 +19,8 @@ fn with_profile(text: &str, variables: &[(&str, &str)]) -> SdkSettings {
 
 #[test]
 fn empty_variables_count_as_unset() {
-    let names: Vec<_> = RULES.iter().map(|rule| (rule.0, "")).collect();
+    let names = RULES.iter().map(|rule| (rule.0, "")).filter(|(name, _)| !name.contains("_KEY"));
+    let names: Vec<_> = KEYS.into_iter().chain(names).collect();
     let settings = with(&names);
     assert_eq!((settings.fatal, settings.ignored, settings.endpoints), (vec![], vec![], vec![]));
     assert_eq!(with(&[("AWS_PROFILE", "")]).profile, "default");
@@ -27,10 +28,79 @@ fn empty_variables_count_as_unset() {
     assert_eq!(both.endpoint("SQS"), Some("http://a"));
 }
 
+const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+const ROLE: &str = "arn:aws:iam::123456789012:role/r";
+
+/// The variables at fault, for calls and for nothing.
+fn faults(profile: &str, variables: &[(&str, &str)]) -> [Vec<String>; 2] {
+    let settings = with_profile(profile, variables);
+    [settings.fatal, settings.ignored].map(|list| list.iter().map(|wrong| wrong.place.to_string()).collect())
+}
+
+/// The SDK has no way to be told that they are unset.
+#[test]
+fn an_empty_variable_is_refused_where_the_sdk_reads_it() {
+    let (file, role) = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN");
+    let (relative, full) = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    let (token, endpoint) = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    let off = ("AWS_EC2_METADATA_DISABLED", "true");
+    let cases: [(&[(&str, &str)], &[&str]); 13] = [
+        (&[(file, ""), (role, ROLE)], &[file]),
+        (&[(file, ""), (role, "")], &[role, file]),
+        (&[(file, "/dev/null"), (role, ROLE), ("AWS_ROLE_SESSION_NAME", "")], &["AWS_ROLE_SESSION_NAME"]),
+        (&[(file, ""), (relative, "/v2/credentials")], &[file]),
+        (&[(relative, "")], &[relative]),
+        (&[(relative, ""), (full, "http://169.254.170.23/v1/credentials")], &[relative]),
+        (&[(full, "")], &[full]),
+        (&[(relative, "/v2/credentials"), (full, "")], &[]),
+        (&[(relative, "/v2/credentials"), (token, "")], &[token]),
+        (&[(token, "")], &[token]),
+        (
+            &[(endpoint, ""), ("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "")],
+            &[endpoint, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"],
+        ),
+        (&[(endpoint, ""), off], &[]),
+        (&[(endpoint, ""), (relative, "/v2/credentials")], &[]),
+    ];
+    for (variables, wrong) in cases {
+        assert_eq!(faults("", variables)[0], wrong, "{variables:?}");
+        assert_eq!(faults("", &[variables, &KEYS].concat())[0], [""; 0], "keys go before {variables:?}");
+        let keys = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n";
+        assert_eq!(faults(keys, variables)[0], [""; 0], "a profile goes before {variables:?}");
+    }
+}
+
+#[test]
+fn what_the_sdk_never_looks_at_is_passed_over() {
+    let wrong = [
+        ("AWS_ROLE_ARN", "role"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/dev"),
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "none"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "none"),
+    ];
+    let [fatal, ignored] = faults("", &[&wrong[..], &KEYS].concat());
+    assert_eq!((fatal.len(), ignored.len()), (0, 4));
+    assert_eq!(
+        faults("", &wrong)[0],
+        ["AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"],
+        "the first that is configured"
+    );
+    let from = |source: &str| format!("[default]\nrole_arn = {ROLE}\ncredential_source = {source}\n");
+    assert_eq!(faults(&from("EcsContainer"), &wrong)[0], ["AWS_CONTAINER_CREDENTIALS_FULL_URI"]);
+    assert_eq!(faults(&from("Ec2InstanceMetadata"), &wrong)[0], ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]);
+    let absent = ("AWS_PROFILE", "absent");
+    assert_eq!(faults("", &[absent])[0], ["AWS_PROFILE"]);
+    let container = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials");
+    assert_eq!(faults("[default]\n", &[absent, container]), [vec![], vec!["AWS_PROFILE".to_owned()]]);
+}
+
 #[test]
 fn each_wrong_variable_is_named_without_its_value() {
     for Rule(name, _, _, fatal) in RULES {
-        let settings = with(&[(name, "\u{7f}wrong\nvalue")]);
+        // So that the source is asked which reads it.
+        let from =
+            if name.starts_with("AWS_ROLE") { ("AWS_WEB_IDENTITY_TOKEN_FILE", "/dev/null") } else { ("A", "") };
+        let settings = with(&[from, (name, "\u{7f}wrong\nvalue")]);
         // A token file that is not there yet is awaited.
         let found = if *fatal && !name.ends_with("_FILE") { &settings.fatal } else { &settings.ignored };
         let named = found.iter().find(|it| it.place == Place::Variable((*name).into()));

@@ -46,24 +46,40 @@ const VARIABLES: &[(&[(&str, &str)], Then)] = &[
     (&[("AWS_USE_FIPS_ENDPOINT", "maybe")], Named),
     (&[("AWS_USE_DUALSTACK_ENDPOINT", "1")], Named),
     (&[("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "perhaps")], Named),
-    (&[("AWS_PROFILE", "absent")], Unset),
-    (&[("AWS_PROFILE", "absent"), ("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")], Named),
     (&[("AWS_CONFIG_FILE", "@/absent")], Named),
     (&[("AWS_CONFIG_FILE", "@")], Named),
     (&[("AWS_CONFIG_FILE", "@/pipe")], Named),
     (&[("AWS_CONFIG_FILE", "/dev/zero")], Named),
     (&[("AWS_SHARED_CREDENTIALS_FILE", "@/pipe")], Named),
-    (&[("AWS_WEB_IDENTITY_TOKEN_FILE", "@/pipe"), ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/r")], Named),
-    (&[("AWS_WEB_IDENTITY_TOKEN_FILE", "@/text")], Named),
-    (&[("AWS_ROLE_ARN", "role")], Named),
-    (&[("AWS_ROLE_SESSION_NAME", "a name")], Named),
-    (&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "none")], Named),
-    (&[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "none")], Named),
-    (&[("AWS_CONTAINER_AUTHORIZATION_TOKEN", "a\nb")], Named),
-    (&[("AWS_EC2_METADATA_SERVICE_ENDPOINT", "none")], Named),
-    (&[("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv5")], Named),
     (&[("AWS_EXECUTION_ENV", "a\nb")], Named),
 ];
+
+/// Variables of which only a source of credentials makes anything that comes after keys: with keys
+/// they are as if they were not set, without any they are named.
+const OF_SOURCES: &[&[(&str, &str)]] = &[
+    &[("AWS_PROFILE", "absent")],
+    &[("AWS_WEB_IDENTITY_TOKEN_FILE", "@/pipe"), ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/r")],
+    &[("AWS_WEB_IDENTITY_TOKEN_FILE", ""), ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/r")],
+    &[("AWS_WEB_IDENTITY_TOKEN_FILE", ""), ("AWS_ROLE_ARN", "")],
+    &[("AWS_WEB_IDENTITY_TOKEN_FILE", "@/text")],
+    &[("AWS_WEB_IDENTITY_TOKEN_FILE", "@/text"), ("AWS_ROLE_ARN", "role")],
+    &[
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "@/text"),
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/r"),
+        ("AWS_ROLE_SESSION_NAME", "a name"),
+    ],
+    &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "none")],
+    &[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "none")],
+    &[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "")],
+    &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")],
+    &[("AWS_CONTAINER_AUTHORIZATION_TOKEN", "a\nb")],
+    &[("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "")],
+    &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", "none"), ("AWS_EC2_METADATA_DISABLED", "false")],
+    &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", ""), ("AWS_EC2_METADATA_DISABLED", "false")],
+    &[("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv5"), ("AWS_EC2_METADATA_DISABLED", "false")],
+];
+
+const NO_KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
 
 /// Config files, and what becomes of their lines.
 const PROFILES: &[(&str, Then)] = &[
@@ -114,12 +130,29 @@ async fn holds(service: &Service, directory: &Path, variables: &[(&str, &str)], 
     super::stops(program).await;
 }
 
-#[tokio::test]
-async fn unusable_variables_of_the_sdk_are_named_or_unset() {
-    let (service, directory) = (Service::start(1), tempfile::tempdir().unwrap());
+/// A directory with `text` and `pipe` in it.
+fn files() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("text"), "token").unwrap();
     let pipe = std::process::Command::new("mkfifo").arg(directory.path().join("pipe")).status().unwrap();
     assert!(pipe.success());
+    directory
+}
+
+#[tokio::test]
+async fn unusable_variables_of_sources_are_named_unless_there_are_keys() {
+    let (service, directory) = (Service::start(1), files());
+    let cases: Vec<_> = OF_SOURCES
+        .iter()
+        .flat_map(|variables| [(variables.to_vec(), Unset), ([&NO_KEYS, *variables].concat(), Named)])
+        .collect();
+    let all = cases.iter().map(|(variables, then)| holds(&service, directory.path(), variables, *then));
+    stream::iter(all).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<()>>().await;
+}
+
+#[tokio::test]
+async fn unusable_variables_of_the_sdk_are_named_or_unset() {
+    let (service, directory) = (Service::start(1), files());
     let all = VARIABLES.iter().map(|(variables, then)| holds(&service, directory.path(), variables, *then));
     stream::iter(all).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<()>>().await;
 }
@@ -133,7 +166,7 @@ async fn unusable_profile_lines_of_the_sdk_are_named_or_unset() {
         let (service, directory) = (&service, directory.path());
         // With keys in variables a profile's credentials are not used, and their faults hurt nobody.
         let keys: &[_] = match then {
-            Named => &[("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")],
+            Named => &NO_KEYS,
             Unset => &[],
         };
         let variables = [&[("AWS_CONFIG_FILE", file.to_str().unwrap())], keys].concat();
