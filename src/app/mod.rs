@@ -34,8 +34,8 @@ use crate::model::time::Clock;
 use crate::protocol::event::{Action, Event};
 use crate::sidecar::announcements::intake::VerifyingIntake;
 use crate::sidecar::announcements::subscription::{self, CannotListen, Pace, Subscriptions};
-use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
+use crate::tasks::{Tasks, on_disk};
 
 pub(crate) mod bounds;
 pub mod doctor;
@@ -297,7 +297,7 @@ fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), Sta
         metrics: sidecar.metrics.clone(),
         sdk: Sdk::new(config.announcements.endpoint_url.clone()),
     };
-    let _ = sidecar.beyond.set(beyond(config, topics.clone()));
+    let _ = sidecar.beyond.set(beyond(sidecar, topics.clone()));
     let _ = topics.set(Subscriptions::start(config, pace, &edges)?);
     ticker::start(sidecar);
     if config.announcements.transport != Transport::Off {
@@ -308,7 +308,8 @@ fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), Sta
 }
 
 /// Carries out the actions that are outside the core.
-fn beyond(config: &Config, topics: Topics) -> Beyond {
+fn beyond(sidecar: &Core, topics: Topics) -> Beyond {
+    let (config, tasks) = (&sidecar.config, sidecar.tasks.clone());
     let file = config.freshness.state_file.clone();
     let arns = config.service.regions.iter().map(|region| region.topic.as_ref().map(|topic| topic.arn.clone()));
     let arns: Vec<_> = arns.collect();
@@ -319,8 +320,11 @@ fn beyond(config: &Config, topics: Topics) -> Beyond {
             }
         }
         Action::HeartbeatSeen(region) => {
-            if let (Some(file), Some(arn)) = (&file, &arns[region.index()]) {
-                memory::note(file, arn);
+            if let (Some(file), Some(arn)) = (file.clone(), arns[region.index()].clone()) {
+                // A disk that stalls must not hold up what announcements are received by.
+                tasks.spawn("memory", async move {
+                    on_disk(move || memory::note(&file, &arn)).await;
+                });
             }
         }
         _ => {}

@@ -58,8 +58,13 @@ pub(crate) fn run_service(
 ) -> Result<(), RunError> {
     raise_descriptors()?;
     in_time(block_on(async {
-        let signals = (Signals::listen()?, signal(SignalKind::hangup())?);
-        let service = services::start(process, config, contents, origins, ServiceInstead::default()).await?;
+        let mut signals = (Signals::listen()?, signal(SignalKind::hangup())?);
+        let start = services::start(process, config, contents, origins, ServiceInstead::default());
+        let service = tokio::select! {
+            started = start => started?,
+            // A disk or an AWS that does not answer holds up the start, and nothing of it needs removing.
+            () = signals.0.told() => return Ok(Stopped::default()),
+        };
         let refuse =
             async || tracing::warn!("SIGHUP: settings are read at the start alone; a change needs a restart");
         Ok(until_told(signals, refuse, service.stop()).await)

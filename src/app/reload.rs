@@ -159,24 +159,24 @@ impl Reloader {
         Err(failed)
     }
 
-    /// Applies what the files that the settings name contain now, if any of them has changed; false
-    /// while a reload is under way. It reads files, so do not call it on a thread that others wait
+    /// Applies what the files that the settings name contain now, and returns whether they could be used;
+    /// `None` while a reload is under way. It reads files, so do not call it on a thread that others wait
     /// for.
-    pub(super) fn reload_files(&self) -> bool {
+    pub(super) fn reload_files(&self) -> Option<bool> {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(left)) => left.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::WouldBlock) => return None,
         };
         if self.shutdown.lingering.is_cancelled() {
-            return true;
+            return Some(true);
         }
         let (running, origins) = (self.current.load_full(), state.origins.clone());
         let done = self.apply(&mut state, running.config.clone(), origins).map_err(ReloadError::Mistakes);
         if done.as_ref().map_or(true, |reloaded| !reloaded.changed.is_empty()) {
             self.tell(&done);
         }
-        true
+        Some(done.is_ok())
     }
 
     fn take_up(&self, state: &mut State, read: Option<Found>) -> Result<Reloaded, ReloadError> {

@@ -1,27 +1,40 @@
 //! Checks the files of tokens and certificates once a second, and applies what they contain when
 //! one has changed. Routes' credentials are watched separately (`core::credentials`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::reload::Reloader;
 use crate::config::Config;
 use crate::core::Core;
 use crate::core::limits::WATCH_EVERY;
 use crate::tasks::on_disk;
+use crate::tasks::stamp::Stamp;
 use crate::tasks::supervision::pass_panic_on;
 
-/// When each file was last written, and its length: `None` while it is not there.
-type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+/// Time after which files that could not be used are read again, though none has changed: what kept
+/// them from being read (too many open files, a mount that was away) need not show in them.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// Watches until the process stops. If a changed file is wrong, that is reported once, and what
-/// held before stays in use: files may be replaced one after the other, so that for a moment they
-/// do not match.
+type Stamps = Vec<(PathBuf, Option<Stamp>)>;
+
+/// The files as they were when they were read.
+#[derive(Clone, Debug)]
+struct Seen {
+    stamps: Stamps,
+    /// Set while they are of no use.
+    again_at: Option<Instant>,
+}
+
+/// Watches until the process stops. If a changed file is wrong, that is reported, and what held before
+/// stays in use: files may be replaced one after the other, so that for a moment they do not match.
 pub(super) fn start(sidecar: &Arc<Core>, reloader: &Arc<Reloader>) {
     let (own, reloader, stopping) = (sidecar.clone(), reloader.clone(), sidecar.tasks.stopping());
     // What a run that panicked had seen still holds.
-    let seen = Arc::new(Mutex::new(stamps(&own.config)));
+    let seen = Arc::new(Mutex::new(Seen { stamps: stamps(&own.config), again_at: None }));
     sidecar.tasks.spawn_service("files", move || {
         let looks = look(own.clone(), reloader.clone(), seen.clone());
         let stopping = stopping.clone();
@@ -29,7 +42,7 @@ pub(super) fn start(sidecar: &Arc<Core>, reloader: &Arc<Reloader>) {
     });
 }
 
-async fn look(own: Arc<Core>, reloader: Arc<Reloader>, seen: Arc<Mutex<Stamps>>) {
+async fn look(own: Arc<Core>, reloader: Arc<Reloader>, seen: Arc<Mutex<Seen>>) {
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
         let (own, reloader) = (own.clone(), reloader.clone());
@@ -37,7 +50,7 @@ async fn look(own: Arc<Core>, reloader: Arc<Reloader>, seen: Arc<Mutex<Stamps>>)
         // A mount that stalls holds up only this watch.
         let looked = on_disk(move || {
             let now = stamps(&own.newest().config);
-            if now == before || reloader.reload_files() { now } else { before }
+            before.after(now, Instant::now(), || reloader.reload_files())
         });
         let Some(now) = looked.await else { pass_panic_on() };
         *seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
@@ -50,10 +63,39 @@ fn stamps(config: &Config) -> Stamps {
         region.tls.ca_file.iter().chain(client)
     });
     let files = config.listen.token_file.iter().chain(&config.admin.token_file).chain(tls);
-    files.map(|file| (file.clone(), stamp(file))).collect()
+    files.map(|file| (file.clone(), Stamp::of(file))).collect()
 }
 
-fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
-    let meta = std::fs::metadata(file).ok()?;
-    Some((meta.modified().ok()?, meta.len()))
+impl Seen {
+    /// What was seen once files with these stamps were looked at. `read` returns whether they are of use;
+    /// `None` if they were not read.
+    fn after(self, stamps: Stamps, now: Instant, read: impl FnOnce() -> Option<bool>) -> Self {
+        if stamps == self.stamps && self.again_at.is_none_or(|at| now < at) {
+            return self;
+        }
+        match read() {
+            None => self,
+            Some(true) => Self { stamps, again_at: None },
+            Some(false) => Self { stamps, again_at: Some(now + AGAIN_AFTER) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_is_read_again_though_it_has_not_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let stamps = || vec![(file.clone(), Stamp::of(&file))];
+        let (began, never) = (Instant::now(), || panic!("nothing has changed"));
+        let seen = Seen { stamps: stamps(), again_at: None }.after(stamps(), began, never);
+        std::fs::write(&file, "new").unwrap();
+        let seen = seen.after(stamps(), began, || None).after(stamps(), began, || Some(false));
+        let seen = seen.after(stamps(), began + AGAIN_AFTER / 2, never);
+        let seen = seen.after(stamps(), began + AGAIN_AFTER, || Some(true));
+        seen.after(stamps(), began + AGAIN_AFTER * 9, never);
+    }
 }

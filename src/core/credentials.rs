@@ -10,7 +10,9 @@ use crate::config::Credentials;
 use crate::config::limits::TOKEN_BYTES;
 use crate::core::limits;
 use crate::model::time::Clock;
-use crate::tasks::Tasks;
+use crate::tasks::stamp::Stamp;
+use crate::tasks::supervision::pass_panic_on;
+use crate::tasks::{Tasks, on_disk};
 use crate::telemetry::rate_limiter::RateLimiter;
 
 /// The sidecar's own credentials could not be read. The operator has to fix it; a later try may
@@ -32,14 +34,11 @@ pub struct HeldCredentials {
     stamp: Option<Stamp>,
 }
 
-/// When a file was last written and its length: this changes with the content.
-type Stamp = (std::time::SystemTime, u64);
-
 impl HeldCredentials {
     /// Reads the file once. `run` reports an error, and the sidecar does not start.
     pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
         // Taken before the content, so that a write in between is seen as a change later.
-        let stamp = stamp(credentials);
+        let stamp = Stamp::of(&credentials.file);
         let value = Arc::new(ArcSwap::from_pointee(read(credentials)?));
         Ok(Self { header: credentials.header.clone(), value, stamp })
     }
@@ -69,28 +68,28 @@ async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, 
     loop {
         tokio::time::sleep(limits::WATCH_EVERY).await;
         let Some(held) = Weak::upgrade(&value) else { return };
-        let now = stamp(&credentials);
-        if now == seen {
-            continue;
-        }
-        match read(&credentials) {
-            Ok(value) => {
+        let (credentials, before) = (credentials.clone(), seen);
+        let file = credentials.file.clone();
+        // A mount that stalls holds up only this watch.
+        let looked = on_disk(move || {
+            let now = Stamp::of(&credentials.file);
+            (now, (now != before).then(|| read(&credentials)))
+        });
+        let Some((now, changed)) = looked.await else { pass_panic_on() };
+        match changed {
+            None => {}
+            Some(Ok(value)) => {
                 held.store(Arc::new(value));
                 seen = now;
-                tracing::info!(file = %credentials.file.display(), "credentials were read again");
+                tracing::info!(file = %file.display(), "credentials were read again");
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 if let Some(left_out) = lines.take(Clock::System.now()) {
                     tracing::warn!(%error, left_out, "the last good credentials stay in use");
                 }
             }
         }
     }
-}
-
-fn stamp(credentials: &Credentials) -> Option<Stamp> {
-    let meta = std::fs::metadata(&credentials.file).ok()?;
-    Some((meta.modified().ok()?, meta.len()))
 }
 
 fn read(credentials: &Credentials) -> Result<HeaderValue, CredentialsError> {

@@ -21,6 +21,7 @@ use tracing::Instrument;
 
 mod limits;
 pub mod permits;
+pub(crate) mod stamp;
 pub mod supervision;
 pub(crate) mod wake_gated;
 

@@ -214,7 +214,8 @@ async fn a_header_that_connection_names_joins_neither_the_request_nor_the_key() 
         reply(200, "X-Record-Version: 1", &told.join("|"))
     })
     .await;
-    let lines = ["X-Tenant: 1", "Authorization: Bearer a", "Cookie: s=1", "Accept: text/plain", "Accept-Encoding: gzip"];
+    let lines =
+        ["X-Tenant: 1", "Authorization: Bearer a", "Cookie: s=1", "Accept: text/plain", "Accept-Encoding: gzip"];
     for (at, line) in lines.iter().enumerate() {
         let (name, path) = (line.split_once(':').unwrap().0.to_ascii_uppercase(), format!("/r/{at}"));
         for connection in [format!("Connection: {name}"), format!("Connection: keep-alive , {name}")] {

@@ -38,8 +38,8 @@ const PROFILES: usize = 8;
 
 /// Returns whether variables hold keys, which go before everything else.
 pub(super) fn has_keys(variable: &impl Fn(&str) -> Option<String>) -> bool {
-    let is_there = |name: &&str| variable(name).is_some_and(|value| !value.trim().is_empty());
-    ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| is_there(&name))
+    let is_there = |name: &str| variable(name).is_some_and(|value| !value.trim().is_empty());
+    ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| is_there(name))
 }
 
 /// Returns whether variables lead to credentials even if the profile is not there.

@@ -31,6 +31,9 @@ fn empty_variables_count_as_unset() {
 const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
 const ROLE: &str = "arn:aws:iam::123456789012:role/r";
 
+/// Names and values.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// The variables at fault, for calls and for nothing.
 fn faults(profile: &str, variables: &[(&str, &str)]) -> [Vec<String>; 2] {
     let settings = with_profile(profile, variables);
@@ -44,7 +47,7 @@ fn an_empty_variable_is_refused_where_the_sdk_reads_it() {
     let (relative, full) = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI");
     let (token, endpoint) = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_SERVICE_ENDPOINT");
     let off = ("AWS_EC2_METADATA_DISABLED", "true");
-    let cases: [(&[(&str, &str)], &[&str]); 13] = [
+    let cases: [(Variables, &[&str]); 13] = [
         (&[(file, ""), (role, ROLE)], &[file]),
         (&[(file, ""), (role, "")], &[role, file]),
         (&[(file, "/dev/null"), (role, ROLE), ("AWS_ROLE_SESSION_NAME", "")], &["AWS_ROLE_SESSION_NAME"]),

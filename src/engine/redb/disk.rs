@@ -2,10 +2,11 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, Durability, Error, WriteTransaction};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with};
 use rustix::io::Errno;
 
 use super::super::{EngineError, limits};
@@ -15,12 +16,16 @@ const FILE: &str = "nearside.redb";
 /// Has no name for longer than a moment.
 const PROBE: &str = "nearside.probe";
 const EMPTIED: &str = "the file is empty";
+const GONE: &str = "the file is gone";
+const TAKEN: &str = "the file's name is taken";
 
 pub(super) struct Disk {
     directory: PathBuf,
     /// Closed after an error: redb takes no more writes after one of the disk's, until it is opened
     /// again.
     pub(super) database: RwLock<Option<Database>>,
+    /// This process had it open before.
+    was_open: AtomicBool,
 }
 
 /// Opens the file. A new one gets its name once redb has begun it, so that a process killed on the
@@ -40,13 +45,26 @@ fn create(path: &Path, is_new: bool) -> Result<Database, Error> {
         _ => {}
     }
     let database = builder().create(&begun)?;
-    std::fs::rename(&begun, path)?;
+    name(&begun, path)?;
     Ok(database)
+}
+
+/// Renames a file that was begun. What has its name by now is not replaced: another process may have made
+/// it, or it may be a link to a file system that is not there yet.
+fn name(begun: &Path, path: &Path) -> Result<(), Error> {
+    match renameat_with(CWD, begun, CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(io::Error::new(ErrorKind::InvalidData, TAKEN).into()),
+        // This file system cannot; it was asked a moment ago whether there is such a file.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(std::fs::rename(begun, path)?),
+        Err(error) => Err(io::Error::from(error).into()),
+    }
 }
 
 impl Disk {
     pub(super) fn open(directory: &Path) -> Result<Self, EngineError> {
-        let disk = Self { directory: directory.to_owned(), database: RwLock::new(None) };
+        let disk =
+            Self { directory: directory.to_owned(), database: RwLock::new(None), was_open: AtomicBool::new(false) };
         disk.with(|_| Ok(()))?;
         Ok(disk)
     }
@@ -96,6 +114,11 @@ impl Disk {
                 // redb would begin anew in it, and nobody would hear that everything is gone.
                 Ok(kept) if kept.len() == 0 => return Err(io::Error::new(ErrorKind::InvalidData, EMPTIED).into()),
                 Ok(_) => false,
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                // Its records were acknowledged: to begin anew would lose them without a word.
+                Err(_) if self.was_open.load(Ordering::Relaxed) => {
+                    return Err(io::Error::new(ErrorKind::InvalidData, GONE).into());
+                }
                 Err(_) => true,
             };
             if is_new {
@@ -107,6 +130,7 @@ impl Disk {
                 std::fs::File::open(&self.directory)?.sync_all()?;
             }
             *database = Some(opened);
+            self.was_open.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -164,6 +188,12 @@ impl Disk {
                 ErrorKind::InvalidData if io.to_string() == EMPTIED => {
                     refused("its file is empty, and was not when it was made: restore it, or remove it to begin anew")
                 }
+                ErrorKind::InvalidData if io.to_string() == GONE => {
+                    refused("its file is gone since this process opened it: put it back, or start again to begin anew")
+                }
+                ErrorKind::InvalidData if io.to_string() == TAKEN => refused(
+                    "the name of its file is taken by something that is not there, such as a link to a file system that is not mounted",
+                ),
                 ErrorKind::InvalidData => refused("its file is not one of these, or damaged"),
                 ErrorKind::UnexpectedEof => refused("its file ends early: some of it is lost"),
                 // The last is a limit on the size of files.

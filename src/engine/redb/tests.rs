@@ -294,6 +294,34 @@ fn an_emptied_file_is_no_new_catalogue() {
     assert!(Embedded::open(directory.path(), Clock::System).is_ok());
 }
 
+#[test]
+fn a_file_that_was_there_is_no_new_catalogue() {
+    let directory = TempDir::new().unwrap();
+    let [file, away] = ["nearside.redb", "away"].map(|name| directory.path().join(name));
+    let disk = disk::Disk::open(directory.path()).unwrap();
+    let failed = disk.with(|_| Err::<(), _>(io::Error::other("the device is gone").into()));
+    assert!(matches!(failed, Err(EngineError::Unavailable { .. })));
+    std::fs::rename(&file, &away).unwrap();
+    let error = disk.with(|_| Ok(())).unwrap_err();
+    assert!(matches!(error, EngineError::Refused { .. }) && error.to_string().contains("file is gone"), "{error}");
+    assert!(!file.exists());
+    std::fs::rename(&away, &file).unwrap();
+    assert!(disk.with(|_| Ok(())).is_ok());
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_no_new_catalogue() {
+    // To a file system that is not mounted; to itself, which cannot even be looked at.
+    for target in ["absent/nearside.redb", "nearside.redb"] {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("nearside.redb");
+        std::os::unix::fs::symlink(directory.path().join(target), &file).unwrap();
+        let error = Embedded::open(directory.path(), Clock::System).map(drop).unwrap_err();
+        assert!(matches!(error, EngineError::Refused { .. } | EngineError::Unavailable { .. }), "{error}");
+        assert!(std::fs::read_link(&file).is_ok(), "it is not replaced");
+    }
+}
+
 /// Writes over an item's bytes, and over its change in the feed, as a later version might.
 fn spoil(store: &RedbStore, sort: &'static str, change: u64) {
     let later = b"\x09 the format of a later version".as_slice();

@@ -4,18 +4,17 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::SystemTime;
 
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
 use self::servers::Servers;
 use crate::http::limits::NAME_WAIT;
+use crate::tasks::stamp::Stamp;
 
 mod local;
 mod order;
@@ -40,24 +39,39 @@ struct Files {
 struct Settings {
     /// `None` when they are to be read again in any case.
     stamps: Option<Stamps>,
+    /// They were there and could not be read.
+    is_unread: bool,
     servers: Option<Arc<Servers>>,
 }
 
-/// The settings' files as they were when they were read: modified, changed, length, inode.
-type Stamps = [Option<(SystemTime, (i64, i64), u64, u64)>; 2];
+/// The settings' files as they were when they were read.
+type Stamps = [Option<Stamp>; 2];
 
 impl Files {
     fn stamps(&self) -> Stamps {
-        [&self.resolv_conf, &self.hosts].map(|path| {
-            let file = std::fs::metadata(path).ok()?;
-            Some((file.modified().ok()?, (file.ctime(), file.ctime_nsec()), file.len(), file.ino()))
-        })
+        [&self.resolv_conf, &self.hosts].map(|path| Stamp::of(path))
     }
 
-    fn read(&self) -> Option<Arc<Servers>> {
-        let read = std::fs::read(&self.resolv_conf).and_then(|text| Servers::new(&text, &self.hosts));
+    fn read(&self) -> io::Result<Arc<Servers>> {
+        std::fs::read(&self.resolv_conf).and_then(|text| Servers::new(&text, &self.hosts)).map(Arc::new)
+    }
+}
+
+impl Settings {
+    /// Reads them; returns whether they are of use.
+    fn read(&mut self, files: &Files) -> bool {
+        let (stamps, read) = (files.stamps(), files.read());
         // An image without them is no fault: the C library is asked.
-        read.inspect_err(|reason| tracing::info!(%reason, "no usable resolver settings")).ok().map(Arc::new)
+        let is_unread = |error: &io::Error| error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound;
+        let was_unread = std::mem::replace(&mut self.is_unread, read.as_ref().is_err_and(is_unread));
+        // What could not be read may be readable without having changed (too many open files).
+        self.stamps = (!self.is_unread).then_some(stamps);
+        match read {
+            Ok(servers) => self.servers = Some(servers),
+            Err(reason) if !was_unread => tracing::info!(%reason, "no usable resolver settings"),
+            Err(_) => return false,
+        }
+        !self.is_unread
     }
 }
 
@@ -68,7 +82,8 @@ impl Resolver {
     }
 
     fn of(files: Files) -> Self {
-        let settings = Settings { stamps: Some(files.stamps()), servers: files.read() };
+        let mut settings = Settings { stamps: None, is_unread: false, servers: None };
+        settings.read(&files);
         Self { files: Arc::new(files), settings: Arc::new(Mutex::new(settings)) }
     }
 
@@ -83,12 +98,8 @@ impl Resolver {
         let stamps = Some(self.files.stamps());
         // Assignments under the lock: a panic cannot leave them half-written.
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        if settings.stamps != stamps {
-            settings.stamps = stamps;
-            if let Some(servers) = self.files.read() {
-                tracing::info!("the resolver's settings were read again");
-                settings.servers = Some(servers);
-            }
+        if settings.stamps != stamps && settings.read(&self.files) {
+            tracing::info!("the resolver's settings were read again");
         }
         settings.servers.clone()
     }
@@ -169,6 +180,19 @@ mod tests {
         assert_eq!(found(&resolver).await, "127.0.0.7");
         std::fs::remove_file(folder.path().join("resolv.conf")).unwrap();
         assert_eq!(found(&resolver).await, "127.0.0.7");
+    }
+
+    #[tokio::test]
+    async fn what_is_there_and_cannot_be_read_is_tried_again_with_the_next_name() {
+        for name in ["resolv.conf", "hosts"] {
+            let folder = tempfile::tempdir().unwrap();
+            let resolver = resolver(folder.path());
+            // As unreadable as a file without permissions is to others than root.
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            assert_eq!(found(&resolver).await, "127.0.0.7", "{name}");
+            assert_eq!(resolver.settings.lock().unwrap().stamps, None, "{name}");
+        }
     }
 
     #[tokio::test]

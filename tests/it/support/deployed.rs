@@ -33,12 +33,17 @@ impl Service {
     }
 
     /// The same, by a whole command.
-    pub(crate) async fn start_by(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let said = follow(child.stderr.take().expect("it is piped"));
-        let mut service = Self { child, said, serving: Value::Null };
+    pub(crate) async fn start_by(command: Command) -> Self {
+        let mut service = Self::begin_by(command);
         service.serving = service.line("serving").await;
         service
+    }
+
+    /// A process that has yet to serve.
+    pub(crate) fn begin_by(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let said = follow(child.stderr.take().expect("it is piped"));
+        Self { child, said, serving: Value::Null }
     }
 
     /// The line with this message, said already or to come.
@@ -106,11 +111,16 @@ impl Service {
     }
 
     /// Sends SIGTERM and waits for the end; returns the exit code.
-    pub(crate) async fn terminated(mut self) -> Option<i32> {
+    pub(crate) async fn terminated(self) -> Option<i32> {
+        self.terminated_saying().await.0
+    }
+
+    /// The same, and all that it said.
+    pub(crate) async fn terminated_saying(mut self) -> (Option<i32>, Vec<String>) {
         self.signal(Signal::TERM);
         let closed = async { while self.said.changed().await.is_ok() {} };
         tokio::time::timeout(PATIENCE, closed).await.expect("it ends");
-        self.child.wait().unwrap().code()
+        (self.child.wait().unwrap().code(), self.said.borrow().clone())
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use super::super::deployed::Service;
 use super::super::program;
@@ -54,6 +55,25 @@ async fn a_full_disk_is_a_reason_and_a_certain_answer() {
     let read = tokio::time::timeout(SHOWN, program::get(&first)).await.expect("reads go on");
     assert_eq!(read.0, 200);
     assert_eq!(catalogue.terminated().await, Some(0));
+}
+
+/// An AWS that takes every call and answers none.
+#[tokio::test]
+async fn a_service_told_to_stop_while_it_starts_does_not_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, hole) = (directory.path().join("service.toml"), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let text = format!(
+        "[engine]\nkind = \"aws\"\nregion = \"us-east-1\"\nendpoint_url = \"http://{}\"\n\
+         [catalogue]\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[[catalogue.type]]\nname = \"tenant\"\n\
+         [log]\nformat = \"json\"\n",
+        hole.local_addr().unwrap()
+    );
+    std::fs::write(&file, text).unwrap();
+    let catalogue = Service::begin_by(program::command(&["catalogue", "--config", program::path(&file)]));
+    let call = tokio::time::timeout(SHOWN, hole.accept()).await.expect("it calls AWS").unwrap();
+    let (code, said) = catalogue.terminated_saying().await;
+    assert!(code == Some(0) && !said.iter().any(|line| line.contains("\"serving\"")), "{code:?}: {said:#?}");
+    drop(call);
 }
 
 /// Bytes beyond which a file of a service does not grow: as many as its store has, and the room that it

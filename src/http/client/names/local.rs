@@ -2,6 +2,7 @@
 //! `hosts`, and `localhost`.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
@@ -12,9 +13,12 @@ pub(super) struct LocalNames {
 }
 
 impl LocalNames {
-    /// Lines of a file; none if it cannot be read. What a line says wrong costs that line alone.
-    pub(super) fn read(hosts: &Path) -> Self {
-        Self::of(&std::fs::read(hosts).unwrap_or_default())
+    /// Lines of a file; none if there is no such file. What a line says wrong costs that line alone.
+    pub(super) fn read(hosts: &Path) -> io::Result<Self> {
+        match std::fs::read(hosts) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            read => Ok(Self::of(&read?)),
+        }
     }
 
     fn of(text: &[u8]) -> Self {

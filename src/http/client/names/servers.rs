@@ -79,7 +79,7 @@ impl Servers {
             [] => config.domain().filter(|domain| !domain.is_root()).cloned().into_iter().collect(),
             search => search.to_vec(),
         };
-        let local = LocalNames::read(hosts);
+        let local = LocalNames::read(hosts)?;
         Ok(Self { servers, search, ndots: options.ndots, local, stated, turn: AtomicUsize::new(0) })
     }
 

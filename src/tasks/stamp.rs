@@ -1,0 +1,51 @@
+//! The stamp by which a watcher of a file sees that it is another one.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What changes with a file's content, its owner and its permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    modified: (i64, i64),
+    changed: (i64, i64),
+    length: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    /// The stamp of a file; `None` while there is none, or it cannot be asked for.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let meta = std::fs::metadata(path).ok()?;
+        let (modified, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+        Some(Self { modified, changed, length: meta.len(), inode: meta.ino() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A secret is often copied first and made readable then.
+    #[test]
+    fn another_owner_mode_or_file_is_another_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, beside] = ["file", "beside"].map(|name| folder.path().join(name));
+        assert_eq!(Stamp::of(&file), None);
+        std::fs::write(&file, "one").unwrap();
+        std::fs::write(&beside, "two").unwrap();
+        let times = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+        for path in [&file, &beside] {
+            std::fs::File::options().write(true).open(path).unwrap().set_times(times).unwrap();
+        }
+        let first = Stamp::of(&file);
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        let second = Stamp::of(&file);
+        assert_ne!(first, second);
+        std::fs::rename(&beside, &file).unwrap();
+        assert_ne!(Stamp::of(&file), second);
+        assert_eq!(Stamp::of(&file), Stamp::of(&file));
+    }
+}
