@@ -270,7 +270,7 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
 
 /// The names of tasks that end soon or with a peer, which nobody restarts. Every other task is one
 /// that a panic must not end for good: it is spawned with `spawn_service`.
-const SHORT_TASKS: [&str; 17] = [
+const SHORT_TASKS: [&str; 18] = [
     // Of a caller, a peer or an operator.
     "act",
     "admin-connection",
@@ -287,6 +287,8 @@ const SHORT_TASKS: [&str; 17] = [
     "recheck",
     "refetch",
     "refresh",
+    // One line into freshness.state_file.
+    "memory",
     // After a reload.
     "forget",
     "permits",

@@ -3,9 +3,11 @@
 //! second one ends the process at once. SIGHUP reloads a sidecar, and ends nothing.
 
 use std::convert::Infallible;
+use std::pin::pin;
 
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use super::bounds::{TooFewDescriptors, raise_descriptors};
 use super::reload::Source;
@@ -36,7 +38,7 @@ pub(crate) enum RunError {
 pub(crate) fn run(config: Config, source: Source) -> Result<(), RunError> {
     raise_descriptors()?;
     in_time(block_on(async {
-        let signals = (Signals::listen()?, signal(SignalKind::hangup())?);
+        let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
         let app = super::start_with(config, Instead { source: Some(source), ..Instead::default() }).await?;
         let reloader = app.reloader.clone();
         let reload = async || {
@@ -45,7 +47,8 @@ pub(crate) fn run(config: Config, source: Source) -> Result<(), RunError> {
             // process stops, it only says so.
             let _ = reloader.reload().await;
         };
-        Ok(until_told(signals, reload, app.stop()).await)
+        until_told(&mut signals, &mut hangups, &reload).await;
+        Ok(stopped(&mut signals, &mut hangups, &reload, app.stop()).await)
     })?)
 }
 
@@ -58,16 +61,27 @@ pub(crate) fn run_service(
 ) -> Result<(), RunError> {
     raise_descriptors()?;
     in_time(block_on(async {
-        let mut signals = (Signals::listen()?, signal(SignalKind::hangup())?);
-        let start = services::start(process, config, contents, origins, ServiceInstead::default());
-        let service = tokio::select! {
-            started = start => started?,
-            // A disk or an AWS that does not answer holds up the start, and nothing of it needs removing.
-            () = signals.0.told() => return Ok(Stopped::default()),
+        let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
+        let told = CancellationToken::new();
+        let instead = ServiceInstead { told: told.clone(), ..ServiceInstead::default() };
+        let mut start = pin!(services::start(process, config, contents, origins, instead));
+        let started = tokio::select! {
+            started = &mut start => started,
+            () = signals.told() => {
+                told.cancel();
+                start.await
+            }
+        };
+        let service = match started {
+            Err(ServiceStartError::Told) => return Ok(Stopped::default()),
+            started => started?,
         };
         let refuse =
             async || tracing::warn!("SIGHUP: settings are read at the start alone; a change needs a restart");
-        Ok(until_told(signals, refuse, service.stop()).await)
+        if !told.is_cancelled() {
+            until_told(&mut signals, &mut hangups, &refuse).await;
+        }
+        Ok(stopped(&mut signals, &mut hangups, &refuse, service.stop()).await)
     })?)
 }
 
@@ -76,24 +90,28 @@ fn in_time(stopped: Result<Stopped, RunError>) -> Result<(), RunError> {
     if late.is_empty() { Ok(()) } else { Err(RunError::Late(late)) }
 }
 
-/// Waits to be told to stop, then stops; at once when told twice. Meanwhile `hung_up` runs at each
-/// SIGHUP.
-async fn until_told(
-    (mut signals, mut hangups): (Signals, Signal),
-    hung_up: impl AsyncFn(),
-    stop: impl Future<Output = Stopped>,
-) -> Stopped {
+/// Waits to be told to stop. Meanwhile `hung_up` runs at each SIGHUP.
+async fn until_told(signals: &mut Signals, hangups: &mut Signal, hung_up: &impl AsyncFn()) {
     tokio::select! {
         () = signals.told() => {}
-        never = at_hangups(&mut hangups, &hung_up) => match never {},
+        never = at_hangups(hangups, hung_up) => match never {},
     }
+}
+
+/// Stops; at once when told a second time. Meanwhile `hung_up` runs at each SIGHUP.
+async fn stopped(
+    signals: &mut Signals,
+    hangups: &mut Signal,
+    hung_up: &impl AsyncFn(),
+    stop: impl Future<Output = Stopped>,
+) -> Stopped {
     tokio::select! {
         stopped = stop => stopped,
         () = signals.told() => {
             tracing::warn!("told to stop twice: ending at once");
             Stopped::default()
         }
-        never = at_hangups(&mut hangups, &hung_up) => match never {},
+        never = at_hangups(hangups, hung_up) => match never {},
     }
 }
 

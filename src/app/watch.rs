@@ -11,15 +11,15 @@ use super::reload::Reloader;
 use crate::config::Config;
 use crate::core::Core;
 use crate::core::limits::WATCH_EVERY;
+use crate::tasks::file_stamp::FileStamp;
 use crate::tasks::on_disk;
-use crate::tasks::stamp::Stamp;
 use crate::tasks::supervision::pass_panic_on;
 
 /// Time after which files that could not be used are read again, though none has changed: what kept
 /// them from being read (too many open files, a mount that was away) need not show in them.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-type Stamps = Vec<(PathBuf, Option<Stamp>)>;
+type Stamps = Vec<(PathBuf, Option<FileStamp>)>;
 
 /// The files as they were when they were read.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ fn stamps(config: &Config) -> Stamps {
         region.tls.ca_file.iter().chain(client)
     });
     let files = config.listen.token_file.iter().chain(&config.admin.token_file).chain(tls);
-    files.map(|file| (file.clone(), Stamp::of(file))).collect()
+    files.map(|file| (file.clone(), FileStamp::of(file))).collect()
 }
 
 impl Seen {
@@ -89,7 +89,7 @@ mod tests {
     fn what_could_not_be_read_is_read_again_though_it_has_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
-        let stamps = || vec![(file.clone(), Stamp::of(&file))];
+        let stamps = || vec![(file.clone(), FileStamp::of(&file))];
         let (began, never) = (Instant::now(), || panic!("nothing has changed"));
         let seen = Seen { stamps: stamps(), again_at: None }.after(stamps(), began, never);
         std::fs::write(&file, "new").unwrap();

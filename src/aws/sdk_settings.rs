@@ -150,8 +150,10 @@ pub fn read(variable: impl Fn(&str) -> Option<String>) -> SdkSettings {
     let credited = profile::read(&credentials.0, &credentials.1, &mut wrong);
     settings.fatal.extend(wrong);
     settings.profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
-    // Without it the SDK goes on to the next source.
-    let is_needed = variable("AWS_PROFILE").is_some() && !sources::does_without_profile(&variable);
+    // Where there is no profile at all, the SDK goes on to the next source. Where there are others, it does
+    // so once, and fails from then on.
+    let is_passed = configured.is_empty() && credited.is_empty() && sources::does_without_profile(&variable);
+    let is_needed = variable("AWS_PROFILE").is_some() && !is_passed;
     settings.of_profile(&configured, &credited, is_needed);
     if sources::has_keys(&variable) {
         settings.pass_over_credentials(others);

@@ -10,7 +10,7 @@ use crate::config::Credentials;
 use crate::config::limits::TOKEN_BYTES;
 use crate::core::limits;
 use crate::model::time::Clock;
-use crate::tasks::stamp::Stamp;
+use crate::tasks::file_stamp::FileStamp;
 use crate::tasks::supervision::pass_panic_on;
 use crate::tasks::{Tasks, on_disk};
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -31,14 +31,14 @@ pub struct HeldCredentials {
     /// The header that carries them.
     pub header: HeaderName,
     value: Arc<ArcSwap<HeaderValue>>,
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
 }
 
 impl HeldCredentials {
     /// Reads the file once. `run` reports an error, and the sidecar does not start.
     pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
         // Taken before the content, so that a write in between is seen as a change later.
-        let stamp = Stamp::of(&credentials.file);
+        let stamp = FileStamp::of(&credentials.file);
         let value = Arc::new(ArcSwap::from_pointee(read(credentials)?));
         Ok(Self { header: credentials.header.clone(), value, stamp })
     }
@@ -63,7 +63,7 @@ impl HeldCredentials {
 }
 
 /// Reads the file again whenever it is not as it was `seen`, while somebody holds the value.
-async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, mut seen: Option<Stamp>) {
+async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, mut seen: Option<FileStamp>) {
     let lines = RateLimiter::new();
     loop {
         tokio::time::sleep(limits::WATCH_EVERY).await;
@@ -72,7 +72,7 @@ async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, 
         let file = credentials.file.clone();
         // A mount that stalls holds up only this watch.
         let looked = on_disk(move || {
-            let now = Stamp::of(&credentials.file);
+            let now = FileStamp::of(&credentials.file);
             (now, (now != before).then(|| read(&credentials)))
         });
         let Some((now, changed)) = looked.await else { pass_panic_on() };

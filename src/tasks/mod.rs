@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
+pub(crate) mod file_stamp;
 mod limits;
 pub mod permits;
-pub(crate) mod stamp;
 pub mod supervision;
 pub(crate) mod wake_gated;
 

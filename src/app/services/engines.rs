@@ -17,6 +17,8 @@ use crate::engine::memory::MemoryStore;
 use crate::engine::redb::Embedded;
 use crate::engine::{EngineError, Feed, Stream, Tables, Topic};
 use crate::model::time::Clock;
+use crate::tasks::on_disk;
+use crate::tasks::supervision::pass_panic_on;
 
 /// An engine that is open; clones share it.
 #[derive(Clone)]
@@ -58,7 +60,10 @@ impl Engine {
         let kind = match config {
             EngineConfig::Memory => EngineKind::Memory(MemoryPlaces { clock: clock.clone(), places: Arc::default() }),
             EngineConfig::Embedded { directory } => {
-                let opened = Embedded::open(directory, clock.clone());
+                let (directory, clock) = (directory.clone(), clock.clone());
+                // On a disk that stalls this takes as long as that does.
+                let opened = on_disk(move || Embedded::open(&directory, clock)).await;
+                let opened = opened.unwrap_or_else(|| pass_panic_on());
                 EngineKind::Embedded(
                     opened.map_err(|source| ServiceStartError::Engine { kind: config.word(), source })?,
                 )

@@ -31,6 +31,7 @@ use crate::http::service::{self, Listener, ServingTasks};
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
+use tokio_util::sync::CancellationToken;
 
 mod catalogue;
 mod contents;
@@ -80,6 +81,9 @@ pub enum ServiceStartError {
     Node(Vec<ConfigError>),
     #[error("the node: {0}")]
     NodeStart(Box<super::StartError>),
+    /// It is no fault, and nothing of it runs.
+    #[error("it was told to stop before its engine was open")]
+    Told,
 }
 
 /// What the parts of a service are built with.
@@ -127,6 +131,8 @@ pub struct ServiceInstead {
     /// What it follows, if not what the engine has.
     pub feed: Option<Arc<dyn Feed>>,
     pub clock: Clock,
+    /// Cancelled when it is told to stop: it starts no further than it must, and waits for nobody.
+    pub told: CancellationToken,
 }
 
 impl ServiceProcess {
@@ -206,7 +212,7 @@ pub async fn start(
     instead: ServiceInstead,
 ) -> Result<RunningService, ServiceStartError> {
     let (callers, operators) = process.bind(&config)?;
-    let ServiceInstead { engine, topics, feed, clock } = instead;
+    let ServiceInstead { engine, topics, feed, clock, told } = instead;
     let topics = topics.or_else(|| config.engine.endpoint_url().cloned());
     let engine = match engine {
         Some(engine) => engine,
@@ -214,7 +220,8 @@ pub async fn start(
             if !matches!(config.engine, EngineConfig::Aws { .. }) {
                 tracing::warn!("{}", alone(&config.engine));
             }
-            Engine::open(&config.engine, Sdk::new(topics.clone()), &clock).await?
+            let opening = Engine::open(&config.engine, Sdk::new(topics.clone()), &clock);
+            told.run_until_cancelled(opening).await.ok_or(ServiceStartError::Told)??
         }
     };
     let engine = WatchedEngine::new(engine, clock.clone());
@@ -243,7 +250,7 @@ pub async fn start(
     };
     let node = parts.node.take();
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
-    needed::look_for_needs(&shell, &process).await;
+    needed::look_for_needs(&shell, &process, &told).await;
     probe::start(&shell, &process).await;
     let pages = overview::pages(&shell, &process, parts, origins);
     serve_pages(operators.into_iter().map(Listener::Tcp), bounds.admin(), pages, &shell.tasks);

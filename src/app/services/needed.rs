@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
+use tokio_util::sync::CancellationToken;
 
 use super::watched::{Lacking, WatchedEngine};
 use super::{Engine, ServiceProcess, Shell};
@@ -24,10 +25,12 @@ pub(super) struct Needed {
     pub(super) topic: Option<Arc<dyn Topic>>,
 }
 
-/// Looks once, and goes on looking for as long as the process runs.
-pub(super) async fn look_for_needs(shell: &Shell, process: &ServiceProcess) {
+/// Looks once, unless it is `told` to stop, and goes on looking for as long as the process runs.
+pub(super) async fn look_for_needs(shell: &Shell, process: &ServiceProcess, told: &CancellationToken) {
     let (lacking, places) = (shell.engine.lacking().clone(), places(&shell.engine, process).await);
-    lacking.keep(lines(look(&places).await, &lacking));
+    if let Some(found) = told.run_until_cancelled(look(&places)).await {
+        lacking.keep(lines(found, &lacking));
+    }
     let (stopping, places) = (shell.tasks.stopping(), Arc::new(places));
     shell.tasks.spawn_service("tables", move || {
         let (lacking, places, stopping) = (lacking.clone(), places.clone(), stopping.clone());

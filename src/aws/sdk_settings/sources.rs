@@ -17,20 +17,24 @@ enum Source {
 }
 
 const TOKEN_FILE: &str = "AWS_WEB_IDENTITY_TOKEN_FILE";
+const ROLE: &str = "AWS_ROLE_ARN";
 const RELATIVE: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
 const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+const TOKEN: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN";
+const ENDPOINT: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+const MODE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE";
 
 /// Variables that one source alone reads.
 const OWN: [(&str, Source); 9] = [
     (TOKEN_FILE, Source::WebIdentity),
-    ("AWS_ROLE_ARN", Source::WebIdentity),
+    (ROLE, Source::WebIdentity),
     ("AWS_ROLE_SESSION_NAME", Source::WebIdentity),
     (RELATIVE, Source::Container),
     (FULL, Source::Container),
-    ("AWS_CONTAINER_AUTHORIZATION_TOKEN", Source::Container),
+    (TOKEN, Source::Container),
     ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", Source::Container),
-    ("AWS_EC2_METADATA_SERVICE_ENDPOINT", Source::Instance),
-    ("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", Source::Instance),
+    (ENDPOINT, Source::Instance),
+    (MODE, Source::Instance),
 ];
 
 /// Profiles that name one another as sources, at most.
@@ -67,16 +71,18 @@ fn asked(
             _ => {}
         }
         is_stated |= ["aws_access_key_id", "role_arn"].iter().any(|key| value(key).is_some());
-        match value("source_profile") {
-            Some(source) if source != name => name = source.to_owned(),
-            _ => break,
+        match value("source_profile").filter(|source| *source != name && value("role_arn").is_some()) {
+            Some(source) => name = source.to_owned(),
+            None => break,
         }
     }
     let is_set = |name: &str| variable(name).is_some();
     let is_off = variable("AWS_EC2_METADATA_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true"));
     match () {
         () if is_stated => Vec::new(),
-        () if is_set(TOKEN_FILE) => vec![Source::WebIdentity],
+        // Without a role the SDK goes on; where a file is named, that was not meant.
+        () if is_set(TOKEN_FILE) && is_set(ROLE) => vec![Source::WebIdentity],
+        () if variable(TOKEN_FILE).is_some_and(|file| !file.is_empty()) => vec![Source::WebIdentity],
         () if is_set(RELATIVE) || is_set(FULL) => vec![Source::Container],
         // It reads the container's token first, whether it is in one or not.
         () if is_off => vec![Source::Container],
@@ -100,8 +106,13 @@ impl SdkSettings {
         self.ignored.extend::<Vec<_>>(passed);
         for (name, source) in OWN {
             let is_empty = raw(name).is_some_and(|value| value.is_empty());
-            // The relative one goes before it.
-            let is_hidden = name == FULL && raw(RELATIVE).is_some();
+            // What goes before it is set, or an empty one is as good as none.
+            let is_hidden = match name {
+                FULL => raw(RELATIVE).is_some(),
+                MODE => raw(ENDPOINT).is_some(),
+                TOKEN => true,
+                _ => false,
+            };
             if is_empty && asked.contains(&source) && !is_hidden {
                 let wrong = ConfigProblem::new("is empty, which the SDK takes for a setting", "remove it");
                 self.refuse(Place::Variable(name.into()), "", wrong, true);

@@ -47,21 +47,21 @@ fn an_empty_variable_is_refused_where_the_sdk_reads_it() {
     let (relative, full) = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI");
     let (token, endpoint) = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_SERVICE_ENDPOINT");
     let off = ("AWS_EC2_METADATA_DISABLED", "true");
-    let cases: [(Variables, &[&str]); 13] = [
+    let cases: [(Variables, &[&str]); 16] = [
         (&[(file, ""), (role, ROLE)], &[file]),
         (&[(file, ""), (role, "")], &[role, file]),
         (&[(file, "/dev/null"), (role, ROLE), ("AWS_ROLE_SESSION_NAME", "")], &["AWS_ROLE_SESSION_NAME"]),
-        (&[(file, ""), (relative, "/v2/credentials")], &[file]),
+        (&[(file, ""), (relative, "/v2/credentials")], &[]),
+        (&[(file, ""), (role, ROLE), (relative, "/v2/credentials")], &[file]),
+        (&[("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")], &[]),
+        (&[(endpoint, "http://127.0.0.1:1"), ("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "")], &[]),
         (&[(relative, "")], &[relative]),
         (&[(relative, ""), (full, "http://169.254.170.23/v1/credentials")], &[relative]),
         (&[(full, "")], &[full]),
         (&[(relative, "/v2/credentials"), (full, "")], &[]),
         (&[(relative, "/v2/credentials"), (token, "")], &[token]),
         (&[(token, "")], &[token]),
-        (
-            &[(endpoint, ""), ("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "")],
-            &[endpoint, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"],
-        ),
+        (&[(endpoint, ""), ("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "")], &[endpoint]),
         (&[(endpoint, ""), off], &[]),
         (&[(endpoint, ""), (relative, "/v2/credentials")], &[]),
     ];
@@ -94,7 +94,8 @@ fn what_the_sdk_never_looks_at_is_passed_over() {
     let absent = ("AWS_PROFILE", "absent");
     assert_eq!(faults("", &[absent])[0], ["AWS_PROFILE"]);
     let container = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials");
-    assert_eq!(faults("[default]\n", &[absent, container]), [vec![], vec!["AWS_PROFILE".to_owned()]]);
+    assert_eq!(faults("", &[absent, container]), [vec![], vec!["AWS_PROFILE".to_owned()]]);
+    assert_eq!(faults("[default]\n", &[absent, container])[0], ["AWS_PROFILE"], "the SDK goes on but once");
 }
 
 #[test]

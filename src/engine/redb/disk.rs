@@ -1,5 +1,6 @@
 //! The file: opened, closed after a failure and opened again, and what its errors mean.
 
+use std::fs::TryLockError;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +56,7 @@ fn name(begun: &Path, path: &Path) -> Result<(), Error> {
     match renameat_with(CWD, begun, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(io::Error::new(ErrorKind::InvalidData, TAKEN).into()),
-        // This file system cannot; it was asked a moment ago whether there is such a file.
+        // This file system cannot; the name was free a moment ago.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(std::fs::rename(begun, path)?),
         Err(error) => Err(io::Error::from(error).into()),
     }
@@ -110,6 +111,10 @@ impl Disk {
         if database.is_none() {
             std::fs::create_dir_all(&self.directory)?;
             let path = self.directory.join(FILE);
+            let _beginning = match path.symlink_metadata() {
+                Err(error) if error.kind() == ErrorKind::NotFound => Some(self.only_beginner()?),
+                _ => None,
+            };
             let is_new = match std::fs::metadata(&path) {
                 // redb would begin anew in it, and nobody would hear that everything is gone.
                 Ok(kept) if kept.len() == 0 => return Err(io::Error::new(ErrorKind::InvalidData, EMPTIED).into()),
@@ -118,6 +123,9 @@ impl Disk {
                 // Its records were acknowledged: to begin anew would lose them without a word.
                 Err(_) if self.was_open.load(Ordering::Relaxed) => {
                     return Err(io::Error::new(ErrorKind::InvalidData, GONE).into());
+                }
+                Err(_) if path.symlink_metadata().is_ok() => {
+                    return Err(io::Error::new(ErrorKind::InvalidData, TAKEN).into());
                 }
                 Err(_) => true,
             };
@@ -133,6 +141,17 @@ impl Disk {
             self.was_open.store(true, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Locks the directory for as long as this process begins a file there: two at once would each begin
+    /// their own, and one of them would write to what has no name any more.
+    fn only_beginner(&self) -> Result<std::fs::File, Error> {
+        let directory = std::fs::File::open(&self.directory)?;
+        match directory.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(Error::DatabaseAlreadyOpen),
+            // Some network file systems lock no directory.
+            Err(TryLockError::Error(_)) | Ok(()) => Ok(directory),
+        }
     }
 
     /// Takes hold of room for the largest write, and gives it back: blocks. What is full refuses that

@@ -322,6 +322,17 @@ fn a_name_that_leads_nowhere_is_no_new_catalogue() {
     }
 }
 
+#[test]
+fn one_process_at_a_time_begins_a_file() {
+    let directory = TempDir::new().unwrap();
+    let beginner = std::fs::File::open(directory.path()).unwrap();
+    beginner.try_lock().unwrap();
+    let error = Embedded::open(directory.path(), Clock::System).map(drop).unwrap_err();
+    assert!(error.to_string().contains("another process has it open"), "{error}");
+    drop(beginner);
+    assert!(Embedded::open(directory.path(), Clock::System).is_ok());
+}
+
 /// Writes over an item's bytes, and over its change in the feed, as a later version might.
 fn spoil(store: &RedbStore, sort: &'static str, change: u64) {
     let later = b"\x09 the format of a later version".as_slice();

@@ -2,23 +2,28 @@
 //! for a family, a server or a search suffix that nobody answers, and reads changed settings again.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
+use self::local::LocalNames;
 use self::servers::Servers;
 use crate::http::limits::NAME_WAIT;
-use crate::tasks::stamp::Stamp;
+use crate::tasks::file_stamp::FileStamp;
 
 mod local;
 mod order;
 mod servers;
+
+/// Time after which settings that could not be read are read again, though they have not changed.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// Resolves a host name to addresses and keeps them for their TTL. Uses the C library's resolver if
 /// there is no `resolv.conf` to read. Changed settings count from the next name on.
@@ -39,39 +44,52 @@ struct Files {
 struct Settings {
     /// `None` when they are to be read again in any case.
     stamps: Option<Stamps>,
-    /// They were there and could not be read.
-    is_unread: bool,
+    /// Set while one is there and cannot be read.
+    again_at: Option<Instant>,
     servers: Option<Arc<Servers>>,
 }
 
 /// The settings' files as they were when they were read.
-type Stamps = [Option<Stamp>; 2];
+type Stamps = [Option<FileStamp>; 2];
 
 impl Files {
     fn stamps(&self) -> Stamps {
-        [&self.resolv_conf, &self.hosts].map(|path| Stamp::of(path))
+        [&self.resolv_conf, &self.hosts].map(|path| FileStamp::of(path))
     }
 
-    fn read(&self) -> io::Result<Arc<Servers>> {
-        std::fs::read(&self.resolv_conf).and_then(|text| Servers::new(&text, &self.hosts)).map(Arc::new)
+    /// The servers, and whether a file is there and cannot be read. Names of `hosts` that cannot be read
+    /// are those of the servers `before`.
+    fn read(&self, before: Option<&Servers>) -> (io::Result<Servers>, bool) {
+        let is_unread = |error: &io::Error| error.raw_os_error().is_some() && error.kind() != ErrorKind::NotFound;
+        let (text, hosts) = (std::fs::read(&self.resolv_conf), std::fs::read(&self.hosts));
+        let any_unread = [&text, &hosts].into_iter().any(|read| read.as_ref().is_err_and(is_unread));
+        let local = match hosts {
+            Err(error) if is_unread(&error) => before.map(|before| before.local.clone()).unwrap_or_default(),
+            hosts => Arc::new(LocalNames::of(&hosts.unwrap_or_default())),
+        };
+        (text.and_then(|text| Servers::new(&text, local)), any_unread)
     }
 }
 
 impl Settings {
-    /// Reads them; returns whether they are of use.
+    /// Reads them; returns whether they are of use. What cannot be read does not replace what could.
     fn read(&mut self, files: &Files) -> bool {
-        let (stamps, read) = (files.stamps(), files.read());
-        // An image without them is no fault: the C library is asked.
-        let is_unread = |error: &io::Error| error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound;
-        let was_unread = std::mem::replace(&mut self.is_unread, read.as_ref().is_err_and(is_unread));
-        // What could not be read may be readable without having changed (too many open files).
-        self.stamps = (!self.is_unread).then_some(stamps);
-        match read {
-            Ok(servers) => self.servers = Some(servers),
+        let (stamps, (servers, is_unread)) = (files.stamps(), files.read(self.servers.as_deref()));
+        let was_unread = self.again_at.is_some();
+        // It may be readable without having changed (too many open files).
+        self.again_at = is_unread.then(|| Instant::now() + READ_AGAIN_AFTER);
+        self.stamps = Some(stamps);
+        match servers {
+            Ok(servers) => self.servers = Some(Arc::new(servers)),
+            // An image without them is no fault: the C library is asked.
             Err(reason) if !was_unread => tracing::info!(%reason, "no usable resolver settings"),
-            Err(_) => return false,
+            Err(_) => {}
         }
-        !self.is_unread
+        self.servers.is_some()
+    }
+
+    fn are_to_be_read(&self, stamps: Stamps) -> bool {
+        self.stamps != Some(stamps) || self.again_at.is_some_and(|at| Instant::now() >= at)
     }
 }
 
@@ -82,7 +100,7 @@ impl Resolver {
     }
 
     fn of(files: Files) -> Self {
-        let mut settings = Settings { stamps: None, is_unread: false, servers: None };
+        let mut settings = Settings { stamps: None, again_at: None, servers: None };
         settings.read(&files);
         Self { files: Arc::new(files), settings: Arc::new(Mutex::new(settings)) }
     }
@@ -95,10 +113,10 @@ impl Resolver {
     /// The name servers, read again if a file of the settings has changed. What cannot be read does
     /// not replace what could.
     fn servers(&self) -> Option<Arc<Servers>> {
-        let stamps = Some(self.files.stamps());
+        let stamps = self.files.stamps();
         // Assignments under the lock: a panic cannot leave them half-written.
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        if settings.stamps != stamps && settings.read(&self.files) {
+        if settings.are_to_be_read(stamps) && settings.read(&self.files) {
             tracing::info!("the resolver's settings were read again");
         }
         settings.servers.clone()
@@ -183,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_and_cannot_be_read_is_tried_again_with_the_next_name() {
+    async fn what_is_there_and_cannot_be_read_is_tried_again() {
         for name in ["resolv.conf", "hosts"] {
             let folder = tempfile::tempdir().unwrap();
             let resolver = resolver(folder.path());
@@ -191,7 +209,8 @@ mod tests {
             std::fs::remove_file(folder.path().join(name)).unwrap();
             std::fs::create_dir(folder.path().join(name)).unwrap();
             assert_eq!(found(&resolver).await, "127.0.0.7", "{name}");
-            assert_eq!(resolver.settings.lock().unwrap().stamps, None, "{name}");
+            let settings = resolver.settings.lock().unwrap();
+            assert!(settings.again_at.is_some() && settings.servers.is_some(), "{name}");
         }
     }
 

@@ -77,7 +77,7 @@ async fn one(
 ) -> RunningService {
     let contents = Contents::read(config).unwrap();
     let instead =
-        ServiceInstead { engine: Some(engine), topics: Some(aws.clone()), feed: None, clock: Clock::System };
+        ServiceInstead { engine: Some(engine), topics: Some(aws.clone()), feed: None, ..ServiceInstead::default() };
     start(process, config.clone(), contents, origins, instead).await.unwrap()
 }
 

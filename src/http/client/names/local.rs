@@ -2,9 +2,7 @@
 //! `hosts`, and `localhost`.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
 
 /// Names of one reading of `hosts`, in lower case, with their addresses in the order of the file.
 #[derive(Debug, Default)]
@@ -13,15 +11,8 @@ pub(super) struct LocalNames {
 }
 
 impl LocalNames {
-    /// Lines of a file; none if there is no such file. What a line says wrong costs that line alone.
-    pub(super) fn read(hosts: &Path) -> io::Result<Self> {
-        match std::fs::read(hosts) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            read => Ok(Self::of(&read?)),
-        }
-    }
-
-    fn of(text: &[u8]) -> Self {
+    /// Lines of a file. What a line says wrong costs that line alone.
+    pub(super) fn of(text: &[u8]) -> Self {
         let mut hosts: HashMap<String, Vec<IpAddr>> = HashMap::new();
         for line in String::from_utf8_lossy(text).trim_start_matches('\u{feff}').lines() {
             let mut words = line.split('#').next().unwrap_or_default().split_whitespace();

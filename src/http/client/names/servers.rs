@@ -4,7 +4,7 @@
 use std::future::ready;
 use std::io;
 use std::net::IpAddr;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::FutureExt;
@@ -23,7 +23,7 @@ pub(super) struct Servers {
     servers: Vec<TokioResolver>,
     search: Vec<Name>,
     ndots: usize,
-    local: LocalNames,
+    pub(super) local: Arc<LocalNames>,
     stated: Stated,
     /// The server that is asked first, with `rotate`.
     turn: AtomicUsize,
@@ -61,8 +61,8 @@ fn options(read: ResolverOpts) -> ResolverOpts {
 }
 
 impl Servers {
-    /// Of what `resolv.conf` says, and the file of `hosts`.
-    pub(super) fn new(text: &[u8], hosts: &Path) -> io::Result<Self> {
+    /// Of what `resolv.conf` says, and `hosts`.
+    pub(super) fn new(text: &[u8], local: Arc<LocalNames>) -> io::Result<Self> {
         let (config, read) = parse_resolv_conf(text).map_err(io::Error::other)?;
         let (stated, options) = (Stated::read(text), options(read));
         let one = |server: &hickory_resolver::config::NameServerConfig| {
@@ -79,7 +79,6 @@ impl Servers {
             [] => config.domain().filter(|domain| !domain.is_root()).cloned().into_iter().collect(),
             search => search.to_vec(),
         };
-        let local = LocalNames::read(hosts)?;
         Ok(Self { servers, search, ndots: options.ndots, local, stated, turn: AtomicUsize::new(0) })
     }
 
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
 
     fn servers(text: &str) -> Servers {
-        Servers::new(text.as_bytes(), Path::new("/nonexistent")).unwrap()
+        Servers::new(text.as_bytes(), Arc::default()).unwrap()
     }
 
     #[test]

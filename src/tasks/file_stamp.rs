@@ -5,14 +5,14 @@ use std::path::Path;
 
 /// What changes with a file's content, its owner and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     modified: (i64, i64),
     changed: (i64, i64),
     length: u64,
     inode: u64,
 }
 
-impl Stamp {
+impl FileStamp {
     /// The stamp of a file; `None` while there is none, or it cannot be asked for.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let meta = std::fs::metadata(path).ok()?;
@@ -33,19 +33,19 @@ mod tests {
     fn another_owner_mode_or_file_is_another_stamp() {
         let folder = tempfile::tempdir().unwrap();
         let [file, beside] = ["file", "beside"].map(|name| folder.path().join(name));
-        assert_eq!(Stamp::of(&file), None);
+        assert_eq!(FileStamp::of(&file), None);
         std::fs::write(&file, "one").unwrap();
         std::fs::write(&beside, "two").unwrap();
         let times = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
         for path in [&file, &beside] {
             std::fs::File::options().write(true).open(path).unwrap().set_times(times).unwrap();
         }
-        let first = Stamp::of(&file);
+        let first = FileStamp::of(&file);
         std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-        let second = Stamp::of(&file);
+        let second = FileStamp::of(&file);
         assert_ne!(first, second);
         std::fs::rename(&beside, &file).unwrap();
-        assert_ne!(Stamp::of(&file), second);
-        assert_eq!(Stamp::of(&file), Stamp::of(&file));
+        assert_ne!(FileStamp::of(&file), second);
+        assert_eq!(FileStamp::of(&file), FileStamp::of(&file));
     }
 }
