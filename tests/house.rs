@@ -287,8 +287,8 @@ const SHORT_TASKS: [&str; 18] = [
     "recheck",
     "refetch",
     "refresh",
-    // One line into freshness.state_file.
-    "memory",
+    // One line into freshness.state_file, tried again while that fails.
+    "state-file",
     // After a reload.
     "forget",
     "permits",

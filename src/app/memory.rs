@@ -3,19 +3,28 @@
 //! the start.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::config::limits::TOKEN_BYTES;
 use crate::core::Core;
 use crate::model::ids::RegionId;
 use crate::protocol::event::Event;
 use crate::protocol::limits::REGIONS;
+use crate::tasks::on_disk;
+
+/// Time after which a note that could not be written is tried again.
+const NOTE_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Tells freshness what an earlier process saw.
 pub(super) fn recall(sidecar: &Core) {
     let Some(file) = &sidecar.config.freshness.state_file else { return };
-    let remembered = read(file);
+    let remembered = read(file).unwrap_or_else(|error| {
+        tracing::warn!(file = %file.display(), %error, "freshness.state_file could not be read: weak proof counts until regions send heartbeats");
+        BTreeSet::new()
+    });
     for (region, configured) in (0u8..).map(RegionId).zip(&sidecar.config.service.regions) {
         let topic = configured.topic.as_ref().map(|topic| topic.arn.as_str());
         if topic.is_some_and(|topic| remembered.contains(topic)) {
@@ -25,10 +34,19 @@ pub(super) fn recall(sidecar: &Core) {
     }
 }
 
-/// Notes in `file` that the region of `topic` sends heartbeats.
-pub(super) fn note(file: &Path, topic: &str) {
-    if let Err(error) = remember(file, topic) {
-        tracing::warn!(file = %file.display(), %error, "freshness.state_file could not be written");
+/// Notes in `file` that the region of `topic` sends heartbeats, again and again until it is written:
+/// nothing else will say so.
+pub(super) async fn note(file: PathBuf, topic: String) {
+    loop {
+        let (to, topic) = (file.clone(), topic.clone());
+        // A disk that stalls must not hold up what announcements are received by.
+        match on_disk(move || remember(&to, &topic)).await {
+            Some(Err(error)) => {
+                tracing::warn!(file = %file.display(), %error, again_in = ?NOTE_AGAIN_AFTER, "freshness.state_file could not be written");
+            }
+            Some(Ok(())) | None => return,
+        }
+        tokio::time::sleep(NOTE_AGAIN_AFTER).await;
     }
 }
 
@@ -38,21 +56,33 @@ fn remember(file: &Path, topic: &str) -> std::io::Result<()> {
     // exclusive.
     static WRITING: Mutex<()> = Mutex::new(());
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut remembered = read(file);
+    let mut remembered = read(file)?;
     if !remembered.insert(topic.to_owned()) {
         return Ok(());
     }
     let text: String = remembered.iter().map(|topic| format!("{topic}\n")).collect();
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");
-    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file))
+    let mut new = std::fs::File::create(&beside)?;
+    new.write_all(text.as_bytes())?;
+    // Else a power cut could leave an empty one under its name.
+    new.sync_all()?;
+    std::fs::rename(&beside, file)
 }
 
-/// One topic ARN per line.
-fn read(file: &Path) -> BTreeSet<String> {
-    let bounded = std::fs::metadata(file).is_ok_and(|meta| meta.len() <= TOKEN_BYTES);
-    let text = if bounded { std::fs::read_to_string(file).unwrap_or_default() } else { String::new() };
-    text.lines().map(str::to_owned).take(REGIONS * 4).collect()
+/// One topic ARN per line; none where there is no such file, or it is no text. What cannot be read may
+/// hold some, and must not be replaced.
+fn read(file: &Path) -> std::io::Result<BTreeSet<String>> {
+    let read = std::fs::File::open(file).and_then(|file| {
+        let mut text = Vec::new();
+        file.take(TOKEN_BYTES).read_to_end(&mut text).map(|_| text)
+    });
+    let text = match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        read => read?,
+    };
+    let text = String::from_utf8(text).unwrap_or_default();
+    Ok(text.lines().map(str::to_owned).take(REGIONS * 4).collect())
 }
 
 #[cfg(test)]
@@ -69,17 +99,34 @@ mod tests {
                 scope.spawn(|| remember(&file, topic).unwrap());
             }
         });
-        assert_eq!(read(&file), topics.into_iter().collect());
+        assert_eq!(read(&file).unwrap(), topics.into_iter().collect());
     }
 
     #[test]
     fn a_file_that_is_missing_or_no_text_remembers_nothing_and_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("heartbeats");
-        assert!(read(&file).is_empty());
+        assert!(read(&file).unwrap().is_empty());
         std::fs::write(&file, [0xff; 99]).unwrap();
-        assert!(read(&file).is_empty());
+        assert!(read(&file).unwrap().is_empty());
         remember(&file, "arn:aws:sns:r:0:t").unwrap();
-        assert_eq!(read(&file).len(), 1);
+        assert_eq!(read(&file).unwrap().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_cannot_be_read_is_not_replaced_and_written_once_it_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, away] = ["heartbeats", "away"].map(|name| directory.path().join(name));
+        remember(&away, "arn:aws:sns:a:0:t").unwrap();
+        // As unreadable as a file without permissions is to others than root.
+        std::fs::create_dir(&file).unwrap();
+        let mended = async {
+            tokio::time::sleep(NOTE_AGAIN_AFTER / 2).await;
+            assert!(file.is_dir());
+            std::fs::remove_dir(&file).unwrap();
+            std::fs::rename(&away, &file).unwrap();
+        };
+        tokio::join!(note(file.clone(), "arn:aws:sns:b:0:t".to_owned()), mended);
+        assert_eq!(read(&file).unwrap().len(), 2);
     }
 }

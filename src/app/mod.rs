@@ -34,8 +34,8 @@ use crate::model::time::Clock;
 use crate::protocol::event::{Action, Event};
 use crate::sidecar::announcements::intake::VerifyingIntake;
 use crate::sidecar::announcements::subscription::{self, CannotListen, Pace, Subscriptions};
+use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
-use crate::tasks::{Tasks, on_disk};
 
 pub(crate) mod bounds;
 pub mod doctor;
@@ -321,9 +321,9 @@ fn beyond(sidecar: &Core, topics: Topics) -> Beyond {
         }
         Action::HeartbeatSeen(region) => {
             if let (Some(file), Some(arn)) = (file.clone(), arns[region.index()].clone()) {
-                // A disk that stalls must not hold up what announcements are received by.
-                tasks.spawn("memory", async move {
-                    on_disk(move || memory::note(&file, &arn)).await;
+                let stopping = tasks.stopping();
+                tasks.spawn("state-file", async move {
+                    stopping.run_until_cancelled(memory::note(file, arn)).await;
                 });
             }
         }
@@ -332,10 +332,14 @@ fn beyond(sidecar: &Core, topics: Topics) -> Beyond {
 }
 
 /// Still answers everything for as long as it takes callers to go elsewhere.
-async fn linger(shutdown: &Shutdown, drain: Drain) {
+///
+/// `unname` takes away names of sockets while this process still listens on them: later they may be
+/// another's, who came after it.
+async fn linger(shutdown: &Shutdown, drain: Drain, unname: impl FnOnce()) {
     shutdown.lingering.cancel();
     tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
     tokio::time::sleep(drain.linger).await;
+    unname();
     shutdown.closing.cancel();
 }
 
@@ -353,8 +357,15 @@ impl App {
     /// Lingers, closes, unsubscribes and drains; afterwards nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.current.load().config.drain;
-        linger(&self.shutdown, drain).await;
-        let current = self.current.load_full();
+        let unname = || {
+            let current = self.current.load_full();
+            let operators = current.config.admin.unix.as_ref().map(|unix| &unix.path);
+            for path in self.unix.iter().chain(operators) {
+                // It is fine if it is gone already.
+                let _ = std::fs::remove_file(path);
+            }
+        };
+        linger(&self.shutdown, drain, unname).await;
         let unsubscribed = async {
             match self.topics.get() {
                 Some(subscriptions) => subscriptions.shutdown(drain.deadline).await.len(),
@@ -362,11 +373,6 @@ impl App {
             }
         };
         let (late, left_behind) = tokio::join!(self.sidecar.tasks.drain(drain.deadline), unsubscribed);
-        let operators = current.config.admin.unix.as_ref().map(|unix| &unix.path);
-        for path in self.unix.iter().chain(operators) {
-            // It is fine if it is gone already.
-            let _ = std::fs::remove_file(path);
-        }
         tracing::info!(?late, left_behind, "stopped");
         Stopped { late, left_behind }
     }

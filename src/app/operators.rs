@@ -47,9 +47,9 @@ impl Operators {
             return;
         }
         if let Some(before) = self.open.take() {
-            before.until.cancel();
-            // It is fine if it is gone already.
+            // While this process still listens there: later it may be another's. It is fine if it is gone already.
             let _ = std::fs::remove_file(&before.socket.path);
+            before.until.cancel();
         }
         if let (Some(socket), Some(bound)) = (wanted, bound) {
             let until = self.tasks.stopping().child_token();

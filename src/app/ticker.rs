@@ -40,7 +40,8 @@ fn mind_memory(sidecar: Arc<Core>) {
         let looks = async move {
             loop {
                 tokio::time::sleep(MEMORY_TICK).await;
-                let (own, sockets) = capacity::resident();
+                // What is not known leaves everything as it is.
+                let Some((own, sockets)) = capacity::resident() else { continue };
                 sidecar.mind_memory(own + sockets);
                 // Once in a tick: who takes anything in between may stay.
                 if sidecar.memory.is_clogged(sockets) && sidecar.memory.pressure(own + sockets) < Pressure::Evict {

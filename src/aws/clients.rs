@@ -23,6 +23,8 @@ use crate::aws::sdk_settings::{self, SdkSettings};
 use crate::aws::usable::{CheckedCredentials, NoCredentials, profiles};
 use crate::aws::{direct, limits};
 use crate::config::TopicArn;
+use crate::tasks::on_disk;
+use crate::tasks::supervision::pass_panic_on;
 
 /// The SDK, configured once when it is first needed; clones share it.
 ///
@@ -147,7 +149,9 @@ impl Sdk {
 }
 
 async fn load(endpoint: Option<&Url>, region: &str) -> Base {
-    let settings = sdk_settings::read(sdk_settings::variable);
+    // Files, perhaps on a mount that stalls.
+    let read = on_disk(|| sdk_settings::read(sdk_settings::variable)).await;
+    let settings = read.unwrap_or_else(|| pass_panic_on());
     let is_emulator = endpoint.is_some_and(crate::config::is_loopback);
     for wrong in &settings.ignored {
         tracing::warn!(%wrong, "a setting of the AWS SDK is passed over");

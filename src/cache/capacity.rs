@@ -155,12 +155,12 @@ impl Memory {
 }
 
 /// How many bytes the process holds now, and how many the kernel holds for its sockets, where those
-/// count towards the limit (v2); zero if the system does not say. Pages of the program's own file do
+/// count towards the limit (v2); `None` if the system does not say, as when it is short itself. Pages of the program's own file do
 /// not count, because the kernel reclaims them by itself.
-pub fn resident() -> (u64, u64) {
-    let own = fs::read_to_string("/proc/self/status").map_or(0, |text| held(&text));
+pub fn resident() -> Option<(u64, u64)> {
+    let own = held(&fs::read_to_string("/proc/self/status").ok()?);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    (own, sockets(&groups, Path::new("/sys/fs/cgroup"), |file| fs::read_to_string(file).ok()))
+    Some((own, sockets(&groups, Path::new("/sys/fs/cgroup"), |file| fs::read_to_string(file).ok())))
 }
 
 /// The bytes that the kernel buffers of the group's sockets.
@@ -334,6 +334,6 @@ mod tests {
     #[test]
     fn this_machine_says_what_it_has() {
         let memory = Memory::of_the_machine();
-        assert!(memory.limit >= limits::LEAST_MEMORY && resident().0 > MIB / 4, "{memory:?}");
+        assert!(memory.limit >= limits::LEAST_MEMORY && resident().unwrap().0 > MIB / 4, "{memory:?}");
     }
 }

@@ -87,8 +87,8 @@ pub fn bind_unix(socket: &UnixSocket, setting: &'static str) -> Result<UnixListe
         if !found.file_type().is_socket() {
             return Err(ListenError::NotASocket(setting, path.clone()));
         }
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(fail(std::io::ErrorKind::AddrInUse.into()));
+        if is_listened_on(path).map_err(fail)? {
+            return Err(fail(io::ErrorKind::AddrInUse.into()));
         }
     }
     let unnamed = beside(path);
@@ -103,6 +103,22 @@ pub fn bind_unix(socket: &UnixSocket, setting: &'static str) -> Result<UnixListe
         let _ = std::fs::remove_file(&unnamed);
         fail(source)
     })
+}
+
+/// Returns whether somebody listens on this Unix socket. Who cannot find out must not take it: it may be
+/// another user's.
+fn is_listened_on(path: &Path) -> io::Result<bool> {
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+    // A process that is frozen, its backlog full, would be waited for without an end.
+    socket.set_nonblocking(true)?;
+    match socket.connect(&socket2::SockAddr::unix(path)?) {
+        Ok(()) => Ok(true),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock => Ok(true),
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(false),
+            _ => Err(error),
+        },
+    }
 }
 
 fn beside(path: &Path) -> PathBuf {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::wire::{Message, Say, Wire, reply};
+use super::wire::{Message, Say, Wire, exchange, reply, request};
 
 mod forwarding;
 mod validation;
@@ -308,6 +308,19 @@ async fn section_4_1_a_stale_variant_is_validated_by_itself() {
         assert_eq!((got.text(), got.parameter("fwd-status")), (body, Some("304")));
         assert_eq!(wire.last_seen().header("if-none-match"), tag);
     }
+    wire.end().await;
+}
+
+/// Regions get their own, whatever the caller's is.
+#[tokio::test]
+async fn a_reply_that_varies_by_host_is_a_hit_under_each_name_of_this_one() {
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nVary: Host", "x")).await;
+    wire.get("/a", &[]).await;
+    wire.idle().await;
+    assert!(wire.get("/a", &[]).await.is_hit());
+    let mut stream = wire.connect().await;
+    let bytes = request("GET", "/a", &["Host: 127.0.0.1:8700"], b"");
+    assert!(exchange(&mut stream, &bytes, false).await.unwrap().is_hit());
     wire.end().await;
 }
 

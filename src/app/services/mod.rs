@@ -221,7 +221,7 @@ pub async fn start(
                 tracing::warn!("{}", alone(&config.engine));
             }
             let opening = Engine::open(&config.engine, Sdk::new(topics.clone()), &clock);
-            told.run_until_cancelled(opening).await.ok_or(ServiceStartError::Told)??
+            told.run_until_cancelled(Box::pin(opening)).await.ok_or(ServiceStartError::Told)??
         }
     };
     let engine = WatchedEngine::new(engine, clock.clone());
@@ -314,7 +314,7 @@ impl RunningService {
     pub async fn stop(self) -> Stopped {
         let drain = self.shell.config.drain;
         let own = async {
-            linger(&self.shell.shutdown, drain).await;
+            linger(&self.shell.shutdown, drain, || {}).await;
             self.shell.tasks.drain(drain.deadline).await
         };
         let node = async {

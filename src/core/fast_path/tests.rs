@@ -523,6 +523,26 @@ async fn the_unix_socket_has_its_mode_replaces_a_dead_one_and_nothing_else() {
     assert!(read_until(&mut stream, "/one").await.contains("200 OK"));
 }
 
+#[test]
+fn a_unix_socket_whose_process_is_frozen_is_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = UnixSocket { path: folder.path().join("nearside.sock"), mode: 0o600, uids: Vec::new() };
+    let unix = || socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    let (frozen, address) = (unix(), socket2::SockAddr::unix(&socket.path).unwrap());
+    frozen.bind(&address).unwrap();
+    frozen.listen(1).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let caller = unix();
+        caller.set_nonblocking(true).unwrap();
+        if caller.connect(&address).is_err() {
+            break;
+        }
+        waiting.push(caller);
+    }
+    assert!(matches!(bind_unix(&socket, "listen.unix"), Err(ListenError::InUse { .. })));
+}
+
 #[tokio::test]
 async fn a_peer_whose_uid_is_not_named_is_turned_away() {
     let folder = tempfile::tempdir().unwrap();

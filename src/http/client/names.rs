@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper_util::client::legacy::connect::dns::Name;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use self::local::LocalNames;
