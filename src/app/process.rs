@@ -69,7 +69,13 @@ pub(crate) fn run_service(
             started = &mut start => started,
             () = signals.told() => {
                 told.cancel();
-                start.await
+                tokio::select! {
+                    started = &mut start => started,
+                    () = signals.told() => {
+                        tracing::warn!("told to stop twice: ending at once");
+                        return Ok(Stopped::default());
+                    }
+                }
             }
         };
         let service = match started {

@@ -214,7 +214,10 @@ impl Reloader {
         let admin_token = token::read("admin.token_file", config.admin.token_file.as_deref()).map_err(unusable)?;
         let sidecar = running.renewed(config, origin).map_err(unusable)?;
         // Last, since it takes the place of whatever is at its path.
-        let operators = state.operators.bind(sidecar.config.admin.unix.as_ref()).map_err(unusable)?;
+        let unix = sidecar.config.admin.unix.as_ref();
+        // A stop takes the sockets' names away, and what is there then may be a successor's.
+        let stops = self.shutdown.lingering.is_cancelled();
+        let operators = if stops { None } else { state.operators.bind(unix).map_err(unusable)? };
         let mut reloaded = Reloaded {
             changed: changes.live,
             needs_restart: changes.restart,
@@ -226,7 +229,9 @@ impl Reloader {
             reloaded.changed.push("admin.token_file: another token".to_owned());
         }
         self.acts.access.replace_socket(&sidecar.config.admin);
-        state.operators.serve(sidecar.config.admin.unix.as_ref(), operators);
+        if !stops {
+            state.operators.serve(unix, operators);
+        }
         self.put_in_place(&running, &sidecar);
         self.remarks.store(Arc::new(reloaded.warnings.clone()));
         if let (Some(before), Some(http)) = (&state.http, &http) {

@@ -152,7 +152,7 @@ pub fn read(variable: impl Fn(&str) -> Option<String>) -> SdkSettings {
     settings.profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     // Where there is no profile at all, the SDK goes on to the next source. Where there are others, it does
     // so once, and fails from then on.
-    let is_passed = configured.is_empty() && credited.is_empty() && sources::does_without_profile(&variable);
+    let is_passed = !sources::has_profiles(&configured, &credited) && sources::does_without_profile(&variable);
     let is_needed = variable("AWS_PROFILE").is_some() && !is_passed;
     settings.of_profile(&configured, &credited, is_needed);
     if sources::has_keys(&variable) {

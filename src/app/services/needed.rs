@@ -36,7 +36,9 @@ pub(super) async fn look_for_needs(shell: &Shell, process: &ServiceProcess, told
         let (lacking, places, stopping) = (lacking.clone(), places.clone(), stopping.clone());
         async move {
             while stopping.run_until_cancelled(until_next_look(&lacking)).await.is_some() {
-                lacking.keep(lines(look(&places).await, &lacking));
+                // What does not answer must not hold up a stop.
+                let Some(found) = stopping.run_until_cancelled(look(&places)).await else { return };
+                lacking.keep(lines(found, &lacking));
             }
         }
     });

@@ -46,6 +46,13 @@ pub(super) fn has_keys(variable: &impl Fn(&str) -> Option<String>) -> bool {
     ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| is_there(name))
 }
 
+/// Returns whether the files hold a profile: not another section, nor one whose name has or lacks the
+/// prefix wrongly, which the SDK passes over.
+pub(super) fn has_profiles(config: &Sections, credentials: &Sections) -> bool {
+    config.keys().any(|name| name == "default" || name.starts_with("profile "))
+        || credentials.keys().any(|name| !name.contains(' '))
+}
+
 /// Returns whether variables lead to credentials even if the profile is not there.
 pub(super) fn does_without_profile(variable: &impl Fn(&str) -> Option<String>) -> bool {
     [TOKEN_FILE, RELATIVE, FULL].iter().any(|name| variable(name).is_some())

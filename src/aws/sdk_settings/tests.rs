@@ -94,7 +94,13 @@ fn what_the_sdk_never_looks_at_is_passed_over() {
     let absent = ("AWS_PROFILE", "absent");
     assert_eq!(faults("", &[absent])[0], ["AWS_PROFILE"]);
     let container = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials");
-    assert_eq!(faults("", &[absent, container]), [vec![], vec!["AWS_PROFILE".to_owned()]]);
+    for no_profile in ["", "[absent]\nregion = eu-west-1\n", "[services local]\n"] {
+        assert_eq!(
+            faults(no_profile, &[absent, container]),
+            [vec![], vec!["AWS_PROFILE".to_owned()]],
+            "{no_profile}"
+        );
+    }
     assert_eq!(faults("[default]\n", &[absent, container])[0], ["AWS_PROFILE"], "the SDK goes on but once");
 }
 

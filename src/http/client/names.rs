@@ -73,20 +73,23 @@ impl Files {
 }
 
 impl Settings {
-    /// Reads them; returns whether they are of use. What cannot be read does not replace what could.
+    /// Reads them; returns whether they are in use. What cannot be read does not replace what could.
     fn read(&mut self, files: &Files) -> bool {
         let (stamps, (servers, is_unread)) = (files.stamps(), files.read(self.servers.as_deref()));
         let was_unread = self.again_at.is_some();
+        let is_same = is_unread && self.stamps == Some(stamps) && self.servers.is_some();
         // It may be readable without having changed (too many open files).
         self.again_at = is_unread.then(|| Instant::now() + READ_AGAIN_AFTER);
         self.stamps = Some(stamps);
         match servers {
+            // Those that are in use have answers in store.
+            Ok(_) if is_same => {}
             Ok(servers) => self.servers = Some(Arc::new(servers)),
             // An image without them is no fault: the C library is asked.
             Err(reason) if !was_unread => tracing::info!(%reason, "no usable resolver settings"),
             Err(_) => {}
         }
-        self.servers.is_some()
+        self.servers.is_some() && !is_unread
     }
 
     fn are_to_be_read(&self, stamps: Stamps) -> bool {
@@ -210,8 +213,11 @@ mod tests {
             std::fs::remove_file(folder.path().join(name)).unwrap();
             std::fs::create_dir(folder.path().join(name)).unwrap();
             assert_eq!(found(&resolver).await, "127.0.0.7", "{name}");
-            let settings = resolver.settings.lock().unwrap();
-            assert!(settings.again_at.is_some() && settings.servers.is_some(), "{name}");
+            let mut settings = resolver.settings.lock().unwrap();
+            assert!(settings.again_at.is_some(), "{name}");
+            let before = settings.servers.clone().unwrap();
+            assert!(!settings.read(&resolver.files), "{name}");
+            assert!(Arc::ptr_eq(&before, settings.servers.as_ref().unwrap()), "{name}: its answers are kept");
         }
     }
 
