@@ -101,15 +101,17 @@ impl Growth {
         self.vouched.0.contains(self.region)
     }
 
-    /// Whether a region that vouched has noticed no loss since, so that it should have announced
-    /// the change.
+    /// Whether a region that vouched has noticed no loss since and was heard of a time after the change,
+    /// so that its announcement should be here. While nothing arrives from it, or it has not ingested the
+    /// change itself, that the announcement is missing says nothing of names and keys.
     pub(crate) fn is_vouched_against(&self, horizon: &Horizon) -> bool {
         let (regions, epochs) = &self.vouched;
-        let unbroken = |id: &RegionId| {
-            let now = horizon.regions.get(id.index()).map(|sight| sight.epoch);
-            now.is_some() && now == epochs.get(id.index()).copied()
+        let should_have = |id: &RegionId| {
+            let sight = horizon.regions.get(id.index())?;
+            let is_unbroken = Some(sight.epoch) == epochs.get(id.index()).copied();
+            Some(is_unbroken && sight.watermark_at.unwrap_or(sight.proof) >= self.at)
         };
-        regions.iter().any(|id| unbroken(&id))
+        regions.iter().any(|id| should_have(&id) == Some(true))
     }
 }
 

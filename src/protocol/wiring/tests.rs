@@ -1,6 +1,7 @@
 //! Doubts about the wiring, and what ends them.
 
 use super::*;
+use crate::protocol::horizon::Sight;
 
 const EU: RegionId = RegionId(0);
 const US: RegionId = RegionId(1);
@@ -224,4 +225,32 @@ fn growths_are_followed_once_each_and_in_bounds() {
     }
     assert_eq!(wiring.due(|growth| growth.at > at(9)).len(), 10);
     assert_eq!(wiring.due(|_| false).len(), limits::GROWTHS - 10);
+}
+
+/// A voucher from which nothing arrives, or that lags itself, says nothing of names and keys.
+#[test]
+fn only_a_voucher_heard_of_after_the_change_speaks_against_the_wiring() {
+    let growth = Growth {
+        id: RecordId { record_type: CONTEXT, hash: 1 },
+        region: US,
+        generation: Generation(0),
+        vouched: (only(EU), [Epoch(3), Epoch(3)].into()),
+        at: at(10),
+    };
+    let sight = |epoch, proof, watermark: Option<u64>| Sight {
+        epoch: Epoch(epoch),
+        proof: at(proof),
+        watermark_at: watermark.map(at),
+        ..Sight::default()
+    };
+    for (sight, speaks) in [
+        (sight(3, 11, Some(10)), true),
+        (sight(3, 30, Some(9)), false),
+        (sight(3, 10, None), true),
+        (sight(3, 9, None), false),
+        (sight(4, 30, Some(30)), false),
+    ] {
+        let horizon = Horizon { regions: vec![sight, Sight::default()], ..Horizon::default() };
+        assert_eq!(growth.is_vouched_against(&horizon), speaks, "{sight:?}");
+    }
 }
