@@ -67,7 +67,7 @@ fn stamps(config: &Config) -> Stamps {
 }
 
 impl Seen {
-    /// What was seen once files with these stamps were looked at. `read` returns whether they are of use;
+    /// State after files with these stamps were looked at. `read` returns whether they are of use;
     /// `None` if they were not read.
     fn after(self, stamps: Stamps, now: Instant, read: impl FnOnce() -> Option<bool>) -> Self {
         if stamps == self.stamps && self.again_at.is_none_or(|at| now < at) {

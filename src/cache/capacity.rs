@@ -155,8 +155,8 @@ impl Memory {
 }
 
 /// How many bytes the process holds now, and how many the kernel holds for its sockets, where those
-/// count towards the limit (v2); `None` if the system does not say, as when it is short itself. Pages of the program's own file do
-/// not count, because the kernel reclaims them by itself.
+/// count towards the limit (v2); `None` if the system does not say, as when it is short itself. Pages
+/// of the program's own file do not count, because the kernel reclaims them by itself.
 pub fn resident() -> Option<(u64, u64)> {
     let own = held(&fs::read_to_string("/proc/self/status").ok()?);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

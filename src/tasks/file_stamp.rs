@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What changes with a file's content, its owner and its permissions.
+/// A mark that changes with a file's content, its owner and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     modified: (i64, i64),

@@ -183,7 +183,7 @@ impl Batch {
     }
 
     /// An outcome to be written when its turn comes; `None` if it is too much to hold until then, and
-    /// is looked up again. A caller who reads slowly would keep it from the store, which may have
+    /// is looked up or asked for again. A caller who reads slowly would keep it from the store, which may have
     /// given it up, and from everybody else.
     fn held(&self, outcome: Outcome) -> Option<Outcome> {
         let bytes = match &outcome {

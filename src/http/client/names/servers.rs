@@ -61,7 +61,7 @@ fn options(read: ResolverOpts) -> ResolverOpts {
 }
 
 impl Servers {
-    /// Of what `resolv.conf` says, and `hosts`.
+    /// Servers that the text of `resolv.conf` names, behind the names of `hosts`.
     pub(super) fn new(text: &[u8], local: Arc<LocalNames>) -> io::Result<Self> {
         let (config, read) = parse_resolv_conf(text).map_err(io::Error::other)?;
         let (stated, options) = (Stated::read(text), options(read));
