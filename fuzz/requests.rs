@@ -192,6 +192,7 @@ async fn answer(door: Arc<Admission>, seen: Arc<Seen>, request: Request<Incoming
             target(&admitted, &uri, version, &seen);
             host(&uri, &headers, version, seen.via);
             fields(&admitted, &headers, &seen);
+            passed_on(&headers);
             passed_on(&admitted.headers);
             note(&seen.log, &admitted.method, &admitted.path_and_query, &admitted.headers);
             Bytes::from_static(b"admitted")
@@ -257,7 +258,9 @@ fn fields(admitted: &Admitted, sent: &HeaderMap, seen: &Seen) {
     assert!(!framed_twice, "a length and chunks");
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     assert!(length.is_none_or(|length| length == admitted.body.len()), "{length:?}");
-    let others = sent.keys().filter(|name| **name != TOKEN && **name != header::COOKIE);
+    let hop = named_by_connection(sent);
+    assert!(!hop.iter().any(|name| headers.contains_key(name)), "named by Connection, and part of the request");
+    let others = sent.keys().filter(|name| **name != TOKEN && **name != header::COOKIE && !hop.contains(name));
     for name in others {
         assert!(headers.get_all(name).iter().eq(sent.get_all(name).iter()), "{name} goes along as it came");
     }
@@ -269,13 +272,19 @@ fn passed_on(headers: &HeaderMap) {
     for name in ["connection", "te", "trailer", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection"] {
         assert!(!kept.contains_key(name), "{name} goes on");
     }
-    for line in headers.get_all(header::CONNECTION) {
-        for name in line.as_bytes().split(|byte| *byte == b',') {
-            let named = HeaderName::from_bytes(name.trim_ascii());
-            assert!(!named.is_ok_and(|name| kept.contains_key(name)), "named by Connection, and goes on");
-        }
-    }
+    assert!(
+        !named_by_connection(headers).iter().any(|name| kept.contains_key(name)),
+        "named by Connection, and goes on"
+    );
     assert_eq!(end_to_end(&kept), kept);
+}
+
+/// `Connection` and the fields that it makes fields of this hop (RFC 9110, 7.6.1).
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let names = names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
+    names.chain([header::CONNECTION]).collect()
 }
 
 fn contains(bytes: &[u8], wanted: &str) -> bool {
