@@ -1,5 +1,5 @@
-//! One connection: detects its protocol, serves HTTP/1.1 or h2c, and closes it when it is silent,
-//! slow with its headers, or idle.
+//! One connection: detects its protocol, serves HTTP/1.1 or h2c, and closes it when it is slow with
+//! its headers, or idle.
 //!
 //! From the first SIGTERM until the linger ends, everything that arrives is still answered. A
 //! connection is told to end (`Connection: close`, GOAWAY) only together with an answer, or when it
@@ -57,7 +57,7 @@ pub struct Shutdown {
 #[derive(Clone)]
 pub struct ConnectionContext<P> {
     pub tasks: Tasks,
-    /// For idle and header waits.
+    /// For what is said of errors.
     pub clock: Clock,
     /// Connections open at once over all listeners.
     pub permits: Permits,
@@ -117,23 +117,19 @@ where
     let pulse = Arc::new(Pulse::default());
     let Some(nothing) = context.peers.nothing() else { return };
     context.peers.enter(&pulse);
-    let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, discard, pulse.clone(), nothing));
-    let sniffed = tokio::select! {
-        sniffed = sniffed => sniffed,
-        () = pulse.evicted() => return,
-        () = context.shutdown.closing.cancelled() => return,
-    };
-    let Ok(Ok((protocol, wire))) = sniffed else { return };
+    let sniffed = Wire::sniff(stream, discard, pulse.clone(), nothing);
+    let sniffed = unless_it_keeps_us_waiting(sniffed, &pulse, &context, Protocol::Http1).await;
+    let Some(Ok((protocol, wire))) = sniffed else { return };
     let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
     let ended = match protocol {
         Protocol::Http1 => {
             let driven = http1::serve(wire, context.fast_path.clone(), answering);
-            driven_to_its_end(driven, &pulse, &context, protocol).await
+            unless_it_keeps_us_waiting(driven, &pulse, &context, protocol).await
         }
         // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
         Protocol::Http2 => Box::pin(serve_http2(wire, answering, &pulse, &context)).await,
     };
-    if let Err(error) = ended {
+    if let Some(Err(error)) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
 }
@@ -143,14 +139,14 @@ async fn serve_http2<S, P, H, F>(
     answering: Answering<H>,
     pulse: &Arc<Pulse>,
     context: &ConnectionContext<P>,
-) -> hyper::Result<()>
+) -> Option<hyper::Result<()>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     // Kept for as long as the connection lasts.
-    let Some((_reserved, streams)) = context.peers.http2(pulse).await else { return Ok(()) };
+    let (_reserved, streams) = context.peers.http2(pulse).await?;
     let mut http = http2::Builder::new(context.tasks.clone());
     http.timer(TokioTimer::new())
         .max_concurrent_streams(streams)
@@ -170,22 +166,22 @@ where
         }
         connection.as_mut().poll(cx)
     });
-    driven_to_its_end(driven, pulse, context, Protocol::Http2).await
+    unless_it_keeps_us_waiting(driven, pulse, context, Protocol::Http2).await
 }
 
-/// Drives a connection and closes it when it keeps us waiting. The [`WakeGated`] part is polled
-/// only after it was woken, so a request costs no timer and no lock for the shutdown.
-async fn driven_to_its_end<P>(
-    connection: impl Future<Output = hyper::Result<()>>,
+/// Drives a connection; `None` when it has kept us waiting and has to be closed. The [`WakeGated`]
+/// part is polled only after it was woken, so a request costs no timer and no lock for the shutdown.
+async fn unless_it_keeps_us_waiting<P, T>(
+    connection: impl Future<Output = T>,
     pulse: &Pulse,
     context: &ConnectionContext<P>,
     protocol: Protocol,
-) -> hyper::Result<()> {
+) -> Option<T> {
     let mut connection = pin!(connection);
     let watch = pin!(async {
         tokio::select! {
             never = pulse.told(&context.shutdown) => match never {},
-            () = pulse.idle_timeout(protocol, &context.clock, &context.tasks) => {}
+            () = pulse.idle_timeout(protocol, &context.tasks) => {}
             () = pulse.evicted() => {}
         }
     });
@@ -194,9 +190,9 @@ async fn driven_to_its_end<P>(
         if Pin::new(&mut watch).poll(cx).is_ready() {
             pulse.give_up();
             tracing::debug!("a connection that kept us waiting was closed");
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(None);
         }
-        connection.as_mut().poll(cx)
+        connection.as_mut().poll(cx).map(Some)
     })
     .await
 }

@@ -78,16 +78,16 @@ pub const SOCKET_BUFFERS_FREE: u64 = 1024 * MIB as u64;
 pub const HTTP2_WINDOW_BYTES: u32 = 256 * KIB as u32;
 /// What is buffered of an answer per HTTP/2 stream, in bytes.
 pub const HTTP2_SEND_BYTES: usize = 64 * KIB;
-/// How long a new connection may stay silent before its first bytes show which protocol it speaks.
-pub const SNIFF_WAIT: Duration = Duration::from_secs(5);
 /// How long a request's line and headers may take to arrive.
 pub const HEADER_WAIT: Duration = Duration::from_secs(10);
 /// How long a request's body may take to arrive.
 pub const REQUEST_BODY_WAIT: Duration = Duration::from_secs(30);
-/// How long a kept-alive connection may idle between requests.
-pub const IDLE_WAIT: Duration = Duration::from_secs(90);
-/// How long a connection to the admin side or to a service may live before it is asked to close;
-/// what is under way still finishes.
+/// How long a connection may idle, before its first request or after others. Longer than callers keep
+/// one (Go and reqwest 90 s, .NET and load balancers 60 s): whoever closes first takes the risk that
+/// the other has just asked.
+pub const IDLE_WAIT: Duration = Duration::from_secs(120);
+/// How long a connection to the admin side or to a service may live before an answer on it announces
+/// its end.
 pub const SERVICE_CONNECTION_LIFE: Duration = Duration::from_secs(300);
 /// How long a closing connection may take to hand over its last reply.
 pub const LAST_REPLY_WAIT: Duration = Duration::from_secs(5);

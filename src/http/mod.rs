@@ -9,6 +9,7 @@ pub mod connection;
 pub mod exchange;
 pub(crate) mod fields;
 pub(crate) mod host;
+pub(crate) mod idle;
 pub mod inert;
 pub mod limits;
 pub mod listener;

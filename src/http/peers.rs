@@ -135,16 +135,16 @@ impl Peers {
             } else if let Some(class) = idleness(&pulse) {
                 one.looks = one.looks.saturating_add(1);
                 if one.looks >= limits::IDLE_LOOKS[usize::from(class.min(2))] {
-                    waiting.push((class, one.since, pulse));
+                    waiting.push((class, one.since, heads, pulse));
                 }
             }
             true
         });
         drop(open);
         let most = (waiting.len() / limits::CLOSED_SHARE).max(1);
-        waiting.sort_unstable_by_key(|(class, since, _)| (*class, *since));
-        for (_, _, pulse) in waiting.into_iter().take(most) {
-            pulse.evict();
+        waiting.sort_unstable_by_key(|(class, since, ..)| (*class, *since));
+        for (_, _, heads, pulse) in waiting.into_iter().take(most) {
+            pulse.evict(heads);
             (self.over_budget)("connections");
         }
     }

@@ -30,6 +30,8 @@ pub struct Pulse {
     pub(super) sending: AtomicU32,
     /// It has to go, since others need its room.
     pub(super) evicted: Notify,
+    /// How many heads were complete when that was decided.
+    pub(super) heads_when_evicted: AtomicU32,
     pub(super) gone: AtomicBool,
     pub(super) http2: AtomicBool,
     /// How many heads were complete: tells the one that has begun from the one before.
@@ -180,7 +182,7 @@ impl Pulse {
         self.idleness().map(|class| class + 1)
     }
 
-    fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Relaxed) != TAKES
     }
 
@@ -205,8 +207,9 @@ impl Pulse {
         self.idleness().filter(|_| self.http2.load(Ordering::Relaxed))
     }
 
-    /// Has the connection closed.
-    pub(crate) fn evict(&self) {
+    /// Has the connection closed, if it has completed no more than so many heads.
+    pub(crate) fn evict(&self, heads: u32) {
+        self.heads_when_evicted.store(heads, Ordering::Relaxed);
         self.gone.store(true, Ordering::Relaxed);
         self.evicted.notify_one();
     }
@@ -220,10 +223,5 @@ impl Pulse {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
-    }
-
-    /// Resolves when the connection has to go.
-    pub(crate) async fn evicted(&self) {
-        self.evicted.notified().await;
     }
 }

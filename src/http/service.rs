@@ -3,6 +3,7 @@
 //! Connections, request heads and the lifetimes of connections are bounded. A connection takes a
 //! permit before it is accepted: beyond the bound, callers wait in the kernel's backlog.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
@@ -12,18 +13,21 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderValue, Request, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::time::Instant;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
+use crate::http::connection::wire::Protocol;
+use crate::http::idle::what_has_come_is_read;
 use crate::http::limits::{
-    ACCEPT_PAUSE, HEADER_WAIT, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
+    ACCEPT_PAUSE, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
 };
 use crate::http::listener::discard_unsent;
 use crate::http::peers::Peers;
@@ -93,7 +97,12 @@ impl Body for ArrivingRequestBody {
 
 impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.pulse.heard();
+        }
+        polled
     }
 }
 
@@ -231,9 +240,12 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
 async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEADER_WAIT)
+        // It counts from the end of the last answer, and would end an idle connection as early as a
+        // head that drips.
+        .header_read_timeout(None)
         .max_headers(REQUEST_HEADERS)
         .max_buf_size(REQUEST_HEAD_BYTES);
+    let ends_at = Instant::now() + SERVICE_CONNECTION_LIFE;
     let (router, requests) = (TowerToHyperService::new(router), pulse.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let under_way = requests.begin();
@@ -244,16 +256,24 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
         let answer = router.call(request);
         async move {
             let _under_way = under_way;
-            answer.await
+            let mut answer = answer.await?;
+            if Instant::now() >= ends_at {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer)
         }
     });
     let mut connection =
         std::pin::pin!(http.serve_connection(TokioIo::new(Watched { stream, pulse: pulse.clone() }), service));
+    let draining = async {
+        tasks.draining().await;
+        what_has_come_is_read().await;
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
-        _ = tasks.draining() => None,
+        () = draining => None,
         () = pulse.evicted() => return,
-        () = tokio::time::sleep(SERVICE_CONNECTION_LIFE) => None,
+        () = pulse.idle_timeout(Protocol::Http1, &tasks) => return pulse.give_up(),
     };
     let ended = match ended {
         Some(ended) => ended,
@@ -288,9 +308,11 @@ mod tests {
     use std::time::Duration;
 
     use axum::routing::get;
+    use futures_util::future::BoxFuture;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::http::limits::{HEADER_WAIT, IDLE_WAIT};
 
     async fn ask(address: std::net::SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -298,6 +320,56 @@ mod tests {
         let mut reply = String::new();
         let _ = stream.read_to_string(&mut reply).await;
         reply
+    }
+
+    /// A connection that is served only while the test polls it, and its caller.
+    async fn connected(tasks: Tasks) -> (TcpStream, BoxFuture<'static, ()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = Either::Left(listener.accept().await.unwrap().0);
+        let router = Router::new().route("/", get(|| async { "here" }));
+        (caller, Box::pin(connection(stream, router, Arc::new(Pulse::default()), tasks)))
+    }
+
+    /// Asks on a connection that stays open.
+    async fn asks(caller: &mut TcpStream) -> String {
+        caller.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let mut reply = Vec::new();
+        while !reply.ends_with(b"here") && caller.read_buf(&mut reply).await.unwrap_or(0) > 0 {}
+        String::from_utf8(reply).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_idles_for_as_long_as_load_balancers_keep_one_and_an_answer_announces_its_end() {
+        let tasks = Tasks::new();
+        let (mut caller, served) = connected(tasks.clone()).await;
+        tasks.spawn("connection", served);
+        let mut announced = Vec::new();
+        for _ in 0..SERVICE_CONNECTION_LIFE.as_secs() / 60 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let reply = asks(&mut caller).await;
+            assert!(reply.starts_with("HTTP/1.1 200 OK"), "{reply}");
+            announced.push(reply.contains("connection: close"));
+        }
+        assert_eq!(announced, [false, false, false, false, true], "and then the connection is gone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_comes_as_its_connection_is_to_be_closed_is_answered() {
+        for ends in [false, true] {
+            let tasks = Tasks::new();
+            let (mut caller, mut served) = connected(tasks.clone()).await;
+            assert!(futures_util::poll!(&mut served).is_pending());
+            // Nothing of the process runs meanwhile.
+            if ends {
+                drop(tasks.drain(LAST_REPLY_WAIT).await);
+            } else {
+                tokio::time::sleep(IDLE_WAIT + HEADER_WAIT).await;
+            }
+            let served = tokio::time::timeout(Duration::from_secs(1), served);
+            let (reply, _) = tokio::join!(asks(&mut caller), served);
+            assert!(reply.starts_with("HTTP/1.1 200 OK"), "{ends}: {reply}");
+        }
     }
 
     #[tokio::test]

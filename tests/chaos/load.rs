@@ -88,8 +88,8 @@ impl Load {
 
     async fn ask(&self, key: u32) -> Result<Shown, String> {
         let said = |error: reqwest::Error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            format!("{error}: {}", cause.unwrap_or_default())
+            let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+            causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
         };
         let answer = self.client.get(format!("{}{key}", self.base)).send().await.map_err(said)?;
         let text = |name: &str| {

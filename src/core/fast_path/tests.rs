@@ -1,6 +1,7 @@
 //! Tests of connections on real sockets: protocols, timeouts, bounds, how connections end.
 
 mod drains;
+mod idle;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +16,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
@@ -29,7 +30,7 @@ use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, Shutdown, Via};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::http::limits::{self, BODIES_BYTES};
-use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix};
+use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix, discard_unsent};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
 use crate::tasks::Tasks;
@@ -129,47 +130,6 @@ async fn read_until(stream: &mut (impl AsyncRead + Unpin), wanted: &str) -> Stri
 }
 
 const GET: &str = "GET /one HTTP/1.1\r\nhost: localhost\r\n\r\n";
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_says_nothing_is_closed_after_the_sniffing_wait() {
-    let door = open(8).await;
-    let mut stream = TcpStream::connect(door.addr).await.unwrap();
-    let began = tokio::time::Instant::now();
-    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
-    let waited = began.elapsed();
-    assert!(waited >= limits::SNIFF_WAIT && waited < limits::SNIFF_WAIT * 2, "{waited:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn half_a_preface_is_silence_too() {
-    let door = open(8).await;
-    let mut stream = TcpStream::connect(door.addr).await.unwrap();
-    send(&mut stream, "PRI * HT").await;
-    let began = tokio::time::Instant::now();
-    assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0);
-    assert!(began.elapsed() < limits::SNIFF_WAIT * 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
-    let door = open(8).await;
-    let mut slow = TcpStream::connect(door.addr).await.unwrap();
-    send(&mut slow, GET).await;
-    assert!(read_until(&mut slow, "/one").await.contains("200 OK"));
-    let began = tokio::time::Instant::now();
-    send(&mut slow, "GET /two HTTP/1.1\r\nx-").await;
-    assert_eq!(slow.read(&mut [0; 8]).await.unwrap_or(0), 0);
-    let waited = began.elapsed();
-    assert!(waited >= limits::HEADER_WAIT && waited <= limits::HEADER_WAIT * 2, "{waited:?}");
-
-    let mut idle = TcpStream::connect(door.addr).await.unwrap();
-    send(&mut idle, GET).await;
-    read_until(&mut idle, "/one").await;
-    let began = tokio::time::Instant::now();
-    assert_eq!(idle.read(&mut [0; 8]).await.unwrap_or(0), 0);
-    let waited = began.elapsed();
-    assert!(waited >= limits::IDLE_WAIT && waited <= limits::IDLE_WAIT + limits::HEADER_WAIT, "{waited:?}");
-}
 
 /// A goodbye in HTTP/2 is a frame that is to be answered.
 #[tokio::test(start_paused = true)]

@@ -1,31 +1,18 @@
-//! A connection's bytes before hyper sees them: which protocol they speak, and how long they keep
-//! us waiting. hyper's own header timeout runs from the end of the last answer, so it cannot tell a
-//! caller who idles from one who drips a header; [`Pulse`] can.
-//!
-//! A connection without a request under way is closed `HEADER_WAIT` after the first byte of a head,
-//! or `IDLE_WAIT` after the last byte either way; at most `HEADER_WAIT` later than that, never
-//! earlier. At the end of the process `LAST_REPLY_WAIT` is all that silence may last, and whoever
-//! keeps us waiting is given up before the drain's deadline.
+//! A connection's bytes before hyper sees them: which protocol they speak, and what is held of them.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
 
 use crate::http::bodies::Reserved;
-use crate::http::connection::Shutdown;
 use crate::http::connection::spare::Spare;
 use crate::http::limits;
 use crate::http::pulse::{Pulse, UnderWay};
-use crate::model::time::{Clock, Moment};
-use crate::tasks::Tasks;
 
 /// What a client with prior knowledge of HTTP/2 sends first (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -283,67 +270,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
-
-impl Pulse {
-    /// Notes the two moments of a shutdown as they come; never resolves.
-    pub async fn told(&self, shutdown: &Shutdown) -> Infallible {
-        let lingering = async {
-            shutdown.lingering.cancelled().await;
-            self.lingering.store(true, Ordering::Relaxed);
-        };
-        let closing = async {
-            shutdown.closing.cancelled().await;
-            self.closing.store(true, Ordering::Relaxed);
-        };
-        tokio::join!(lingering, closing);
-        std::future::pending().await
-    }
-
-    /// Resolves when the connection has kept us waiting for too long, or keeps the drain of `tasks`
-    /// waiting.
-    pub async fn idle_timeout(&self, protocol: Protocol, clock: &Clock, tasks: &Tasks) {
-        let (mut last, mut head): (_, Option<(u32, Moment)>) = (clock.now(), None);
-        let (mut look_every, mut silence, mut drain) = (LOOK_EVERY, limits::IDLE_WAIT, None);
-        loop {
-            // Until then it was allowed to be silent, so it has its time from there on.
-            let begun = tokio::select! {
-                () = tokio::time::sleep(look_every) => None,
-                draining = tasks.draining(), if drain.is_none() => Some(draining),
-            };
-            if let Some(draining) = begun {
-                (look_every, silence) =
-                    (draining.look_every(LAST_LOOK_EVERY), draining.silence(limits::LAST_REPLY_WAIT));
-                drain = begun;
-            }
-            let now = clock.now();
-            let stirred = self.stirred.swap(false, Ordering::Relaxed);
-            let is_under_way = self.under_way.load(Ordering::Relaxed) > 0;
-            if stirred || begun.is_some() || is_under_way {
-                last = now;
-            }
-            // However busy the peer is, it is all that is waited for.
-            if !is_under_way && drain.is_some_and(|draining| Instant::now() >= draining.given_up_at()) {
-                return;
-            }
-            let heads = self.heads.load(Ordering::Relaxed);
-            head = match head.filter(|(known, _)| *known == heads) {
-                _ if !self.head.load(Ordering::Relaxed) => None,
-                None => Some((heads, now)),
-                begun => begun,
-            };
-            // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies.
-            let begun = head.filter(|_| protocol == Protocol::Http1);
-            if now.since(last) >= silence || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT) {
-                return;
-            }
-        }
-    }
-}
-
-/// How often a connection is checked: it may exceed its limits by at most twice this.
-const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
-/// The same at the end of the process.
-const LAST_LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

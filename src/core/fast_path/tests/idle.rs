@@ -1,0 +1,87 @@
+//! Connections that keep us waiting, and requests that come just as they are to be closed.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_never_asks_idles_like_one_that_did() {
+    let door = open(8).await;
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::IDLE_WAIT && waited <= limits::IDLE_WAIT + limits::HEADER_WAIT, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_preface_is_half_a_head() {
+    let door = open(8).await;
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut stream, "PRI * HT").await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::HEADER_WAIT && waited <= limits::HEADER_WAIT * 2, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
+    let door = open(8).await;
+    let mut slow = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut slow, GET).await;
+    assert!(read_until(&mut slow, "/one").await.contains("200 OK"));
+    let began = tokio::time::Instant::now();
+    send(&mut slow, "GET /two HTTP/1.1\r\nx-").await;
+    assert_eq!(slow.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::HEADER_WAIT && waited <= limits::HEADER_WAIT * 2, "{waited:?}");
+
+    let mut idle = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut idle, GET).await;
+    read_until(&mut idle, "/one").await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(idle.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::IDLE_WAIT && waited <= limits::IDLE_WAIT + limits::HEADER_WAIT, "{waited:?}");
+}
+
+/// A connection that is served only while the test polls it, as if the process stood still between.
+async fn held_up(has_asked: bool, stands_still: impl AsyncFn(&ConnectionContext<Arc<Current>>)) -> String {
+    let (context, listener) = (context(8).await, TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (ours, _) = listener.accept().await.unwrap();
+    let serve = connection::serve(ours, discard_unsent, Via::Tcp, context.clone(), answer);
+    let mut connection = pin!(serve);
+    if has_asked {
+        send(&mut caller, GET).await;
+        tokio::select! {
+            () = &mut connection => panic!("it goes on"),
+            _ = read_until(&mut caller, "/one") => {}
+        }
+    }
+    assert!(futures_util::poll!(&mut connection).is_pending());
+    stands_still(&context).await;
+    send(&mut caller, GET).await;
+    let text = read_until(&mut caller, "/one");
+    tokio::join!(text, tokio::time::timeout(Duration::from_secs(1), &mut connection)).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_as_its_connection_has_idled_too_long_is_answered() {
+    for has_asked in [false, true] {
+        let idles =
+            async |_: &ConnectionContext<_>| tokio::time::sleep(limits::IDLE_WAIT + limits::HEADER_WAIT).await;
+        let text = held_up(has_asked, idles).await;
+        assert!(text.contains("200 OK"), "{has_asked}: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_as_its_connection_has_to_make_room_is_answered() {
+    for has_asked in [false, true] {
+        let makes_room = async |context: &ConnectionContext<_>| {
+            (0..=limits::IDLE_LOOKS[1]).for_each(|_| context.peers.close_idle());
+        };
+        let text = held_up(has_asked, makes_room).await;
+        assert!(text.contains("200 OK"), "{has_asked}: {text}");
+    }
+}

@@ -1,0 +1,106 @@
+//! When a connection has kept us waiting for too long, or has to make room.
+//!
+//! hyper's own header timeout runs from the end of the last answer, so it cannot tell a caller who
+//! idles from one who drips a head; [`Pulse`] can. A connection without a request under way is closed
+//! `HEADER_WAIT` after the first byte of a head, or `IDLE_WAIT` after the last byte either way; at
+//! most `HEADER_WAIT` later than that, never earlier. At the end of the process `LAST_REPLY_WAIT` is
+//! all that silence may last, and whoever keeps us waiting is given up before the drain's deadline.
+
+use std::convert::Infallible;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::http::connection::Shutdown;
+use crate::http::connection::wire::Protocol;
+use crate::http::limits;
+use crate::http::pulse::Pulse;
+use crate::tasks::Tasks;
+
+impl Pulse {
+    /// Notes the two moments of a shutdown as they come; never resolves.
+    pub async fn told(&self, shutdown: &Shutdown) -> Infallible {
+        let lingering = async {
+            shutdown.lingering.cancelled().await;
+            self.lingering.store(true, Ordering::Relaxed);
+        };
+        let closing = async {
+            shutdown.closing.cancelled().await;
+            self.closing.store(true, Ordering::Relaxed);
+        };
+        tokio::join!(lingering, closing);
+        std::future::pending().await
+    }
+
+    /// Resolves when the connection has kept us waiting for too long, or keeps the drain of `tasks`
+    /// waiting.
+    pub async fn idle_timeout(&self, protocol: Protocol, tasks: &Tasks) {
+        let (mut last, mut head): (_, Option<(u32, Instant)>) = (Instant::now(), None);
+        let (mut look_every, mut silence, mut drain) = (LOOK_EVERY, limits::IDLE_WAIT, None);
+        loop {
+            // Until then it was allowed to be silent, so it has its time from there on.
+            let begun = tokio::select! {
+                () = tokio::time::sleep(look_every) => None,
+                draining = tasks.draining(), if drain.is_none() => Some(draining),
+            };
+            if let Some(draining) = begun {
+                (look_every, silence) =
+                    (draining.look_every(LAST_LOOK_EVERY), draining.silence(limits::LAST_REPLY_WAIT));
+                drain = begun;
+            }
+            let now = Instant::now();
+            let stirred = self.stirred.swap(false, Ordering::Relaxed);
+            let is_under_way = self.under_way.load(Ordering::Relaxed) > 0;
+            if stirred || begun.is_some() || is_under_way {
+                last = now;
+            }
+            // However busy the peer is, it is all that is waited for.
+            if !is_under_way && drain.is_some_and(|draining| now >= draining.given_up_at()) {
+                return;
+            }
+            let heads = self.heads.load(Ordering::Relaxed);
+            head = match head.filter(|(known, _)| *known == heads) {
+                _ if !self.head.load(Ordering::Relaxed) => None,
+                None => Some((heads, now)),
+                begun => begun,
+            };
+            // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies.
+            let begun = head.filter(|_| protocol == Protocol::Http1);
+            let drips = begun.is_some_and(|(_, since)| now - since >= limits::HEADER_WAIT);
+            if !drips && now - last < silence {
+                continue;
+            }
+            what_has_come_is_read().await;
+            if self.heads() == heads && (drips || !self.stirred.load(Ordering::Relaxed)) {
+                return;
+            }
+        }
+    }
+
+    /// Resolves when the connection has to go, unless a request has come since that was decided.
+    pub(crate) async fn evicted(&self) {
+        loop {
+            self.evicted.notified().await;
+            what_has_come_is_read().await;
+            if self.is_blocked() || self.heads() == self.heads_when_evicted.load(Ordering::Relaxed) {
+                return;
+            }
+            self.gone.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Has what is polled beside it read all that has arrived. Who closes a connection while a request
+/// waits in the kernel, which a machine that was held up may have overlooked, makes that request fail
+/// at a caller who did nothing wrong.
+pub(crate) async fn what_has_come_is_read() {
+    // The runtime asks the kernel after the first; what it learns is read before the second ends.
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+}
+
+/// How often a connection is checked: it may exceed its limits by at most twice this.
+const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
+/// The same at the end of the process.
+const LAST_LOOK_EVERY: Duration = Duration::from_millis(500);
