@@ -15,7 +15,8 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 use url::Url;
 
 use crate::aws::failure::{CallFailure, CallFault};
@@ -26,20 +27,23 @@ use crate::config::TopicArn;
 use crate::tasks::on_disk;
 use crate::tasks::supervision::pass_panic_on;
 
-/// The SDK, configured once when it is first needed; clones share it.
+/// The SDK, configured when it is first needed, and again as long as it cannot be used: a file that
+/// was absent may have come. Clones share it.
 ///
 /// All regions share one HTTP client (with its connections and TLS roots) and one credentials
 /// cache.
 #[derive(Clone)]
 pub struct Sdk {
     endpoint: Option<Url>,
-    base: Arc<OnceCell<Base>>,
+    base: Arc<Mutex<Option<Base>>>,
 }
 
 /// What calls in all regions share.
 struct Base {
     config: SdkConfig,
     endpoints: Endpoints,
+    /// Why AWS must not be called, and when that was read.
+    unusable: Option<(String, Instant)>,
 }
 
 /// Where the services are.
@@ -108,11 +112,12 @@ impl Sdk {
     pub fn given(base: SdkConfig) -> Self {
         Self {
             endpoint: None,
-            base: Arc::new(OnceCell::new_with(Some(Base { config: base, endpoints: Endpoints::Given }))),
+            base: Arc::new(Mutex::new(Some(Base { config: base, endpoints: Endpoints::Given, unusable: None }))),
         }
     }
 
-    /// Clients for `region`. The first call reads files and the environment, but never the network.
+    /// Clients for `region`. The first call reads files and the environment, but never the network. Who
+    /// failed with these asks again: their settings may have been mended.
     pub async fn clients(&self, region: &str) -> Clients {
         let calls = self.calls(region).await;
         // The SDK does not retry a poll: the loop around it knows better when to try again.
@@ -133,7 +138,15 @@ impl Sdk {
 
     /// The configuration of calls in `region` that may be repeated.
     pub(super) async fn calls(&self, region: &str) -> Calls {
-        let base = self.base.get_or_init(|| load(self.endpoint.as_ref(), region)).await;
+        let mut base = self.base.lock().await;
+        let base = match base.take() {
+            Some(known) if !known.is_outdated() => base.insert(known),
+            known => {
+                // Boxed: it is large, and usually not needed.
+                let load = Box::pin(load(self.endpoint.as_ref(), region, known.and_then(|known| known.unusable)));
+                base.insert(load.await)
+            }
+        };
         let (call, attempt) = limits::AWS_CALL_WAIT;
         let config = base
             .config
@@ -148,21 +161,27 @@ impl Sdk {
     }
 }
 
-async fn load(endpoint: Option<&Url>, region: &str) -> Base {
+impl Base {
+    /// Whether its settings could not be used and are to be read again.
+    fn is_outdated(&self) -> bool {
+        self.unusable.as_ref().is_some_and(|(_, read)| read.elapsed() >= limits::SETTINGS_AGAIN_AFTER)
+    }
+}
+
+/// Reads the settings, and says what is wrong with them unless it is what was wrong `before`.
+async fn load(endpoint: Option<&Url>, region: &str, before: Option<(String, Instant)>) -> Base {
     // Files, perhaps on a mount that stalls.
     let read = on_disk(|| sdk_settings::read(sdk_settings::variable)).await;
     let settings = read.unwrap_or_else(|| pass_panic_on());
     let is_emulator = endpoint.is_some_and(crate::config::is_loopback);
-    for wrong in &settings.ignored {
-        tracing::warn!(%wrong, "a setting of the AWS SDK is passed over");
-    }
-    for wrong in settings.fatal.iter().filter(|_| !is_emulator) {
-        tracing::error!(%wrong, "a setting of the AWS SDK cannot be used, so AWS is not called");
+    let unusable = settings.unusable().filter(|_| !is_emulator);
+    if before.is_none_or(|(before, _)| unusable.as_ref() != Some(&before)) {
+        tell(&settings, unusable.is_some());
     }
     // This region only tells the credentials chain which STS to ask. Stating it also keeps the SDK
     // from asking the instance metadata service for one.
     let region = Region::new(region.to_owned());
-    let config = match settings.unusable().filter(|_| !is_emulator) {
+    let config = match unusable.clone() {
         Some(why) => SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(region)
@@ -174,7 +193,16 @@ async fn load(endpoint: Option<&Url>, region: &str) -> Base {
         Some(url) => Endpoints::One(url.as_str().trim_end_matches('/').to_owned()),
         None => Endpoints::Set(Arc::new(settings)),
     };
-    Base { config, endpoints }
+    Base { config, endpoints, unusable: unusable.map(|why| (why, Instant::now())) }
+}
+
+fn tell(settings: &SdkSettings, is_unusable: bool) {
+    for wrong in &settings.ignored {
+        tracing::warn!(%wrong, "a setting of the AWS SDK is passed over");
+    }
+    for wrong in settings.fatal.iter().filter(|_| is_unusable) {
+        tracing::error!(%wrong, "a setting of the AWS SDK cannot be used, so AWS is not called");
+    }
 }
 
 /// What the SDK makes of its settings, once those that it cannot use are replaced.

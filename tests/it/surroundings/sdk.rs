@@ -130,6 +130,31 @@ async fn holds(service: &Service, directory: &Path, variables: &[(&str, &str)], 
     super::stops(program).await;
 }
 
+/// Another container may write it later, or its mount come late.
+#[tokio::test]
+async fn a_profile_file_that_comes_late_is_read() {
+    let service = Service::start(1);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config");
+    let topic = "arn:aws:sns:eu-west-1:123456789012:changes";
+    let text = settings("sdk", &[("eu-west-1", service.urls()[0].as_str(), topic)], "[drain]\nlinger = \"0s\"\n");
+    let program = Program::start_by(&text, |args| {
+        let mut command = command(args);
+        command.env("AWS_ENDPOINT_URL_SNS", "http://127.0.0.1:1").env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1");
+        command.env("AWS_CONFIG_FILE", &file);
+        command
+    })
+    .await;
+    let says =
+        async |wanted: &str| program.until("/readyz", |page| page.to_string().contains(wanted)).await.to_string();
+    let told = says("AWS SDK's settings cannot be used").await;
+    assert!(told.contains("AWS_CONFIG_FILE"), "{told}");
+    std::fs::write(&file, "[default]\nregion = eu-west-1\n").unwrap();
+    let told = says("AWS cannot be reached").await;
+    assert!(!told.contains("AWS_CONFIG_FILE"), "{told}");
+    super::stops(program).await;
+}
+
 /// A directory with `text` and `pipe` in it.
 fn files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();

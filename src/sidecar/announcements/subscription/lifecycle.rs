@@ -97,10 +97,10 @@ impl Lifecycle {
         let _note = PanicNote(self);
         let mut progress = self.progress.lock().await;
         let LifecycleProgress { way, asked, backoff, losses, made, discarded } = &mut *progress;
-        let clients = self.edges.sdk.clients(&self.topic.region).await;
+        let mut clients = self.edges.sdk.clients(&self.topic.region).await;
         while !self.stopping.is_cancelled() {
             self.emit(Event::Subscribing(self.region));
-            if !self.subscribe(&clients, way, made, backoff).await {
+            if !self.subscribe(&mut clients, way, made, backoff).await {
                 break;
             }
             // Requests so far are satisfied by this subscription.
@@ -136,7 +136,7 @@ impl Lifecycle {
     /// Tries until there is a subscription; false when the process stops first.
     async fn subscribe(
         &self,
-        clients: &Clients,
+        clients: &mut Clients,
         way: &mut Transported,
         made: &mut Made,
         backoff: &mut Backoff,
@@ -160,6 +160,8 @@ impl Lifecycle {
             self.lines.refused(self.edges.clock.now(), &self.topic.arn, &failure, wait);
             self.status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
             self.pause(wait).await;
+            // What the SDK could not use may be mended by now.
+            *clients = self.edges.sdk.clients(&self.topic.region).await;
         }
     }
 
