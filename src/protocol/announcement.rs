@@ -142,7 +142,8 @@ fn complete(wire: wire::Announcement) -> Result<Announcement, Undecodable> {
 fn kind(wire: &wire::Announcement) -> Result<AnnouncementKind, Undecodable> {
     let said = wire::Kind::try_from(wire.kind).map_err(|_| Undecodable::UnknownKind)?;
     if said == wire::Kind::Heartbeat {
-        let ingested_through = time(wire.ingested_through)?;
+        // The epoch is what an unset time is in many languages.
+        let ingested_through = time(wire.ingested_through)?.filter(|through| *through > Wall::default());
         return Ok(AnnouncementKind::Heartbeat { ingested_through, signing_off: wire.signing_off });
     }
     let version = match wire.version {

@@ -121,6 +121,8 @@ fn a_heartbeat_needs_no_record_and_may_number_nothing_yet() {
     let through = Some(Wall::from_millis(1_795_237_200_000));
     assert_eq!(heartbeat.kind, AnnouncementKind::Heartbeat { ingested_through: through, signing_off: true });
     assert_eq!(decode(r#"{"kind":4}"#).unwrap().numbered, None);
+    let unset = decode(r#"{"kind":"HEARTBEAT","ingestedThrough":"1970-01-01T00:00:00Z"}"#).unwrap();
+    assert_eq!(unset.kind, AnnouncementKind::Heartbeat { ingested_through: None, signing_off: false });
 }
 
 #[test]
@@ -178,7 +180,8 @@ const LAST: u64 = 253_402_300_799_999;
 
 fn announcements() -> impl Strategy<Value = Announcement> {
     let version = || proptest::option::of(1..=i64::MAX as u64);
-    let time = || proptest::option::of((0..=LAST).prop_map(Wall::from_millis));
+    // The epoch counts as unset in a heartbeat.
+    let time = || proptest::option::of((1..=LAST).prop_map(Wall::from_millis));
     let kind = prop_oneof![
         version().prop_map(|version| AnnouncementKind::Changed { version }),
         version().prop_map(|version| AnnouncementKind::Deleted { version }),
