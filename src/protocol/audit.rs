@@ -39,8 +39,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::horizon::Horizon;
 use super::record::Record;
-use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
+use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
 use crate::protocol::holding::Standing;
 use crate::protocol::limits;
@@ -192,6 +193,10 @@ pub(crate) struct Suspicion<K> {
     pub other_content: Option<Observation>,
     /// Its records, each with its generation before the regions were asked.
     pub records: Box<[(Arc<Record>, Generation)]>,
+    /// The epochs of all regions at first sight.
+    pub epochs: Box<[Epoch]>,
+    /// A region that was LIVE at first sight was heard of a later time ([`Audits::hear`]).
+    pub heard: bool,
 }
 
 impl<K> Suspicion<K> {
@@ -236,8 +241,9 @@ pub(crate) struct Settled {
 pub(crate) struct Audits<K> {
     open: Vec<Open<K>>,
     violations: VecDeque<Timeline>,
-    /// Record types with a change that was never announced, and when that was last found.
-    untold: Vec<(TypeId, Moment)>,
+    /// Record types with a change that was never announced, when that was last found, and whether the
+    /// announcement should have come.
+    untold: Vec<(TypeId, Moment, bool)>,
 }
 
 #[derive(Debug)]
@@ -264,6 +270,15 @@ impl<K: Clone + Eq> Audits<K> {
             self.open.push(Open { suspicion, asked_again: None });
         }
         room
+    }
+
+    /// Notes whose announcements should be here by now, by what was heard of regions since. Until
+    /// something was, that one is missing says nothing of what they announce (R21).
+    pub(crate) fn hear(&mut self, horizon: &Horizon) {
+        for suspicion in self.open.iter_mut().map(|open| &mut open.suspicion).filter(|suspicion| !suspicion.heard) {
+            let Timeline { seen, live, .. } = suspicion.timeline;
+            suspicion.heard = horizon.is_heard_since(seen, live, &suspicion.epochs);
+        }
     }
 
     /// Time has passed: finds the suspicions that were announced and those past the last window.
@@ -341,19 +356,27 @@ impl<K: Clone + Eq> Audits<K> {
     }
 
     /// The record types with an open violation: of an entry that still waits for its announcement,
-    /// or of one that recently waited in vain (R21).
-    pub(crate) fn violated(&self, now: Moment) -> Vec<TypeId> {
+    /// or of one that recently waited in vain; and whether it should have come (R21).
+    pub(crate) fn violated(&self, now: Moment) -> Vec<(TypeId, bool)> {
         let late = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
-        let waiting = self.open.iter().filter(late).flat_map(|open| &open.suspicion.records);
-        let untold = self.untold.iter().filter(|(_, at)| now.since(*at) < limits::WIRING_DOUBT).map(|(id, _)| *id);
-        waiting.map(|(record, _)| record.id().record_type).chain(untold).collect()
+        let waiting = self.open.iter().filter(late).map(|open| &open.suspicion);
+        let types = |suspicion: &Suspicion<K>| {
+            let heard = suspicion.heard;
+            let records: Vec<_> = suspicion.records.iter().map(|(record, _)| record.id().record_type).collect();
+            records.into_iter().map(move |id| (id, heard))
+        };
+        let untold = self.untold.iter().filter(|(_, at, _)| now.since(*at) < limits::WIRING_DOUBT);
+        waiting.flat_map(types).chain(untold.map(|(id, _, heard)| (*id, *heard))).collect()
     }
 
     fn note_untold(&mut self, suspicion: &Suspicion<K>, now: Moment) {
         for (record, _) in &suspicion.records {
             let id = record.id().record_type;
-            self.untold.retain(|(known, at)| *known != id && now.since(*at) < limits::WIRING_DOUBT);
-            self.untold.push((id, now));
+            let lasts = |at: Moment| now.since(at) < limits::WIRING_DOUBT;
+            // One that only may have been lost does not take the place of one that should have come.
+            let replaces = |known: TypeId, heard: bool| known == id && (suspicion.heard || !heard);
+            self.untold.retain(|(known, at, heard)| lasts(*at) && !replaces(*known, *heard));
+            self.untold.push((id, now, suspicion.heard));
         }
     }
 

@@ -94,6 +94,22 @@ impl Horizon {
         watermarks.filter_map(|(_, sight)| sight.bound(now)).min()
     }
 
+    /// Whether one of `regions`, which had these epochs, has noticed no loss since and was heard of a time
+    /// from `at` on, so that whatever it announced before is here. While nothing arrives from it, or it has
+    /// not ingested a change itself, that an announcement is missing says nothing of names and keys.
+    pub(crate) fn is_heard_since(&self, at: Moment, regions: RegionSet, epochs: &[Epoch]) -> bool {
+        let is_heard = |id: RegionId| {
+            let (sight, epoch) = (self.regions.get(id.index())?, epochs.get(id.index())?);
+            Some(sight.epoch == *epoch && sight.watermark_at.unwrap_or(sight.proof) >= at)
+        };
+        regions.iter().any(|id| is_heard(id) == Some(true))
+    }
+
+    /// The epochs of all regions.
+    pub(crate) fn epochs(&self) -> Box<[Epoch]> {
+        self.regions.iter().map(|sight| sight.epoch).collect()
+    }
+
     /// The regions that state no bound for these record types, for what was made at `made` (R21).
     #[inline]
     pub(crate) fn withheld(&self, types: impl Iterator<Item = TypeId>, made: Moment) -> RegionSet {

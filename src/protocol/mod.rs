@@ -306,8 +306,8 @@ impl Freshness {
         self.records.wiring().grew(growth);
     }
 
-    /// R21: the record types with an open audit violation.
-    pub fn violated(&self, types: &[TypeId]) {
+    /// R21: the record types with an open audit violation, and whether an announcement should be here.
+    pub fn violated(&self, types: &[(TypeId, bool)]) {
         self.records.wiring().violated(types);
     }
 

@@ -71,8 +71,10 @@ pub struct Wired {
     pub untold: u64,
     /// When the last of these was noticed.
     pub untold_at: Option<Moment>,
-    /// An audit found a change that nobody announced.
+    /// An audit found a change that nobody has announced so far.
     pub violated: bool,
+    /// The same, and a region that was LIVE then was heard of a time after it.
+    pub missed: bool,
     /// When all regions last answered with a lower version than the one that was stored of them:
     /// versions of it began anew, or were taken back.
     pub back_at: Option<Moment>,
@@ -102,16 +104,10 @@ impl Growth {
     }
 
     /// Whether a region that vouched has noticed no loss since and was heard of a time after the change,
-    /// so that its announcement should be here. While nothing arrives from it, or it has not ingested the
-    /// change itself, that the announcement is missing says nothing of names and keys.
+    /// so that its announcement should be here.
     pub(crate) fn is_vouched_against(&self, horizon: &Horizon) -> bool {
         let (regions, epochs) = &self.vouched;
-        let should_have = |id: &RegionId| {
-            let sight = horizon.regions.get(id.index())?;
-            let is_unbroken = Some(sight.epoch) == epochs.get(id.index()).copied();
-            Some(is_unbroken && sight.watermark_at.unwrap_or(sight.proof) >= self.at)
-        };
-        regions.iter().any(|id| should_have(&id) == Some(true))
+        horizon.is_heard_since(self.at, *regions, epochs)
     }
 }
 
@@ -221,16 +217,19 @@ impl Wiring {
         });
     }
 
-    /// The types with an open audit violation. No other type has one.
-    pub(crate) fn violated(&self, types: &[TypeId]) {
+    /// The types with an open audit violation, and whether an announcement should be here by now. No
+    /// other type has one.
+    pub(crate) fn violated(&self, types: &[(TypeId, bool)]) {
         self.note(|state| {
             let mut changed = false;
-            for id in types {
+            for (id, _) in types {
                 let _ = state.of(*id);
             }
             for (place, (wired, _)) in state.types.iter_mut().enumerate() {
-                let violated = types.iter().any(|id| usize::from(id.0) == place);
-                changed |= std::mem::replace(&mut wired.violated, violated) != violated;
+                let mut of_it = types.iter().filter(|(id, _)| usize::from(id.0) == place);
+                let (violated, missed) = (of_it.clone().next().is_some(), of_it.any(|(_, missed)| *missed));
+                changed |= (wired.violated, wired.missed) != (violated, missed);
+                (wired.violated, wired.missed) = (violated, missed);
             }
             changed
         });
@@ -356,7 +355,7 @@ impl Wired {
     /// it, or they announced keys of records that are read in another form, or findings speak
     /// against them. That a region announces nothing of it is no evidence.
     fn strays(&self, now: Moment) -> RegionSet {
-        if self.is_doubted(now) {
+        if self.is_missed(now) {
             return RegionSet::ALL;
         }
         RegionSet((self.misnamed.0 | self.found.0) & !self.met.0 | self.other_case.0)
@@ -374,9 +373,14 @@ impl Wired {
         }
     }
 
-    /// Whether something of it changed and nobody announced it.
-    pub fn is_doubted(&self, now: Moment) -> bool {
-        self.violated || self.untold_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
+    /// Whether something of it changed and nobody has announced it.
+    fn is_doubted(&self, now: Moment) -> bool {
+        self.violated || self.is_missed(now)
+    }
+
+    /// The same, though an announcement should be here: names or keys must differ.
+    pub fn is_missed(&self, now: Moment) -> bool {
+        self.missed || self.untold_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
     }
 }
 

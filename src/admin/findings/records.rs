@@ -178,7 +178,7 @@ fn out_of_shape(evidence: &Evidence<'_>, name: &str, templates: &[(&RecordTempla
 /// What is read changes, and the announcements are not of it.
 fn changed_meanwhile(wired: Wired) -> Option<String> {
     match wired.untold + wired.pending {
-        0 if !wired.violated => None,
+        0 if !wired.missed => None,
         0 => Some("an audit saw that what is read changed without an announcement".to_owned()),
         1 => Some("meanwhile a record that is read changed without an announcement".to_owned()),
         grown => Some(format!("meanwhile {grown} records that are read changed without an announcement")),
@@ -190,7 +190,7 @@ fn unannounced(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Find
     let unmatched = wired.named.0 & !wired.met.0 != 0;
     // If nobody ever announced this type, there is no point in waiting long for an announcement.
     let never = wired.heard.is_empty() && wired.pending > 0;
-    if unmatched || !(never || wired.is_doubted(evidence.now)) {
+    if unmatched || !(never || wired.is_missed(evidence.now)) {
         return None;
     }
     let untold = wired.untold + wired.pending;
@@ -205,7 +205,7 @@ fn unannounced(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Find
             "replies showed changes that nobody announced: {untold} of {} seen, each by a higher version in a \
              reply{silent}{}",
             untold + wired.told,
-            if wired.violated { "; an audit saw one too" } else { "" }
+            if wired.missed { "; an audit saw one too" } else { "" }
         ),
     };
     Some(Finding {

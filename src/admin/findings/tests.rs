@@ -254,7 +254,7 @@ fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
     let finding = found(|case| case.types[0].1 = wired);
     assert_eq!((finding.check, finding.subject.as_str()), (Check::KeysUnmatched, "context"));
     // When everything is a hit, only audits ask the regions.
-    let audited = Wired { heard: BOTH, named: BOTH, violated: true, ..Wired::default() };
+    let audited = Wired { heard: BOTH, named: BOTH, violated: true, missed: true, ..Wired::default() };
     let finding = found(|case| case.types[0].1 = audited);
     assert!(finding.check == Check::KeysUnmatched && finding.saw.contains("an audit saw"), "{}", finding.line());
     assert!(finding.advice.contains("`{key}` of /v1/contexts/{key}/{view}, filled in"), "{}", finding.line());
@@ -286,9 +286,12 @@ fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
     assert_eq!(finding.check, Check::Unannounced);
     assert!(finding.saw.contains("nobody announced: 2 of 2 seen, each by a higher version"), "{}", finding.line());
     assert!(finding.saw.contains("us-east-1 never announced this type"), "{}", finding.line());
-    let audited = Wired { heard: BOTH, named: BOTH, met: BOTH, violated: true, ..Wired::default() };
+    let audited = Wired { heard: BOTH, named: BOTH, met: BOTH, violated: true, missed: true, ..Wired::default() };
     let finding = found(|case| case.types[0].1 = audited);
     assert_eq!(finding.saw, "an audit saw changes that nobody announced");
+    let mut late = Case::healthy();
+    late.types[0].1 = Wired { missed: false, ..audited };
+    assert_eq!(findings(&late.evidence()), [], "nothing was heard since");
 }
 
 #[test]

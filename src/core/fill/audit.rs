@@ -131,6 +131,7 @@ fn look(core: &Core, backlog: &mut VecDeque<Key>) {
     let now = core.clock.now();
     let (look, violated) = {
         let mut audits = core.audits.audits();
+        audits.hear(&core.freshness.horizon());
         (audits.look(now, core.config.freshness.worst_lag), audits.violated(now))
     };
     core.freshness.violated(&violated);
@@ -297,7 +298,7 @@ fn suspicion(
             (entry.region, Version::NONE, None)
         }
     };
-    let now = core.clock.now();
+    let (now, horizon) = (core.clock.now(), core.freshness.horizon());
     let timeline = Timeline {
         record: routing.records()[0].0,
         answered: entry.region,
@@ -308,12 +309,13 @@ fn suspicion(
         region,
         version,
         seen: now,
-        live: core.freshness.horizon().live(now),
+        live: horizon.live(now),
         announced: None,
     };
     let records = routing.records().iter().zip(before).map(|((_, record), before)| (record.clone(), *before));
     let certain = matches!(found, AuditVerdict::Newer(..));
-    Suspicion { key: key.clone(), held, timeline, certain, other_content, records: records.collect() }
+    let (records, epochs) = (records.collect(), horizon.epochs());
+    Suspicion { key: key.clone(), held, timeline, certain, other_content, records, epochs, heard: false }
 }
 
 /// Counts an audit's end, and for each window whether the entry was fresh.

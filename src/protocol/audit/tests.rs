@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::cache::key::{HashKey, Key, KeyBuffer};
+use crate::model::ids::Epoch;
 use crate::model::ids::TypeId;
+use crate::protocol::horizon::Sight;
 use crate::protocol::record::{Marker, Snapshot};
 
 const A: RegionId = RegionId(0);
@@ -54,7 +56,9 @@ fn suspicion(name: &str, certain: bool) -> (Suspicion<Key>, Arc<Record>) {
     };
     let held = if certain { versioned(&[4]) } else { body(1) };
     let records = Box::new([(record.clone(), generation)]);
-    (Suspicion { key: key(name), held, timeline, certain, other_content: None, records }, record)
+    let epochs = Box::new([Epoch(3), Epoch(3)]);
+    let (key, other_content, heard) = (key(name), None, false);
+    (Suspicion { key, held, timeline, certain, other_content, records, epochs, heard }, record)
 }
 
 /// The generation moves, as by an announcement at `second`.
@@ -144,6 +148,31 @@ fn other_content_is_newer_where_its_own_region_shows_it() {
     assert_eq!(AuditVerdict::Fresh.of_reply_by(RegionId(2)), AuditVerdict::Fresh);
 }
 
+/// R21: while nothing arrives from the regions that were LIVE, a missing announcement says nothing of
+/// names and keys; what is late by less than the longest window is none the less no bound's.
+#[test]
+fn a_violation_speaks_against_the_wiring_once_a_region_was_heard_of_a_time_after_it() {
+    let told = |epoch: u32, watermark_at: Option<Moment>| {
+        let mut audits = Audits::default();
+        let (suspicion, _) = suspicion("x", true);
+        let id = suspicion.records[0].0.id().record_type;
+        assert!(audits.open(suspicion));
+        let sight = |proof| Sight { proof, watermark_at, epoch: Epoch(epoch), ..Sight::default() };
+        // The other region was not LIVE at first sight.
+        let regions = vec![sight(at(0).before(LAG)), Sight { epoch: Epoch(3), ..sight(at(9)) }];
+        audits.hear(&Horizon::new(regions, Arc::default()));
+        let open = audits.violated(at(2));
+        assert_eq!(audits.look(at(61), LAG).ended, [AuditEnding::Stale]);
+        assert_eq!(audits.violated(at(62)), open, "and so it stays for a while");
+        assert_eq!(open.len(), 1);
+        open == [(id, true)]
+    };
+    assert!(told(3, Some(at(0))));
+    assert!(!told(3, Some(at(0).before(LAG))), "it has not ingested the change itself");
+    assert!(!told(3, None), "nothing has arrived since");
+    assert!(!told(4, Some(at(9))), "it has lost something meanwhile");
+}
+
 /// R23.
 #[test]
 fn second_look_at_other_content_goes_by_what_stays() {
@@ -156,7 +185,7 @@ fn second_look_at_other_content_goes_by_what_stays() {
         let seen: Vec<_> = [A, B].into_iter().zip(shown.iter().cloned()).collect();
         let Settled { ending, is_other_content } = audits.settle(&key("x"), &seen, at(61)).unwrap();
         assert_eq!(
-            (audits.violated(at(62)) == [id], is_other_content),
+            (audits.violated(at(62)) == [(id, false)], is_other_content),
             (ending == AuditEnding::Stale, ending == AuditEnding::Stale)
         );
         ending

@@ -105,8 +105,12 @@ fn a_change_that_nobody_announced_withholds_every_bound_of_its_type_for_a_while(
     assert_eq!(withheld(&wiring, LIMITS, at(6)), RegionSet::EMPTY);
     let over = at(5) + limits::WIRING_DOUBT;
     assert_eq!(wiring.withheld(over, WORST_LAG)[0].no_bound.now(), RegionSet::EMPTY);
-    wiring.violated(&[LIMITS]);
-    assert_eq!(withheld(&wiring, LIMITS, over), RegionSet::ALL);
+    for missed in [false, true] {
+        wiring.violated(&[(LIMITS, missed)]);
+        let doubts = wiring.withheld(over, WORST_LAG)[usize::from(LIMITS.0)];
+        let strays = if missed { RegionSet::ALL } else { RegionSet::EMPTY };
+        assert_eq!((doubts.no_bound.now(), doubts.no_full_ttl.now()), (RegionSet::ALL, strays));
+    }
     wiring.violated(&[]);
     assert_eq!(wiring.withheld(over, WORST_LAG)[1].no_bound.now(), RegionSet::EMPTY);
 }
