@@ -117,19 +117,16 @@ where
     let pulse = Arc::new(Pulse::default());
     let Some(nothing) = context.peers.nothing() else { return };
     context.peers.enter(&pulse);
-    let sniffed = Wire::sniff(stream, discard, pulse.clone(), nothing);
-    let sniffed = unless_it_keeps_us_waiting(sniffed, &pulse, &context, Protocol::Http1).await;
-    let Some(Ok((protocol, wire))) = sniffed else { return };
-    let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
-    let ended = match protocol {
-        Protocol::Http1 => {
-            let driven = http1::serve(wire, context.fast_path.clone(), answering);
-            unless_it_keeps_us_waiting(driven, &pulse, &context, protocol).await
+    let served = async {
+        let Ok((protocol, wire)) = Wire::sniff(stream, discard, pulse.clone(), nothing).await else { return Ok(()) };
+        let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
+        match protocol {
+            Protocol::Http1 => http1::serve(wire, context.fast_path.clone(), answering).await,
+            // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
+            Protocol::Http2 => Box::pin(serve_http2(wire, answering, &pulse, &context)).await,
         }
-        // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
-        Protocol::Http2 => Box::pin(serve_http2(wire, answering, &pulse, &context)).await,
     };
-    if let Some(Err(error)) = ended {
+    if let Some(Err(error)) = unless_it_keeps_us_waiting(served, &pulse, &context).await {
         tracing::debug!(%error, "a connection ended early");
     }
 }
@@ -139,14 +136,14 @@ async fn serve_http2<S, P, H, F>(
     answering: Answering<H>,
     pulse: &Arc<Pulse>,
     context: &ConnectionContext<P>,
-) -> Option<hyper::Result<()>>
+) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     // Kept for as long as the connection lasts.
-    let (_reserved, streams) = context.peers.http2(pulse).await?;
+    let Some((_reserved, streams)) = context.peers.http2(pulse).await else { return Ok(()) };
     let mut http = http2::Builder::new(context.tasks.clone());
     http.timer(TokioTimer::new())
         .max_concurrent_streams(streams)
@@ -157,7 +154,7 @@ where
         .keep_alive_interval(limits::IDLE_WAIT / 3);
     let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
     let mut said = false;
-    let driven = poll_fn(|cx| {
+    poll_fn(|cx| {
         // Only HTTP/2 can announce the end between answers. It does so only after its first answer, or
         // a connection made during the linger would be of no use.
         if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
@@ -165,8 +162,8 @@ where
             connection.as_mut().graceful_shutdown();
         }
         connection.as_mut().poll(cx)
-    });
-    unless_it_keeps_us_waiting(driven, pulse, context, Protocol::Http2).await
+    })
+    .await
 }
 
 /// Drives a connection; `None` when it has kept us waiting and has to be closed. The [`WakeGated`]
@@ -175,13 +172,12 @@ async fn unless_it_keeps_us_waiting<P, T>(
     connection: impl Future<Output = T>,
     pulse: &Pulse,
     context: &ConnectionContext<P>,
-    protocol: Protocol,
 ) -> Option<T> {
     let mut connection = pin!(connection);
     let watch = pin!(async {
         tokio::select! {
             never = pulse.told(&context.shutdown) => match never {},
-            () = pulse.idle_timeout(protocol, &context.tasks) => {}
+            () = pulse.idle_timeout(&context.tasks) => {}
             () = pulse.evicted() => {}
         }
     });

@@ -2,8 +2,8 @@
 //!
 //! hyper's own header timeout runs from the end of the last answer, so it cannot tell a caller who
 //! idles from one who drips a head; [`Pulse`] can. A connection without a request under way is closed
-//! `HEADER_WAIT` after the first byte of a head, or `IDLE_WAIT` after the last byte either way; at
-//! most `HEADER_WAIT` later than that, never earlier. At the end of the process `LAST_REPLY_WAIT` is
+//! `HEADER_WAIT` after the first byte of a head, or `IDLE_WAIT` after the last byte either way (of
+//! HTTP/2, answers to our PINGs included); at most `HEADER_WAIT` later than that, never earlier. At the end of the process `LAST_REPLY_WAIT` is
 //! all that silence may last, and whoever keeps us waiting is given up before the drain's deadline.
 
 use std::convert::Infallible;
@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::http::connection::Shutdown;
-use crate::http::connection::wire::Protocol;
 use crate::http::limits;
 use crate::http::pulse::Pulse;
 use crate::tasks::Tasks;
@@ -27,6 +26,7 @@ impl Pulse {
         };
         let closing = async {
             shutdown.closing.cancelled().await;
+            what_has_come_is_read().await;
             self.closing.store(true, Ordering::Relaxed);
         };
         tokio::join!(lingering, closing);
@@ -35,7 +35,7 @@ impl Pulse {
 
     /// Resolves when the connection has kept us waiting for too long, or keeps the drain of `tasks`
     /// waiting.
-    pub async fn idle_timeout(&self, protocol: Protocol, tasks: &Tasks) {
+    pub async fn idle_timeout(&self, tasks: &Tasks) {
         let (mut last, mut head): (_, Option<(u32, Instant)>) = (Instant::now(), None);
         let (mut look_every, mut silence, mut drain) = (LOOK_EVERY, limits::IDLE_WAIT, None);
         loop {
@@ -65,8 +65,9 @@ impl Pulse {
                 None => Some((heads, now)),
                 begun => begun,
             };
-            // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies.
-            let begun = head.filter(|_| protocol == Protocol::Http1);
+            // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies; and what
+            // comes beside an answer is no head that is waited for.
+            let begun = head.filter(|_| !self.http2.load(Ordering::Relaxed) && !self.is_blocked());
             let drips = begun.is_some_and(|(_, since)| now - since >= limits::HEADER_WAIT);
             if !drips && now - last < silence {
                 continue;
@@ -83,10 +84,12 @@ impl Pulse {
         loop {
             self.evicted.notified().await;
             what_has_come_is_read().await;
-            if self.is_blocked() || self.heads() == self.heads_when_evicted.load(Ordering::Relaxed) {
-                return;
+            let [under_way, arriving] = [&self.under_way, &self.arriving].map(|count| count.load(Ordering::Relaxed));
+            let has_asked = under_way > arriving || self.heads() != self.heads_when_chosen.load(Ordering::Relaxed);
+            if self.is_blocked() || !has_asked {
+                return self.gone.store(true, Ordering::Relaxed);
             }
-            self.gone.store(false, Ordering::Relaxed);
+            self.chosen.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -95,7 +98,8 @@ impl Pulse {
 /// waits in the kernel, which a machine that was held up may have overlooked, makes that request fail
 /// at a caller who did nothing wrong.
 pub(crate) async fn what_has_come_is_read() {
-    // The runtime asks the kernel after the first; what it learns is read before the second ends.
+    // The runtime usually asks the kernel after the first; what it learns is read before the second
+    // ends.
     tokio::task::yield_now().await;
     tokio::task::yield_now().await;
 }

@@ -177,7 +177,7 @@ mod tests {
     fn who_never_asked_is_closed_first() {
         let peers = Peers::new(0, |_| {});
         let pulses = open(&peers, &[1, 0, 1, 0]);
-        let closed = || pulses.iter().map(|pulse| pulse.is_gone()).collect::<Vec<_>>();
+        let closed = || pulses.iter().map(|pulse| pulse.is_chosen()).collect::<Vec<_>>();
         peers.close_idle();
         assert_eq!(closed(), [false, true, false, false]);
         peers.close_idle();
@@ -194,9 +194,9 @@ mod tests {
         peers.close_idle();
         pulses[1].written(&Poll::Pending);
         peers.relieve();
-        assert!(!pulses[1].is_gone(), "it may be slow");
+        assert!(!pulses[1].is_chosen(), "it may be slow");
         peers.relieve();
-        assert_eq!(pulses.iter().map(|pulse| pulse.is_gone()).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(pulses.iter().map(|pulse| pulse.is_chosen()).collect::<Vec<_>>(), [false, true, false]);
         let _answered = pulses[2].begin();
         for _ in 0..9 {
             pulses[2].written(&Poll::Pending);
@@ -204,7 +204,7 @@ mod tests {
             pulses[2].written(&Poll::Ready(Ok(1)));
         }
         pulses[2].written(&Poll::Pending);
-        assert!(!pulses[2].is_gone(), "it takes some");
+        assert!(!pulses[2].is_chosen(), "it takes some");
     }
 
     #[test]
@@ -213,10 +213,10 @@ mod tests {
         let pulses = open(&peers, &[0]);
         let under_way = pulses[0].begin();
         (0..3).for_each(|_| peers.close_idle());
-        assert!(!pulses[0].is_gone());
+        assert!(!pulses[0].is_chosen());
         drop(under_way);
         (0..limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
-        assert!(pulses[0].is_gone());
+        assert!(pulses[0].is_chosen());
     }
 
     #[test]
@@ -226,11 +226,11 @@ mod tests {
         let under_way = [pulses[0].begin(), pulses[0].begin(), pulses[1].begin()];
         let mut arriving = vec![pulses[0].arrives(), pulses[0].arrives(), pulses[1].arrives()];
         peers.close_idle();
-        assert!(!pulses[1].is_gone(), "it has the time that an ordinary body takes");
+        assert!(!pulses[1].is_chosen(), "it has the time that an ordinary body takes");
         // One of two has arrived, and is worked on.
         drop(arriving.swap_remove(0));
         (0..8 * limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
-        assert_eq!([pulses[0].is_gone(), pulses[1].is_gone()], [false, true]);
+        assert_eq!([pulses[0].is_chosen(), pulses[1].is_chosen()], [false, true]);
         drop((under_way, arriving));
     }
 
@@ -303,7 +303,7 @@ mod tests {
         peers.close_idle();
         pulses.iter().for_each(|pulse| pulse.heard());
         (0..3).for_each(|_| peers.close_idle());
-        assert_eq!([pulses[0].is_gone(), pulses[1].is_gone()], [true, false]);
+        assert_eq!([pulses[0].is_chosen(), pulses[1].is_chosen()], [true, false]);
     }
 
     #[test]

@@ -28,10 +28,12 @@ pub struct Pulse {
     pub(super) blocked: AtomicU8,
     /// Answers that are sent as they come, or over HTTP/2.
     pub(super) sending: AtomicU32,
-    /// It has to go, since others need its room.
+    /// It was chosen to go, since others need its room.
     pub(super) evicted: Notify,
-    /// How many heads were complete when that was decided.
-    pub(super) heads_when_evicted: AtomicU32,
+    pub(super) chosen: AtomicBool,
+    /// How many heads were complete when it was.
+    pub(super) heads_when_chosen: AtomicU32,
+    /// It goes, and what the kernel still buffers for its peer with it.
     pub(super) gone: AtomicBool,
     pub(super) http2: AtomicBool,
     /// How many heads were complete: tells the one that has begun from the one before.
@@ -155,7 +157,7 @@ impl Pulse {
     /// not be.
     pub(crate) fn idleness(&self) -> Option<u8> {
         let (under_way, arriving) = (self.under_way.load(Ordering::Relaxed), self.arriving.load(Ordering::Relaxed));
-        if under_way > arriving || self.gone.load(Ordering::Relaxed) {
+        if under_way > arriving || self.is_chosen() {
             return None;
         }
         // Of HTTP/2 other frames arrive too.
@@ -175,7 +177,7 @@ impl Pulse {
     /// what waits for it comes first.
     pub(crate) fn held_up(&self) -> Option<u8> {
         match self.blocked.load(Ordering::Relaxed) {
-            WAITED if !self.gone.load(Ordering::Relaxed) => return Some(0),
+            WAITED if !self.is_chosen() => return Some(0),
             WAITS => self.blocked.store(WAITED, Ordering::Relaxed),
             _ => {}
         }
@@ -207,10 +209,10 @@ impl Pulse {
         self.idleness().filter(|_| self.http2.load(Ordering::Relaxed))
     }
 
-    /// Has the connection closed, if it has completed no more than so many heads.
+    /// Has the connection closed, if it has completed no more than so many heads by then.
     pub(crate) fn evict(&self, heads: u32) {
-        self.heads_when_evicted.store(heads, Ordering::Relaxed);
-        self.gone.store(true, Ordering::Relaxed);
+        self.heads_when_chosen.store(heads, Ordering::Relaxed);
+        self.chosen.store(true, Ordering::Relaxed);
         self.evicted.notify_one();
     }
 
@@ -219,6 +221,10 @@ impl Pulse {
         if self.is_blocked() {
             self.gone.store(true, Ordering::Relaxed);
         }
+    }
+
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.chosen.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_gone(&self) -> bool {

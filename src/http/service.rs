@@ -24,7 +24,6 @@ use tokio::time::Instant;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::connection::wire::Protocol;
 use crate::http::idle::what_has_come_is_read;
 use crate::http::limits::{
     ACCEPT_PAUSE, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
@@ -51,12 +50,12 @@ pub enum ReachedBy {
     Unix(Option<u32>),
 }
 
-type Stream = Either<TcpStream, UnixStream>;
+pub(crate) type Stream = Either<TcpStream, UnixStream>;
 
 /// A connection's bytes, as the one that needs its room sees them.
-struct Watched {
-    stream: Stream,
-    pulse: Arc<Pulse>,
+pub(crate) struct Watched {
+    pub(crate) stream: Stream,
+    pub(crate) pulse: Arc<Pulse>,
 }
 
 impl Drop for Watched {
@@ -272,8 +271,10 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = draining => None,
+        // Whoever heeded the announcement has gone long before.
+        () = tokio::time::sleep_until(ends_at + SERVICE_CONNECTION_LIFE) => None,
         () = pulse.evicted() => return,
-        () = pulse.idle_timeout(Protocol::Http1, &tasks) => return pulse.give_up(),
+        () = pulse.idle_timeout(&tasks) => return pulse.give_up(),
     };
     let ended = match ended {
         Some(ended) => ended,
@@ -327,7 +328,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let stream = Either::Left(listener.accept().await.unwrap().0);
-        let router = Router::new().route("/", get(|| async { "here" }));
+        let router =
+            Router::new().route("/", get(|| async { "here" })).route("/never", get(std::future::pending::<()>));
         (caller, Box::pin(connection(stream, router, Arc::new(Pulse::default()), tasks)))
     }
 
@@ -370,6 +372,15 @@ mod tests {
             let (reply, _) = tokio::join!(asks(&mut caller), served);
             assert!(reply.starts_with("HTTP/1.1 200 OK"), "{ends}: {reply}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_never_comes_holds_a_connection_for_a_bounded_time() {
+        let (mut caller, served) = connected(Tasks::new()).await;
+        caller.write_all(b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let began = Instant::now();
+        served.await;
+        assert_eq!(began.elapsed(), 2 * SERVICE_CONNECTION_LIFE + LAST_REPLY_WAIT);
     }
 
     #[tokio::test]

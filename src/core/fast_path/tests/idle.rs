@@ -62,7 +62,11 @@ async fn held_up(has_asked: bool, stands_still: impl AsyncFn(&ConnectionContext<
     stands_still(&context).await;
     send(&mut caller, GET).await;
     let text = read_until(&mut caller, "/one");
-    tokio::join!(text, tokio::time::timeout(Duration::from_secs(1), &mut connection)).0
+    let (text, _) = tokio::join!(text, tokio::time::timeout(Duration::from_secs(1), &mut connection));
+    (0..=limits::IDLE_LOOKS[2]).for_each(|_| context.peers.close_idle());
+    let ended = tokio::time::timeout(Duration::from_secs(1), &mut connection).await;
+    assert!(ended.is_ok(), "it was spared once, and not for good");
+    text
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,9 +16,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -26,11 +27,12 @@ use crate::aws::clients;
 use crate::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, SMALL_ENVELOPE_BYTES};
 use crate::config::TopicArn;
 use crate::http::bodies::{self, ByteBudget, NotRead};
-use crate::http::limits::{HEADER_WAIT, SOCKET_BUFFER_BYTES};
+use crate::http::idle::what_has_come_is_read;
+use crate::http::limits::SOCKET_BUFFER_BYTES;
 use crate::http::listener::bound_buffers;
 use crate::http::peers::Peers;
 use crate::http::pulse::Pulse;
-use crate::http::service::last_replies;
+use crate::http::service::{Watched, last_replies};
 use crate::model::ids::RegionId;
 use crate::model::time::Wall;
 use crate::sidecar::announcements::Receipt;
@@ -168,14 +170,21 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>, pulse: &Arc<Pulse>) 
         }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_WAIT).max_buf_size(limits::ENDPOINT_READ_BYTES);
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    builder.header_read_timeout(None).max_buf_size(limits::ENDPOINT_READ_BYTES);
+    let watched = Watched { stream: Either::Left(stream), pulse: pulse.clone() };
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
+    let tasks = &endpoint.edges.tasks;
+    let stopping = async {
+        endpoint.stopping.cancelled().await;
+        what_has_come_is_read().await;
+    };
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = pulse.evicted() => return,
-        () = endpoint.stopping.cancelled() => {
+        () = pulse.idle_timeout(tasks) => return pulse.give_up(),
+        () = stopping => {
             connection.as_mut().graceful_shutdown();
-            last_replies(connection, &endpoint.edges.tasks).await
+            last_replies(connection, tasks).await
         }
     };
     if let Err(error) = ended {
@@ -185,6 +194,8 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>, pulse: &Arc<Pulse>) 
 
 impl Endpoint {
     async fn answer(&self, request: Request<Incoming>, pulse: &Arc<Pulse>) -> Answer {
+        // Who has sent no whole message makes room for who does.
+        let (_under_way, arriving) = (pulse.begin(), pulse.arrives());
         if request.method() != Method::POST {
             return Answer::Never(StatusCode::METHOD_NOT_ALLOWED);
         }
@@ -211,8 +222,7 @@ impl Endpoint {
             }
             Ok(Err(NotRead::Broken)) | Err(_) => return Answer::Again,
         };
-        // Who has sent no whole message makes room for who does.
-        let _under_way = pulse.begin();
+        drop(arriving);
         let receipt = self.edges.intake.take(door.region, raw, None).await;
         let done = receipt.may_be_deleted();
         match receipt {
