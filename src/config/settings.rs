@@ -212,7 +212,7 @@ settings! {
     ROUTE_FORWARD = Route "forward" Headers, Is(""),
         "Further headers of the caller that go to the regions; each value is cached apart.";
     ROUTE_IGNORE = Route "ignore" HeaderPatterns, Is(""),
-        "Headers of callers that change no answer, `prefix-*` for all that begin so: they go to no region.";
+        "Headers of callers that change no answer, `prefix-*` for all that begin so: regions get them only with what is passed on whole.";
     ROUTE_TTL = Route "ttl" seconds(1, 30 * DAY), Like(&CACHE_TTL),
         "How long a confirmed reply is kept, whatever max-age it states.";
     ROUTE_STORE_NO_STORE = Route "store_no_store" Flag, Is("false"),

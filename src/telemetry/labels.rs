@@ -122,8 +122,16 @@ pub(super) const RELOADS: &[&str] = &["applied", "refused"];
 pub(super) const AUDITED: &[&str] =
     &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
 /// The budgets in bytes or number that may refuse.
-pub(super) const BUDGETS: &[&str] =
-    &["request-bodies", "reply-bodies", "announcement-bodies", "races", "batches", "requests", "connections"];
+pub(super) const BUDGETS: &[&str] = &[
+    "request-bodies",
+    "reply-bodies",
+    "announcement-bodies",
+    "announcement-connections",
+    "races",
+    "batches",
+    "requests",
+    "connections",
+];
 /// What may become of one key of a batch.
 pub(super) const BATCH_PARTS: &[&str] = &["stored", "asked", "refused"];
 /// Whether an audited entry was fresh within a window.

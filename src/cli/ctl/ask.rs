@@ -173,8 +173,9 @@ impl CtlClient {
             None => format!("{} answered {status}; is it a Nearside of this version?", self.place),
         };
         // A client error is a mistake in the arguments or the configuration; anything else may go
-        // away.
-        Err(if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT {
+        // away, and another job ends.
+        let is_busy = document.as_ref().and_then(|it| it["type"].as_str()).is_some_and(|it| it.ends_with(":busy"));
+        Err(if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT && !is_busy {
             CommandError::Usage(told)
         } else {
             CommandError::Failed(told)
