@@ -50,12 +50,18 @@ pub enum ReachedBy {
     Unix(Option<u32>),
 }
 
-pub(crate) type Stream = Either<TcpStream, UnixStream>;
+type Stream = Either<TcpStream, UnixStream>;
 
 /// A connection's bytes, as the one that needs its room sees them.
 pub(crate) struct Watched {
-    pub(crate) stream: Stream,
-    pub(crate) pulse: Arc<Pulse>,
+    stream: Stream,
+    pulse: Arc<Pulse>,
+}
+
+impl Watched {
+    pub(crate) fn new(stream: TcpStream, pulse: Arc<Pulse>) -> Self {
+        Self { stream: Either::Left(stream), pulse }
+    }
 }
 
 impl Drop for Watched {

@@ -19,7 +19,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -171,7 +170,7 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>, pulse: &Arc<Pulse>) 
     });
     let mut builder = http1::Builder::new();
     builder.header_read_timeout(None).max_buf_size(limits::ENDPOINT_READ_BYTES);
-    let watched = Watched { stream: Either::Left(stream), pulse: pulse.clone() };
+    let watched = Watched::new(stream, pulse.clone());
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
     let tasks = &endpoint.edges.tasks;
     let stopping = async {
