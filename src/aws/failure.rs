@@ -75,7 +75,8 @@ impl CallFault {
             Self::Passing(code) => of(code, Meaning::Passing),
             Self::Refused(code) => of(code, Meaning::Refused),
             Self::Settings(_) => {
-                "correct it and restart: nearside check shows all that is wrong, each with its place"
+                "correct it (a variable, or a service, needs a new start): nearside check shows all that is wrong, each with \
+                 its place"
             }
             Self::Unreachable(_) => {
                 "check the direct way to the region's SNS and SQS endpoints (VPC endpoint, NAT, firewall; no proxy is \

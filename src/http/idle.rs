@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::http::connection::Shutdown;
 use crate::http::limits;
-use crate::http::pulse::Pulse;
+use crate::http::pulse::{Pulse, WAITED};
 use crate::tasks::Tasks;
 
 impl Pulse {
@@ -65,10 +65,11 @@ impl Pulse {
                 None => Some((heads, now)),
                 begun => begun,
             };
-            // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies; and what
-            // comes beside an answer is no head that is waited for.
-            let begun = head.filter(|_| !self.http2.load(Ordering::Relaxed) && !self.is_blocked());
-            let drips = begun.is_some_and(|(_, since)| now - since >= limits::HEADER_WAIT);
+            // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies; and who
+            // still takes an answer has as long for the next head.
+            let begun = head.filter(|_| !self.http2.load(Ordering::Relaxed));
+            let most = if self.is_blocked() { limits::IDLE_WAIT } else { limits::HEADER_WAIT };
+            let drips = begun.is_some_and(|(_, since)| now - since >= most);
             if !drips && now - last < silence {
                 continue;
             }
@@ -86,7 +87,8 @@ impl Pulse {
             what_has_come_is_read().await;
             let [under_way, arriving] = [&self.under_way, &self.arriving].map(|count| count.load(Ordering::Relaxed));
             let has_asked = under_way > arriving || self.heads() != self.heads_when_chosen.load(Ordering::Relaxed);
-            if self.is_blocked() || !has_asked {
+            // Who has taken nothing for a while is closed whatever it asks.
+            if self.blocked.load(Ordering::Relaxed) == WAITED || !has_asked {
                 return self.gone.store(true, Ordering::Relaxed);
             }
             self.chosen.store(false, Ordering::Relaxed);

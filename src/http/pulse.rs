@@ -48,7 +48,7 @@ const TAKES: u8 = 0;
 /// Something waits.
 const WAITS: u8 = 1;
 /// Something has waited since the last look, and the peer took nothing of it.
-const WAITED: u8 = 2;
+pub(super) const WAITED: u8 = 2;
 
 /// A request under way; ends when dropped.
 pub struct UnderWay(Arc<Pulse>);

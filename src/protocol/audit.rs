@@ -195,7 +195,7 @@ pub(crate) struct Suspicion<K> {
     pub records: Box<[(Arc<Record>, Generation)]>,
     /// The epochs of all regions at first sight.
     pub epochs: Box<[Epoch]>,
-    /// A region that was LIVE at first sight was heard of a later time ([`Audits::hear`]).
+    /// A region that was LIVE at first sight should have announced it by now ([`Audits::hear`]).
     pub heard: bool,
 }
 
@@ -273,11 +273,14 @@ impl<K: Clone + Eq> Audits<K> {
     }
 
     /// Notes whose announcements should be here by now, by what was heard of regions since. Until
-    /// something was, that one is missing says nothing of what they announce (R21).
-    pub(crate) fn hear(&mut self, horizon: &Horizon) {
+    /// something was, that one is missing says nothing of what they announce (R21). A region that is
+    /// LIVE announces at once what it shows; others may be ahead of those by `worst_lag`.
+    pub(crate) fn hear(&mut self, horizon: &Horizon, now: Moment, worst_lag: Duration) {
         for suspicion in self.open.iter_mut().map(|open| &mut open.suspicion).filter(|suspicion| !suspicion.heard) {
-            let Timeline { seen, live, .. } = suspicion.timeline;
-            suspicion.heard = horizon.is_heard_since(seen, live, &suspicion.epochs);
+            let Timeline { seen, live, region, .. } = suspicion.timeline;
+            let others = if live.contains(region) { Duration::ZERO } else { worst_lag };
+            let has_waited = now.since(seen) >= others.max(limits::GROWTH_WAIT);
+            suspicion.heard = has_waited && horizon.is_heard_since(seen, live, &suspicion.epochs);
         }
     }
 

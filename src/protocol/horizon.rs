@@ -41,6 +41,8 @@ pub struct Sight {
     /// The same on our clock, fixed when the heartbeat arrived. `bound` is taken from it, so that a
     /// later step of the wall clock cannot make an answer look younger.
     pub watermark_at: Option<Moment>,
+    /// What it announced until then should be here: its watermark or, without one, its newest proof.
+    pub heard_of: Moment,
 }
 
 /// What regions withhold from a record type (R21).
@@ -100,7 +102,7 @@ impl Horizon {
     pub(crate) fn is_heard_since(&self, at: Moment, regions: RegionSet, epochs: &[Epoch]) -> bool {
         let is_heard = |id: RegionId| {
             let (sight, epoch) = (self.regions.get(id.index())?, epochs.get(id.index())?);
-            Some(sight.epoch == *epoch && sight.watermark_at.unwrap_or(sight.proof) >= at)
+            Some(sight.epoch == *epoch && sight.heard_of >= at)
         };
         regions.iter().any(|id| is_heard(id) == Some(true))
     }

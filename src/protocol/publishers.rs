@@ -68,15 +68,11 @@ impl Publishers {
         let Says::Heartbeat { ingested_through, signing_off, .. } = says else {
             return publisher.announced(number, now);
         };
-        let through = ingested_through.and_then(|claimed| {
+        let through = ingested_through.map(|claimed| {
             // A publisher's clock may run ahead, but nothing was ingested after SNS saw the
             // heartbeat.
             let claimed = claimed.min(published).min(wall);
-            let ago = wall.since(claimed);
-            // No moment is before boot: on a machine that is younger, the bound would be no older than
-            // the machine.
-            let is_since_boot = ago <= now.since(Moment::ZERO);
-            is_since_boot.then(|| Through { wall: claimed, at: now.before(ago).min(at) })
+            Through { wall: claimed, at: now.before(wall.since(claimed)).min(at) }
         });
         let numbers = publisher.beat(number, published, through, now);
         if *signing_off && at >= publisher.last_heard() {
@@ -151,26 +147,5 @@ impl Publishers {
                 self.crowded_until = now + limits::ACTIVE_PUBLISHER;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn what_was_ingested_before_this_machines_boot_states_no_watermark() {
-        let (now, wall) = (Moment::ZERO + Duration::from_secs(60), Wall::from_millis(1_800_000_000_000));
-        let watermark = |seconds_ago: u64| {
-            let mut publishers = Publishers::default();
-            let through = Wall::from_millis(wall.as_millis() - seconds_ago * 1000);
-            let says = Says::Heartbeat { path: false, ingested_through: Some(through), signing_off: false };
-            publishers.heard((1, 0), wall, &says, now, now, wall);
-            publishers.watermark(now).map(|through| now.since(through.at).as_secs())
-        };
-        assert_eq!(watermark(50), Some(50));
-        assert_eq!(watermark(7_200), None, "no moment is as long ago as that");
     }
 }

@@ -288,19 +288,24 @@ impl RegionState {
         // not known here (R10).
         let strangers = self.subscribed.is_none_or(|at| now < at + limits::ACQUAINTANCE);
         let unread = self.undecodable.is_owed() || self.unverified.is_owed();
-        let watermark = self.publishers.watermark(now).filter(|_| !strangers && !unread);
+        let through = self.publishers.watermark(now).filter(|_| !strangers && !unread);
+        // No moment is before boot: on a machine that is younger than what was ingested, a bound would be
+        // no older than the machine.
+        let watermark = through.filter(|through| through.at > Moment::ZERO);
+        let proved = proof.as_ref().map_or(Moment::ZERO, |proof| proof.at);
         Sight {
             state: self.state,
             grade: proof.as_ref().map_or(Grade::None, |proof| match proof.grade {
                 Grade::Path if watermark.is_some() => Grade::Watermark,
                 grade => grade,
             }),
-            proof: proof.as_ref().map_or(Moment::ZERO, |proof| proof.at),
+            proof: proved,
             lease_until: proof.as_ref().map_or(Moment::ZERO, |proof| proof.lease_until),
             epoch: self.epoch,
             unbroken_since: self.unbroken_since,
             watermark: watermark.map(|through| through.wall),
             watermark_at: watermark.map(|through| through.at),
+            heard_of: through.map_or(proved, |through| through.at),
         }
     }
 

@@ -91,6 +91,7 @@ pub(in crate::admin) fn horizon() -> Horizon {
         unbroken_since: NOW.before(300 * SECOND),
         watermark: Some(Wall::from_millis(1_700_000_000_000)),
         watermark_at: Some(NOW.before(2 * SECOND)),
+        heard_of: NOW.before(2 * SECOND),
     };
     Horizon {
         regions: vec![live, Sight { state: SubscriptionState::Pending, ..Sight::default() }],

@@ -131,8 +131,9 @@ fn look(core: &Core, backlog: &mut VecDeque<Key>) {
     let now = core.clock.now();
     let (look, violated) = {
         let mut audits = core.audits.audits();
-        audits.hear(&core.freshness.horizon());
-        (audits.look(now, core.config.freshness.worst_lag), audits.violated(now))
+        let worst_lag = core.config.freshness.worst_lag;
+        audits.hear(&core.freshness.horizon(), now, worst_lag);
+        (audits.look(now, worst_lag), audits.violated(now))
     };
     core.freshness.violated(&violated);
     look.ended.into_iter().for_each(|ending| count(core, ending));

@@ -256,6 +256,22 @@ fn undecodable_messages_move_the_epoch_at_a_bounded_rate_the_last_at_the_end_of_
     assert_eq!(world.moves(), ["undecodable"]);
 }
 
+/// R10: a machine that is younger than what a region has ingested can tell no bound. That the region lags
+/// is known all the same.
+#[test]
+fn what_was_ingested_before_boot_states_no_bound() {
+    for (seconds, bound) in [(9_000, Some(9_000)), (20_000, None)] {
+        let mut world = World::live();
+        world.wait(60);
+        let through = Some(Wall::from_millis((1_000_060 - seconds) * 1_000));
+        let says = Says::Heartbeat { path: false, ingested_through: through, signing_off: false };
+        world.hear(says, world.wall_at(60), None, Some((1, 1)));
+        let sight = world.sight();
+        assert_eq!((sight.bound(at(60)), sight.watermark.is_some()), (bound, bound.is_some()));
+        assert!(sight.proof == at(60) && sight.heard_of < at(0), "{sight:?}");
+    }
+}
+
 /// R14, promise 2: meanwhile, another publisher's heartbeats may not vouch for what was missed of a
 /// change.
 #[test]

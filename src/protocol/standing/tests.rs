@@ -28,6 +28,7 @@ fn live(since: u64, proof: u64) -> Sight {
         unbroken_since: at(since),
         watermark: None,
         watermark_at: None,
+        heard_of: at(proof),
     }
 }
 

@@ -160,8 +160,11 @@ impl Lifecycle {
             self.lines.refused(self.edges.clock.now(), &self.topic.arn, &failure, wait);
             self.status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
             self.pause(wait).await;
-            // What the SDK could not use may be mended by now.
-            *clients = self.edges.sdk.clients(&self.topic.region).await;
+            // What the SDK could not use may be mended by now. It may be on a disk that stalls.
+            let anew = self.edges.sdk.clients(&self.topic.region);
+            if let Some(anew) = self.stopping.run_until_cancelled(anew).await {
+                *clients = anew;
+            }
         }
     }
 
