@@ -110,3 +110,31 @@ pub(crate) async fn what_has_come_is_read() {
 const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
 /// The same at the end of the process.
 const LAST_LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    use super::*;
+
+    /// Whether a connection that asked as it was chosen goes, when its answer waits to be taken.
+    async fn goes(pulse: &Arc<Pulse>) -> bool {
+        pulse.evict(pulse.heads());
+        drop(pulse.begin());
+        let goes = tokio::time::timeout(limits::ROOM_WAIT, pulse.evicted()).await.is_ok();
+        assert_eq!((pulse.is_gone(), pulse.is_chosen()), (goes, goes));
+        goes
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_as_it_is_chosen_stays_unless_it_takes_nothing() {
+        let pulse = Arc::new(Pulse::default());
+        assert!(!goes(&pulse).await);
+        pulse.written(&Poll::Pending);
+        assert!(!goes(&pulse).await, "its answer has just begun to wait");
+        // Memory ran out, and it has taken nothing since.
+        pulse.held_up();
+        assert!(goes(&pulse).await);
+    }
+}
