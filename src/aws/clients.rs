@@ -162,7 +162,7 @@ impl Sdk {
 }
 
 impl Base {
-    /// Whether its settings could not be used and are to be read again.
+    /// Says that its settings could not be used and are to be read again.
     fn is_outdated(&self) -> bool {
         self.unusable.as_ref().is_some_and(|(_, read)| read.elapsed() >= limits::SETTINGS_AGAIN_AFTER)
     }

@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a connection that asked as it was chosen goes, when its answer waits to be taken.
+    /// Returns whether a connection goes that asked as it was chosen.
     async fn goes(pulse: &Arc<Pulse>) -> bool {
         pulse.evict(pulse.heads());
         drop(pulse.begin());

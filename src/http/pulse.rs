@@ -31,7 +31,7 @@ pub struct Pulse {
     /// It was chosen to go, since others need its room.
     pub(super) evicted: Notify,
     pub(super) chosen: AtomicBool,
-    /// How many heads were complete when it was.
+    /// Number of heads that were complete when it was.
     pub(super) heads_when_chosen: AtomicU32,
     /// It goes, and what the kernel still buffers for its peer with it.
     pub(super) gone: AtomicBool,

@@ -41,7 +41,8 @@ pub struct Sight {
     /// The same on our clock, fixed when the heartbeat arrived. `bound` is taken from it, so that a
     /// later step of the wall clock cannot make an answer look younger.
     pub watermark_at: Option<Moment>,
-    /// What it announced until then should be here: its watermark or, without one, its newest proof.
+    /// Time until which all that it announced should be here: its watermark or, without one, its newest
+    /// proof.
     pub heard_of: Moment,
 }
 
@@ -96,8 +97,8 @@ impl Horizon {
         watermarks.filter_map(|(_, sight)| sight.bound(now)).min()
     }
 
-    /// Whether one of `regions`, which had these epochs, has noticed no loss since and was heard of a time
-    /// from `at` on, so that whatever it announced before is here. While nothing arrives from it, or it has
+    /// Says whether one of `regions`, which had these epochs, has noticed no loss since and was heard of a
+    /// time from `at` on, so that whatever it announced before is here. While nothing arrives from it, or it has
     /// not ingested a change itself, that an announcement is missing says nothing of names and keys.
     pub(crate) fn is_heard_since(&self, at: Moment, regions: RegionSet, epochs: &[Epoch]) -> bool {
         let is_heard = |id: RegionId| {

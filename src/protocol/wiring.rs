@@ -73,7 +73,7 @@ pub struct Wired {
     pub untold_at: Option<Moment>,
     /// An audit found a change that nobody has announced so far.
     pub violated: bool,
-    /// The same, and a region that was LIVE then was heard of a time after it.
+    /// An audit found such a change, and a region that was LIVE then should have announced it by now.
     pub missed: bool,
     /// When all regions last answered with a lower version than the one that was stored of them:
     /// versions of it began anew, or were taken back.
@@ -373,12 +373,12 @@ impl Wired {
         }
     }
 
-    /// Whether something of it changed and nobody has announced it.
+    /// Says whether something of it changed and nobody has announced it.
     fn is_doubted(&self, now: Moment) -> bool {
         self.violated || self.is_missed(now)
     }
 
-    /// The same, though an announcement should be here: names or keys must differ.
+    /// Says the same where an announcement should be here, so that names or keys must differ.
     pub fn is_missed(&self, now: Moment) -> bool {
         self.missed || self.untold_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
     }
