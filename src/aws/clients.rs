@@ -42,7 +42,7 @@ pub struct Sdk {
 struct Base {
     config: SdkConfig,
     endpoints: Endpoints,
-    /// Why AWS must not be called, and when that was read.
+    /// Reason why AWS must not be called, and when it was read.
     unusable: Option<(String, Instant)>,
 }
 

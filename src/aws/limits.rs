@@ -28,7 +28,7 @@ pub(crate) const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10),
 pub(crate) const AWS_ATTEMPTS: u32 = 3;
 /// Largest profile or token file, in bytes. A pipe or device would have no end.
 pub(crate) const PROFILE_FILE_BYTES: u64 = 1024 * KIB as u64;
-/// How long settings of the SDK that cannot be used stand before they are read again.
+/// Time for which settings of the SDK that cannot be used stand before they are read again.
 pub(crate) const SETTINGS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long a single read of a table may take. It is not repeated: whoever reads hedges.
 pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);

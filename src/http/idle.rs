@@ -3,8 +3,9 @@
 //! hyper's own header timeout runs from the end of the last answer, so it cannot tell a caller who
 //! idles from one who drips a head; [`Pulse`] can. A connection without a request under way is closed
 //! `HEADER_WAIT` after the first byte of a head, or `IDLE_WAIT` after the last byte either way (of
-//! HTTP/2, answers to our PINGs included); at most `HEADER_WAIT` later than that, never earlier. At the end of the process `LAST_REPLY_WAIT` is
-//! all that silence may last, and whoever keeps us waiting is given up before the drain's deadline.
+//! HTTP/2, answers to our PINGs included); at most `HEADER_WAIT` later than that, never earlier. At
+//! the end of the process `LAST_REPLY_WAIT` is all that silence may last, and whoever keeps us waiting
+//! is given up before the drain's deadline.
 
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -106,9 +107,9 @@ pub(crate) async fn what_has_come_is_read() {
     tokio::task::yield_now().await;
 }
 
-/// How often a connection is checked: it may exceed its limits by at most twice this.
+/// Time between two looks at a connection: it may exceed its limits by at most twice this.
 const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
-/// The same at the end of the process.
+/// Time between two looks at the end of the process.
 const LAST_LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

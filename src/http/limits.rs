@@ -82,11 +82,11 @@ pub const HTTP2_SEND_BYTES: usize = 64 * KIB;
 pub const HEADER_WAIT: Duration = Duration::from_secs(10);
 /// How long a request's body may take to arrive.
 pub const REQUEST_BODY_WAIT: Duration = Duration::from_secs(30);
-/// How long a connection may idle, before its first request or after others. Longer than the usual
+/// Time that a connection may idle, before its first request or after others. Longer than the usual
 /// pools keep one (Go and reqwest 90 s; .NET, nginx and AWS's load balancers 60 s): whoever closes
 /// first takes the risk that the other has just asked.
 pub const IDLE_WAIT: Duration = Duration::from_secs(120);
-/// How long a connection to the admin side or to a service may live before an answer on it announces
+/// Time that a connection to the admin side or to a service lives before an answer on it announces
 /// its end; after as long again it is ended.
 pub const SERVICE_CONNECTION_LIFE: Duration = Duration::from_secs(300);
 /// How long a closing connection may take to hand over its last reply.
