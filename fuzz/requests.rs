@@ -91,7 +91,14 @@ fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, store: Option<S
         };
         let (raw, via) = (seen.raw.clone(), seen.via);
         let handler = move |request: Request<Incoming>, _| answer(door.clone(), seen.clone(), request);
-        nearside::http::connection::serve(Pieces { raw, piece }, |_| {}, via, context, handler).await;
+        nearside::http::connection::serve(
+            Pieces { raw, piece },
+            nearside::http::kernel_buffers::KernelBuffers::NONE,
+            via,
+            context,
+            handler,
+        )
+        .await;
         tasks.drain(Duration::from_secs(60)).await;
     });
 }

@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::body::{Body, BodyUnread};
+use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits;
 use crate::http::peers::Peers;
 use crate::http::pulse::Pulse;
@@ -105,10 +106,14 @@ impl<P> ConnectionContext<P> {
 }
 
 /// Serves one connection to its end, whatever carries its bytes. `handler` answers all its requests
-/// except those that [`ConnectionContext::fast_path`] does. `discard` has the stream's end discard
-/// what the kernel still buffers for its peer.
-pub async fn serve<S, P, H, F>(stream: S, discard: fn(&S), via: Via, context: ConnectionContext<P>, handler: H)
-where
+/// except those that [`ConnectionContext::fast_path`] does.
+pub async fn serve<S, P, H, F>(
+    stream: S,
+    buffers: KernelBuffers<S>,
+    via: Via,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
     P: FastPath,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
@@ -118,7 +123,7 @@ where
     let Some(nothing) = context.peers.nothing() else { return };
     context.peers.enter(&pulse);
     let served = async {
-        let Ok((protocol, wire)) = Wire::sniff(stream, discard, pulse.clone(), nothing).await else { return Ok(()) };
+        let Ok((protocol, wire)) = Wire::sniff(stream, buffers, pulse.clone(), nothing).await else { return Ok(()) };
         let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
         match protocol {
             Protocol::Http1 => http1::serve(wire, context.fast_path.clone(), answering).await,

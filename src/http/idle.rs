@@ -27,7 +27,7 @@ impl Pulse {
         };
         let closing = async {
             shutdown.closing.cancelled().await;
-            what_has_come_is_read().await;
+            self.what_has_come_is_read().await;
             self.closing.store(true, Ordering::Relaxed);
         };
         tokio::join!(lingering, closing);
@@ -74,7 +74,7 @@ impl Pulse {
             if !drips && now - last < silence {
                 continue;
             }
-            what_has_come_is_read().await;
+            self.what_has_come_is_read().await;
             if self.heads() == heads && (drips || !self.stirred.load(Ordering::Relaxed)) {
                 return;
             }
@@ -85,7 +85,7 @@ impl Pulse {
     pub(crate) async fn evicted(&self) {
         loop {
             self.evicted.notified().await;
-            what_has_come_is_read().await;
+            self.what_has_come_is_read().await;
             let [under_way, arriving] = [&self.under_way, &self.arriving].map(|count| count.load(Ordering::Relaxed));
             let has_asked = under_way > arriving || self.heads() != self.heads_when_chosen.load(Ordering::Relaxed);
             // Who has taken nothing for a while is closed whatever it asks.
@@ -95,16 +95,17 @@ impl Pulse {
             self.chosen.store(false, Ordering::Relaxed);
         }
     }
-}
 
-/// Has what is polled beside it read all that has arrived. Who closes a connection while a request
-/// waits in the kernel, which a machine that was held up may have overlooked, makes that request fail
-/// at a caller who did nothing wrong.
-pub(crate) async fn what_has_come_is_read() {
-    // The runtime usually asks the kernel after the first; what it learns is read before the second
-    // ends.
-    tokio::task::yield_now().await;
-    tokio::task::yield_now().await;
+    /// Has what is polled beside it read all that has arrived. Who closes a connection while a
+    /// request waits in the kernel, which a machine that was held up may have overlooked, makes that
+    /// request fail at a caller who did nothing wrong.
+    pub(crate) async fn what_has_come_is_read(&self) {
+        self.asks_kernel.store(true, Ordering::Relaxed);
+        // What is beside it is polled between the two, and perhaps before the first.
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        self.asks_kernel.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Time between two looks at a connection: it may exceed its limits by at most twice this.

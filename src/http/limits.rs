@@ -61,8 +61,9 @@ pub const CLOSED_SHARE: usize = 8;
 /// A connection that has sent fewer requests is closed before one that has sent more.
 pub const FEW_REQUESTS: u32 = 8;
 /// In how many looks, [`ROOM_WAIT`] apart, a connection must not have asked again to be closed: one
-/// that never asked, one that asked a few times, others.
-pub const IDLE_LOOKS: [u32; 3] = [1, 20, 50];
+/// that never asked, one that asked a few times, others. The first look may come in the moment
+/// between a caller's connecting and its request.
+pub const IDLE_LOOKS: [u32; 3] = [2, 20, 50];
 /// Most bytes that peers may make a process hold besides bodies, connections included; a cgroup's
 /// limit can lower it.
 pub const PEERS_BYTES: u64 = 256 * MIB as u64;

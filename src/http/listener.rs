@@ -8,16 +8,16 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::UnixSocket;
 use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, FastPath, Via};
+use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits::ACCEPT_PAUSE;
 use crate::telemetry::rate_limiter::RateLimiter;
 
@@ -51,13 +51,6 @@ pub fn bound_buffers(listener: impl std::os::fd::AsFd, bytes: usize) {
     let socket = socket2::SockRef::from(&listener);
     // Without it the kernel's own limits hold.
     let _ = socket.set_recv_buffer_size(bytes).and_then(|()| socket.set_send_buffer_size(bytes));
-}
-
-/// Has the end of `stream` discard what the kernel still buffers for its peer, who is told by a
-/// reset. Else the kernel goes on offering it for minutes.
-pub(crate) fn discard_unsent(stream: &TcpStream) {
-    // Without it that memory comes back later.
-    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 /// Port 0 picks a free one.
@@ -145,7 +138,7 @@ pub async fn accept_tcp<P, H, F>(
             Some(stream)
         })
     };
-    accept_with(accept, discard_unsent, Via::Tcp, context, handler).await;
+    accept_with(accept, KernelBuffers::TCP, Via::Tcp, context, handler).await;
 }
 
 /// Accepts Unix connections of permitted peers until the linger ends.
@@ -171,14 +164,13 @@ pub async fn accept_unix<P, H, F>(
             welcome.then_some(stream)
         })
     };
-    // The kernel keeps nothing for a peer of a Unix socket that was closed but what it has received.
-    accept_with(accept, |_| {}, Via::Unix, context, handler).await;
+    accept_with(accept, KernelBuffers::UNIX, Via::Unix, context, handler).await;
 }
 
 /// Serves what `accept` brings; `None` is a peer that was turned away.
 async fn accept_with<S, P, H, F>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<Option<S>>> + Send,
-    discard: fn(&S),
+    buffers: KernelBuffers<S>,
     via: Via,
     context: ConnectionContext<P>,
     handler: H,
@@ -197,7 +189,7 @@ async fn accept_with<S, P, H, F>(
         match accepted {
             Ok(Some(stream)) => {
                 // Boxed: what runs a task would else hold its future several times.
-                let connection = Box::pin(connection::serve(stream, discard, via, context.clone(), handler.clone()));
+                let connection = Box::pin(connection::serve(stream, buffers, via, context.clone(), handler.clone()));
                 context.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);

@@ -11,6 +11,7 @@ pub(crate) mod fields;
 pub(crate) mod host;
 pub(crate) mod idle;
 pub mod inert;
+pub mod kernel_buffers;
 pub mod limits;
 pub mod listener;
 pub mod peers;

@@ -179,6 +179,8 @@ mod tests {
         let pulses = open(&peers, &[1, 0, 1, 0]);
         let closed = || pulses.iter().map(|pulse| pulse.is_chosen()).collect::<Vec<_>>();
         peers.close_idle();
+        assert_eq!(closed(), [false; 4], "they may be about to ask");
+        peers.close_idle();
         assert_eq!(closed(), [false, true, false, false]);
         peers.close_idle();
         assert_eq!(closed(), [false, true, false, true]);

@@ -35,6 +35,8 @@ pub struct Pulse {
     pub(super) heads_when_chosen: AtomicU32,
     /// It goes, and what the kernel still buffers for its peer with it.
     pub(super) gone: AtomicBool,
+    /// It may be about to close, so what has arrived is read even if the runtime does not know of it.
+    pub(super) asks_kernel: AtomicBool,
     pub(super) http2: AtomicBool,
     /// How many heads were complete: tells the one that has begun from the one before.
     pub(super) heads: AtomicU32,
@@ -221,6 +223,10 @@ impl Pulse {
         if self.is_blocked() {
             self.gone.store(true, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn asks_kernel(&self) -> bool {
+        self.asks_kernel.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_chosen(&self) -> bool {

@@ -24,11 +24,10 @@ use tokio::time::Instant;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::idle::what_has_come_is_read;
+use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits::{
     ACCEPT_PAUSE, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
 };
-use crate::http::listener::discard_unsent;
 use crate::http::peers::Peers;
 use crate::http::pulse::{ArrivingBody, Pulse};
 use crate::model::time::Clock;
@@ -67,8 +66,8 @@ impl Watched {
 impl Drop for Watched {
     /// As [`crate::http::connection::wire::Wire`] does.
     fn drop(&mut self) {
-        if let (true, Either::Left(stream)) = (self.pulse.is_gone(), &self.stream) {
-            discard_unsent(stream);
+        if self.pulse.is_gone() {
+            KernelBuffers::EITHER.discard(&self.stream);
         }
     }
 }
@@ -103,7 +102,8 @@ impl Body for ArrivingRequestBody {
 impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let Self { stream, pulse } = &mut *self;
+        let polled = KernelBuffers::EITHER.poll_read(stream, pulse, cx, buf);
         if buf.filled().len() > before {
             self.pulse.heard();
         }
@@ -272,7 +272,7 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
         std::pin::pin!(http.serve_connection(TokioIo::new(Watched { stream, pulse: pulse.clone() }), service));
     let draining = async {
         tasks.draining().await;
-        what_has_come_is_read().await;
+        pulse.what_has_come_is_read().await;
     };
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

@@ -29,8 +29,9 @@ use crate::http::bodies::ByteBudget;
 use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, Shutdown, Via};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
+use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits::{self, BODIES_BYTES};
-use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix, discard_unsent};
+use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
 use crate::tasks::Tasks;
@@ -245,7 +246,8 @@ async fn answers_to_requests_that_come_together_go_out_together() {
     let context = context(8).await;
     let mut callers = ["a", "b"].map(|name| {
         let (caller, ours) = tokio::io::duplex(65_536);
-        let connection = connection::serve(Noted(ours, name, log.clone()), |_| {}, Via::Tcp, context.clone(), answer);
+        let connection =
+            connection::serve(Noted(ours, name, log.clone()), KernelBuffers::NONE, Via::Tcp, context.clone(), answer);
         context.tasks.spawn("caller", connection);
         caller
     });
@@ -266,7 +268,7 @@ async fn answers_to_requests_that_come_together_go_out_together() {
 async fn with_listen_fast_switched_off_hyper_reads_every_request() {
     let (mut caller, ours) = tokio::io::duplex(65_536);
     let context = context_with(8, "[listen]\nfast = false\n").await;
-    context.tasks.spawn("caller", connection::serve(ours, |_| {}, Via::Tcp, context.clone(), answer));
+    context.tasks.spawn("caller", connection::serve(ours, KernelBuffers::NONE, Via::Tcp, context.clone(), answer));
     caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
     let text = read_until(&mut caller, "/stored/x").await;
     assert!(!text.contains("hit"), "the handler was asked: {text}");
@@ -277,7 +279,7 @@ async fn a_connection_lets_go_of_the_core_that_a_reload_replaced_with_its_next_r
     let (mut caller, ours) = tokio::io::duplex(65_536);
     let context = context(8).await;
     let current = context.fast_path.clone().unwrap();
-    context.tasks.spawn("caller", connection::serve(ours, |_| {}, Via::Tcp, context.clone(), answer));
+    context.tasks.spawn("caller", connection::serve(ours, KernelBuffers::NONE, Via::Tcp, context.clone(), answer));
     let request = GET.replace("/one", "/stored/x");
     caller.write_all(request.as_bytes()).await.unwrap();
     read_until(&mut caller, "/stored/x").await;
@@ -296,7 +298,7 @@ async fn a_connection_lets_go_of_the_core_that_a_reload_replaced_with_its_next_r
 #[tokio::test]
 async fn a_caller_who_is_alone_waits_for_nobody() {
     let (mut caller, ours) = tokio::io::duplex(65_536);
-    let mut connection = pin!(connection::serve(ours, |_| {}, Via::Tcp, context(8).await, answer));
+    let mut connection = pin!(connection::serve(ours, KernelBuffers::NONE, Via::Tcp, context(8).await, answer));
     for round in 0..3 {
         caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
         assert!(futures_util::poll!(&mut connection).is_pending());

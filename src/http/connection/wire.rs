@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http::bodies::Reserved;
 use crate::http::connection::spare::Spare;
+use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits;
 use crate::http::pulse::{Pulse, UnderWay};
 
@@ -29,8 +30,7 @@ pub enum Protocol {
 /// A stream, with what was read from it and not taken yet.
 pub struct Wire<S> {
     stream: S,
-    /// Has the stream's end discard what the kernel still buffers for its peer.
-    discard: fn(&S),
+    buffers: KernelBuffers<S>,
     /// [`limits::WIRE_BYTES`] long; empty while there is nothing to keep.
     kept: Spare,
     from: usize,
@@ -52,7 +52,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
     /// Reads until the bytes are the preface or cannot become it.
     pub async fn sniff(
         stream: S,
-        discard: fn(&S),
+        buffers: KernelBuffers<S>,
         pulse: Arc<Pulse>,
         reserved: Reserved,
     ) -> io::Result<(Protocol, Self)> {
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
         let (of_head, heads) = (0, 0);
         let (from, to) = (0, 0);
         let mut wire =
-            Self { stream, discard, kept, from, to, allowance, came_back, pulse, reserved, of_head, heads };
+            Self { stream, buffers, kept, from, to, allowance, came_back, pulse, reserved, of_head, heads };
         loop {
             let seen = &wire.unread()[..wire.to.min(PREFACE.len())];
             if *seen != PREFACE[..seen.len()] {
@@ -89,7 +89,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
             }
             self.make_room();
             let mut room = ReadBuf::new(&mut self.kept[self.to..]);
-            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut room);
+            let polled = self.buffers.poll_read(&mut self.stream, &self.pulse, cx, &mut room);
             let count = room.filled().len();
             if polled.is_pending() {
                 self.waits()?;
@@ -191,7 +191,7 @@ impl<S> Drop for Wire<S> {
     /// minutes for a peer who reads nothing, in nobody's budget.
     fn drop(&mut self) {
         if self.pulse.is_gone() {
-            (self.discard)(&self.stream);
+            self.buffers.discard(&self.stream);
         }
     }
 }
@@ -225,14 +225,14 @@ impl<S: AsyncRead + Unpin> Wire<S> {
     /// Reads for hyper; of HTTP/1.1 [`limits::WIRE_BYTES`] at most, so that no more than that can
     /// follow the head or body that ends with it, unseen.
     fn read_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        let stream = Pin::new(&mut self.stream);
-        if buf.remaining() <= limits::WIRE_BYTES || self.pulse.http2.load(Ordering::Relaxed) {
+        let Self { stream, buffers, pulse, .. } = self;
+        if buf.remaining() <= limits::WIRE_BYTES || pulse.http2.load(Ordering::Relaxed) {
             let before = buf.filled().len();
-            ready!(stream.poll_read(cx, buf))?;
+            ready!(buffers.poll_read(stream, pulse, cx, buf))?;
             return Poll::Ready(Ok(buf.filled().len() - before));
         }
         let mut part = ReadBuf::new(buf.initialize_unfilled_to(limits::WIRE_BYTES));
-        ready!(stream.poll_read(cx, &mut part))?;
+        ready!(buffers.poll_read(stream, pulse, cx, &mut part))?;
         let count = part.filled().len();
         buf.advance(count);
         Poll::Ready(Ok(count))
@@ -273,7 +273,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::pin::pin;
+
+    use futures_util::{FutureExt, poll};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::net::TcpStream;
 
     use super::*;
     use crate::http::bodies::ByteBudget;
@@ -282,7 +287,8 @@ mod tests {
     async fn connected(budget: &Arc<ByteBudget>, pulse: &Arc<Pulse>) -> (DuplexStream, Wire<DuplexStream>) {
         let (mut caller, stream) = duplex(64 << 10);
         caller.write_all(b"G").await.unwrap();
-        let (_, mut wire) = Wire::sniff(stream, |_| {}, pulse.clone(), budget.reserve(0).unwrap()).await.unwrap();
+        let (_, mut wire) =
+            Wire::sniff(stream, KernelBuffers::NONE, pulse.clone(), budget.reserve(0).unwrap()).await.unwrap();
         assert_eq!(wire.read(&mut [0; 9]).await.unwrap(), 1);
         (caller, wire)
     }
@@ -332,5 +338,36 @@ mod tests {
         let (mut caller, mut wire) = connected(&budget, &pulse).await;
         caller.write_all(&[b'x'; 30 << 10]).await.unwrap();
         assert_eq!(wire.read(&mut vec![0; 64 << 10]).await.unwrap(), limits::WIRE_BYTES);
+    }
+
+    /// The runtime asks the kernel only when the test awaits something, which it does not.
+    #[tokio::test]
+    async fn what_the_runtime_does_not_know_of_is_read_before_the_end() {
+        let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut caller = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = listener.accept().unwrap().0;
+        accepted.set_nonblocking(true).unwrap();
+        let stream = TcpStream::from_std(accepted).unwrap();
+        caller.write_all(b"GET").unwrap();
+
+        let mut sniff = pin!(Wire::sniff(stream, KernelBuffers::TCP, pulse.clone(), budget.reserve(0).unwrap()));
+        assert!(poll!(&mut sniff).is_pending());
+        let mut looks = Box::pin(pulse.what_has_come_is_read());
+        assert!(poll!(&mut looks).is_pending());
+        let Poll::Ready(Ok((_, mut wire))) = poll!(&mut sniff) else { panic!("nothing was read") };
+        while poll!(&mut looks).is_pending() {}
+        assert_eq!(wire.unread(), b"GET");
+
+        let mut room = [0; 16];
+        assert_eq!(wire.read(&mut room).now_or_never().unwrap().unwrap(), 3);
+        caller.write_all(b" /one").unwrap();
+        assert!(poll!(pin!(wire.read(&mut room))).is_pending());
+        let mut looks = Box::pin(pulse.what_has_come_is_read());
+        assert!(poll!(&mut looks).is_pending());
+        assert_eq!(wire.read(&mut room).now_or_never().expect("hyper reads it too").unwrap(), 5);
+        assert!(poll!(pin!(wire.read(&mut room))).is_pending(), "there is no more");
+        drop(caller);
+        assert_eq!(wire.read(&mut room).now_or_never().expect("the end too").unwrap(), 0);
     }
 }

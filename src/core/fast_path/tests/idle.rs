@@ -53,7 +53,7 @@ async fn held_up(
     let (context, listener) = (context(8).await, TcpListener::bind("127.0.0.1:0").await.unwrap());
     let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (ours, _) = listener.accept().await.unwrap();
-    let serve = connection::serve(ours, discard_unsent, Via::Tcp, context.clone(), answer);
+    let serve = connection::serve(ours, KernelBuffers::TCP, Via::Tcp, context.clone(), answer);
     let mut connection = pin!(serve);
     if has_asked {
         send(&mut caller, GET).await;

@@ -26,7 +26,6 @@ use crate::aws::clients;
 use crate::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, SMALL_ENVELOPE_BYTES};
 use crate::config::TopicArn;
 use crate::http::bodies::{self, ByteBudget, NotRead};
-use crate::http::idle::what_has_come_is_read;
 use crate::http::limits::SOCKET_BUFFER_BYTES;
 use crate::http::listener::bound_buffers;
 use crate::http::peers::Peers;
@@ -175,7 +174,7 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>, pulse: &Arc<Pulse>) 
     let tasks = &endpoint.edges.tasks;
     let stopping = async {
         endpoint.stopping.cancelled().await;
-        what_has_come_is_read().await;
+        pulse.what_has_come_is_read().await;
     };
     let ended = tokio::select! {
         ended = &mut connection => ended,
