@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::catalogue::limits::READ_ATTEMPTS;
 use crate::engine::passed_over::PassedOver;
-use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables, bucket};
+use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables, bucket, retry_delay};
 use crate::model::names::key_problem;
 use crate::model::time::Clock;
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -95,7 +96,14 @@ impl Catalogue {
     }
 
     async fn item(&self, table: Table, key: &ItemKey) -> Result<Option<Item>, EngineError> {
-        self.timed("get", self.store.get(table, key)).await
+        let mut failures = 0;
+        loop {
+            match self.timed("get", self.store.get(table, key)).await {
+                Err(EngineError::Unavailable { .. }) if failures + 1 < READ_ATTEMPTS => failures += 1,
+                done => return done,
+            }
+            tokio::time::sleep(retry_delay(failures)).await;
+        }
     }
 
     async fn query(

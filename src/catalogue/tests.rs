@@ -337,6 +337,21 @@ async fn a_store_that_fails_is_told_apart_from_one_that_did_not_answer_a_write()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_the_store_does_not_give_is_read_again() {
+    let stage = stage();
+    let version = stage.put("a", 1).await.unwrap();
+    let fails_for_a_moment = async || {
+        stage.faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
+        tokio::task::yield_now().await;
+        stage.faults.set(FaultRates::default());
+    };
+    let ((), read) = tokio::join!(fails_for_a_moment(), stage.catalogue.get("shard", "a"));
+    assert_eq!(read.unwrap().0, version);
+    let ((), written) = tokio::join!(fails_for_a_moment(), stage.put("a", 2));
+    assert!(written.unwrap() > version);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_listing_shows_every_record_once_and_no_deleted_one() {
     let stage = stage();
     let mut expected = BTreeSet::new();
