@@ -100,11 +100,10 @@ impl Pulse {
     /// request waits in the kernel, which a machine that was held up may have overlooked, makes that
     /// request fail at a caller who did nothing wrong.
     pub(crate) async fn what_has_come_is_read(&self) {
-        self.asks_kernel.store(true, Ordering::Relaxed);
+        let _look = self.last_look();
         // What is beside it is polled between the two, and perhaps before the first.
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
-        self.asks_kernel.store(false, Ordering::Relaxed);
     }
 }
 

@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::coop;
 use tokio_util::either::Either;
 
 use crate::http::limits;
@@ -78,9 +79,12 @@ impl<S: AsyncRead + Unpin> KernelBuffers<S> {
         if polled.is_ready() || !pulse.asks_kernel() {
             return polled;
         }
+        // The runtime says that nothing has come, too, to a task that has to let others go first.
+        let turn = ready!(coop::poll_proceed(cx));
         let most = buf.remaining().min(limits::WIRE_BYTES);
         match (self.read)(stream, buf.initialize_unfilled_to(most)) {
             Ok(count) => {
+                turn.made_progress();
                 buf.advance(count);
                 Poll::Ready(Ok(()))
             }

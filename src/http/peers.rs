@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use crate::http::bodies::{ByteBudget, Reserved};
 use crate::http::limits;
@@ -20,6 +21,8 @@ use crate::tasks::permits::Permits;
 pub struct Peers {
     budget: Arc<ByteBudget>,
     open: Mutex<Vec<Open>>,
+    /// When connections were last closed so that others are accepted.
+    made_room: Mutex<Option<Instant>>,
     /// Counts scans and arrivals: an order without a clock.
     order: AtomicU64,
     /// Counts what found no room, by the budget's name.
@@ -49,7 +52,13 @@ impl Peers {
         // What grows is half sent: it leaves to complete requests what these alone may take.
         let budget = ByteBudget::with_room_for_small(bytes, 0, bytes / limits::COMPLETE_SHARE);
         let over_budget = Box::new(over_budget);
-        Arc::new(Self { budget, open: Mutex::default(), order: AtomicU64::new(0), over_budget })
+        Arc::new(Self {
+            budget,
+            open: Mutex::default(),
+            made_room: Mutex::default(),
+            order: AtomicU64::new(0),
+            over_budget,
+        })
     }
 
     /// A reservation that grows with what one connection adds.
@@ -96,8 +105,17 @@ impl Peers {
         loop {
             match tokio::time::timeout(limits::ROOM_WAIT, permits.take()).await {
                 Ok(permit) => return permit.ok(),
-                Err(_) => self.close_idle(),
+                Err(_) => self.make_room(),
             }
+        }
+    }
+
+    /// [`Peers::close_idle`], unless this was done for another listener a moment ago.
+    fn make_room(&self) {
+        let (now, mut made) = (Instant::now(), self.made_room.lock().unwrap_or_else(PoisonError::into_inner));
+        if made.is_none_or(|at| now - at >= limits::ROOM_WAIT) {
+            *made = Some(now);
+            self.close_idle();
         }
     }
 
@@ -157,6 +175,7 @@ impl Peers {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::task::Poll;
 
     use super::*;
@@ -187,6 +206,17 @@ mod tests {
         drop(pulses[0].begin());
         (0..limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
         assert_eq!(closed(), [false, true, true, true], "the other one has asked again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn listeners_that_wait_together_look_no_more_often() {
+        let (peers, permits) = (Peers::new(0, |_| {}), Permits::new(0));
+        let pulses = open(&peers, &[0]);
+        let mut waiting = pin!(futures_util::future::join(peers.permit(&permits), peers.permit(&permits)));
+        for (waits, chosen) in [(limits::ROOM_WAIT * 3 / 2, false), (limits::ROOM_WAIT, true)] {
+            assert!(tokio::time::timeout(waits, &mut waiting).await.is_err());
+            assert_eq!(pulses[0].is_chosen(), chosen);
+        }
     }
 
     #[test]

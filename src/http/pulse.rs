@@ -35,8 +35,8 @@ pub struct Pulse {
     pub(super) heads_when_chosen: AtomicU32,
     /// It goes, and what the kernel still buffers for its peer with it.
     pub(super) gone: AtomicBool,
-    /// It may be about to close, so what has arrived is read even if the runtime does not know of it.
-    pub(super) asks_kernel: AtomicBool,
+    /// How many wait for what has arrived to be read, since it may be about to close.
+    pub(super) last_looks: AtomicU8,
     pub(super) http2: AtomicBool,
     /// How many heads were complete: tells the one that has begun from the one before.
     pub(super) heads: AtomicU32,
@@ -84,6 +84,15 @@ pub(crate) struct SendingAnswer(Arc<Pulse>);
 impl Drop for SendingAnswer {
     fn drop(&mut self) {
         self.0.sending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// While it lives, what has arrived is read even if the runtime does not know of it.
+pub(super) struct LastLook<'a>(&'a Pulse);
+
+impl Drop for LastLook<'_> {
+    fn drop(&mut self) {
+        self.0.last_looks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -225,8 +234,14 @@ impl Pulse {
         }
     }
 
+    /// Begins a look at what has arrived that the runtime may not know of.
+    pub(super) fn last_look(&self) -> LastLook<'_> {
+        self.last_looks.fetch_add(1, Ordering::Relaxed);
+        LastLook(self)
+    }
+
     pub(super) fn asks_kernel(&self) -> bool {
-        self.asks_kernel.load(Ordering::Relaxed)
+        self.last_looks.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn is_chosen(&self) -> bool {
