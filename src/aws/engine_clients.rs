@@ -12,7 +12,7 @@ use crate::aws::limits;
 pub struct EngineClients {
     /// For pages and administration.
     pub tables: aws_sdk_dynamodb::Client,
-    /// For single reads: short, and never repeated.
+    /// For single reads: short, and not repeated by the SDK.
     pub reads: aws_sdk_dynamodb::Client,
     /// For writes: never repeated, because a repetition meets what the first attempt wrote, and that
     /// looks like a conflict.

@@ -32,9 +32,9 @@ pub const VIOLATIONS: usize = 10;
 /// A JSON Pointer in that list; the rest of a longer one is cut off.
 pub const POINTER_BYTES: usize = 256;
 
-/// How often a record is read that the store does not give: unlike a region's reads, nobody sends a
-/// second one beside it.
-pub const READ_ATTEMPTS: u32 = 3;
+/// For how long after the first failure a record is read again that the store does not give: unlike
+/// a region's reads, nobody sends a second one beside it. The last read may end a second later.
+pub const READ_AGAIN: Duration = Duration::from_secs(1);
 /// How often a write is tried while others change the same record.
 pub const WRITE_ATTEMPTS: u32 = 7;
 /// How long an idempotency key is remembered.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::catalogue::limits::READ_ATTEMPTS;
+use crate::catalogue::limits::READ_AGAIN;
 use crate::engine::passed_over::PassedOver;
 use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables, bucket, retry_delay};
 use crate::model::names::key_problem;
@@ -96,12 +96,16 @@ impl Catalogue {
     }
 
     async fn item(&self, table: Table, key: &ItemKey) -> Result<Option<Item>, EngineError> {
-        let mut failures = 0;
+        let (mut failures, mut first) = (0, None);
         loop {
-            match self.timed("get", self.store.get(table, key)).await {
-                Err(EngineError::Unavailable { .. }) if failures + 1 < READ_ATTEMPTS => failures += 1,
-                done => return done,
+            let read = self.timed("get", self.store.get(table, key)).await;
+            let now = self.clock.now();
+            if !matches!(read, Err(EngineError::Unavailable { .. }))
+                || now.since(*first.get_or_insert(now)) >= READ_AGAIN
+            {
+                return read;
             }
+            failures += 1;
             tokio::time::sleep(retry_delay(failures)).await;
         }
     }
