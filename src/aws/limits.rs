@@ -30,7 +30,8 @@ pub(crate) const AWS_ATTEMPTS: u32 = 3;
 pub(crate) const PROFILE_FILE_BYTES: u64 = 1024 * KIB as u64;
 /// Time for which settings of the SDK that cannot be used stand before they are read again.
 pub(crate) const SETTINGS_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// How long a single read of a table may take. The SDK does not repeat it: a region hedges, and others try again.
+/// Deadline of a single read of a table. The SDK does not repeat it: a region hedges, and others try
+/// again.
 pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);
 /// How long a long poll waits for a message. SQS allows no more.
 pub(crate) const POLL_WAIT: Duration = Duration::from_secs(20);

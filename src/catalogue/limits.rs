@@ -32,7 +32,7 @@ pub const VIOLATIONS: usize = 10;
 /// A JSON Pointer in that list; the rest of a longer one is cut off.
 pub const POINTER_BYTES: usize = 256;
 
-/// For how long after the first failure a record is read again that the store does not give: unlike
+/// Time after the first failure for which a record is read again that the store does not give: unlike
 /// a region's reads, nobody sends a second one beside it. The last read may end a second later.
 pub const READ_AGAIN: Duration = Duration::from_secs(1);
 /// How often a write is tried while others change the same record.

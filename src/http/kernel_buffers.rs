@@ -1,4 +1,4 @@
-//! What the kernel buffers of a connection: read past the runtime, and discarded.
+//! The kernel's buffers of a connection: read past the runtime, and discarded.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

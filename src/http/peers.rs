@@ -21,7 +21,7 @@ use crate::tasks::permits::Permits;
 pub struct Peers {
     budget: Arc<ByteBudget>,
     open: Mutex<Vec<Open>>,
-    /// When connections were last closed so that others are accepted.
+    /// Time of the last look for connections to close so that others are accepted.
     made_room: Mutex<Option<Instant>>,
     /// Counts scans and arrivals: an order without a clock.
     order: AtomicU64,

@@ -35,7 +35,7 @@ pub struct Pulse {
     pub(super) heads_when_chosen: AtomicU32,
     /// It goes, and what the kernel still buffers for its peer with it.
     pub(super) gone: AtomicBool,
-    /// How many wait for what has arrived to be read, since it may be about to close.
+    /// Number of looks under way at what has arrived, before it is perhaps closed.
     pub(super) last_looks: AtomicU8,
     pub(super) http2: AtomicBool,
     /// How many heads were complete: tells the one that has begun from the one before.
