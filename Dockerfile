@@ -1,7 +1,8 @@
 # Nearside as a container beside an application: one static binary, the CA certificates, nothing else; no shell.
 #
-#   docker build --tag nearside .            anywhere that images can be pulled from
-#   make image                               with buildah, also without a registry of images; tests the result
+#   docker build --tag nearside .                         anywhere that images can be pulled from
+#   docker build --target lab --tag nearside-lab .        the benchmark and the demonstration, with nearside beside them
+#   make image                                            with buildah, also without a registry of images; tests the result
 #
 # The builder needs Rust 1.95, a C compiler and CA certificates.
 ARG BUILDER=rust:1.95-bookworm
@@ -16,8 +17,9 @@ ENV RUSTFLAGS="-C target-feature=+crt-static --cfg getrandom_backend=\"linux_get
 # are not built here and not brought here, so the manifest loses every section that names one.
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto proto
+COPY lab/Cargo.toml lab/
 RUN awk '/^\[/ { dropped = /^\[\[(bench|test|example)\]\]/ } !dropped' Cargo.toml > trimmed && mv trimmed Cargo.toml \
-    && mkdir src && touch src/lib.rs && echo 'fn main() {}' > src/main.rs \
+    && mkdir src lab/src && touch src/lib.rs lab/src/lib.rs && echo 'fn main() {}' | tee src/main.rs > lab/src/main.rs \
     && cargo build --release --locked --bin nearside --target "$(rustc --print host-tuple)"
 
 # Nearside itself. The stand-ins may be newer than the sources, so those are touched.
@@ -33,6 +35,19 @@ RUN mkdir -p /image/etc/ssl/certs /image/etc/nearside /image/home \
     && echo 'nearside:x:65532:' > /image/etc/group \
     && echo 'hosts: files dns' > /image/etc/nsswitch.conf \
     && echo '# Mount yours over this one, or say everything in NEARSIDE__* variables.' > /image/etc/nearside/nearside.toml
+
+# The lab, for an image of its own.
+FROM build AS build-lab
+COPY lab lab
+RUN touch lab/src/lib.rs lab/src/main.rs \
+    && cargo build --release --locked --package nearside-lab --no-default-features --target "$(rustc --print host-tuple)"
+RUN cp -r /image /image-lab && cp target/*/release/nearside-lab /image-lab/ && mkdir -m 1777 /image-lab/tmp
+
+FROM scratch AS lab
+COPY --from=build-lab /image-lab/ /
+USER 65532:65532
+ENTRYPOINT ["/nearside-lab"]
+CMD ["--help"]
 
 FROM scratch
 COPY --from=build /image/ /

@@ -1,10 +1,10 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run aws test bench micro instructions sim services-sim designs chaos attacks kills fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
+.PHONY: run aws test bench micro instructions sim services-sim designs chaos attacks kills fuzz fuzz-check lint fmt deny image image-lab image-check rules-check check-promises
 
 # Everything in one process: catalogue, views, three regions, their topics, the sidecar; it tells the story and stays up.
 run:
-	cargo run --locked --example nearside -- dev
+	cargo run --locked -p nearside-lab -- dev
 
 # The whole service as it runs on AWS, on an emulator: catalogue, views, three regions and the sidecar, a process each; it
 # tells the story and stays up. `make aws EXIT=1` ends after the story.
@@ -15,14 +15,14 @@ aws:
 test:
 	@# Mostly a matter of waiting for other languages' registries.
 	set -e; { tests/emulator/setup.sh && tests/clients/setup.sh && tests/payloads/setup.sh && examples/publishers/setup.sh; } & made=$$!; \
-	    cargo test --locked --no-run; wait $$made
+	    cargo test --locked --workspace --no-run; wait $$made
 	@# One more at a time than there are cores: they wait more than they work.
-	RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked -- --skip faults:: --skip propagation:: --skip fifty_mistakes
+	RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked --workspace -- --skip faults:: --skip propagation:: --skip fifty_setup_errors
 	@# What is said on the wire, once more with every request read by hyper (listen.fast).
 	NEARSIDE__LISTEN__FAST=false RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked --test it -- \
-	    wire:: rfc9111:: door:: routed:: readers:: drop_in:: own_writes:: failing:: stampede::
+	    wire:: rfc9111:: admission:: routed:: readers:: drop_in:: own_writes:: failing:: stampede::
 	@# What is measured, or must be seen within so many seconds, has the machine to itself, and shows its figures.
-	cargo test --locked --test it -- faults:: propagation:: fifty_mistakes --nocapture --test-threads 1
+	cargo test --locked --test it -- faults:: propagation:: fifty_setup_errors --nocapture --test-threads 1
 	@# A fifth of what `make sim` runs, and a third of `make services-sim`: these take 20 minutes more.
 	$(MAKE) --no-print-directory sim SEEDS=2000
 	$(MAKE) --no-print-directory services-sim SERVICES_SEEDS=300 GUARD_SEEDS=20
@@ -54,12 +54,12 @@ else
 endif
 
 # Nearside beside nginx, Varnish, HAProxy, Envoy and a bare epoll loop, in turn, on this machine: installs the peers (Debian,
-# as root), then measures for about half an hour. `nearside bench --only hit-1k` is a minute.
+# as root), then measures for about half an hour. `nearside-lab bench --only hit-1k` is a minute.
 bench:
 	benches/peers.sh
 	tests/payloads/setup.sh >/dev/null
-	cargo run --release --locked -- bench --json target/bench.json --page target/bench.html \
-	    --picture target/bench.svg
+	cargo build --release --locked -p nearside -p nearside-lab --no-default-features --bins
+	target/release/nearside-lab bench --json target/bench.json --page target/bench.html
 
 # The parts in-process: times (compare within one run only), then instructions.
 micro:
@@ -71,20 +71,24 @@ micro:
 instructions:
 	benches/compare.sh
 
-# Three designs under the same 300 seeds of the simulator: writes docs/pictures/designs.svg, and the table into the README
-# and docs/freshness.md. Minutes, once it is built.
+# Three designs under the same 300 seeds of the simulator: writes docs/pictures/designs.svg, and the table into
+# docs/freshness.md. Minutes, once it is built.
 designs:
 	$(SIM) --designs --seeds 300
 
 lint:
-	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --features switches --lib --test sim --test services_sim --test chaos --test kills -- -D warnings
-	cargo doc --locked --no-deps --document-private-items --lib
+	cargo doc --locked --workspace --no-deps --document-private-items --lib
 	$(MAKE) --no-print-directory deny
 
 fmt:
-	cargo fmt
+	cargo fmt --all
+
+# The language of the house in figures: doc comments, closures with names, test names, denied words.
+words:
+	cargo test --locked --test words -- --nocapture --test-threads 1
 
 # Licences, bans and sources of what is built. cargo-deny is built into .tools once, in about a minute; where that
 # cannot be (no network, an old toolchain) this says so and the rest of the lint stands.
@@ -101,6 +105,10 @@ deny:
 image:
 	deploy/image.sh
 	deploy/image-test.sh
+
+# The same for the lab, whose image has both binaries.
+image-lab:
+	deploy/image.sh lab
 
 # In seconds, without buildah: whether the Dockerfile's steps build from what it brings. Part of `.ci/run`.
 image-check:
@@ -126,7 +134,7 @@ chaos:
 # its own. Takes root.
 attacks: SECONDS ?= 600
 attacks:
-	NEARSIDE_ATTACKS=$(SECONDS) cargo test --locked --test it -- --nocapture in_a_container_of_64_mib_attacks_end_nothing
+	NEARSIDE_ATTACKS=$(SECONDS) cargo test --locked --test it -- --nocapture attacks_end_nothing_in_64_mib
 
 # Real processes of every role, killed KILLS times at random instants while WRITES records are written and sidecars read:
 # half of it on redb (`dev --data`), half on the emulator, with a tenth of the writes (tests/kills/README.md).

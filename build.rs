@@ -1,15 +1,8 @@
-//! Generates the Protobuf types of `proto/`, and the descriptors of the schema that `nearside dev`
-//! serves with, with protox: no protoc binary is needed.
-
-use std::path::Path;
-
-use prost::Message;
+//! Generates the Protobuf types of `proto/` with protox: no protoc binary is needed.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(["nearside/v1/announcement.proto"], ["proto"])?;
     prost_build::Config::new().compile_fds(descriptors)?;
-    let descriptors = protox::compile(["nearside/dev/v1/limits.proto"], ["proto"])?;
-    std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("limits.binpb"), descriptors.encode_to_vec())?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How many announcements one core takes: from the verified text to applied, and from the signed
+//! Rate of announcements on one core: from the verified text to applied, and from the signed
 //! envelope to its receipt.
 //!
 //! A pass is a fresh sidecar and messages that nothing has seen: a message that comes again is a
@@ -19,17 +19,17 @@ use nearside::aws::certificate::fetch::Fetcher;
 use nearside::aws::envelope::SignatureVersion;
 use nearside::aws::remembered::Remembered;
 use nearside::aws::verify::Verified;
-use nearside::core::Core;
-use nearside::lab::signer::Signer;
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::announcement::encode_json;
 use nearside::protocol::announcement::message::{Announcement, AnnouncementKind, Numbered};
 use nearside::protocol::event::{Event, Says};
 use nearside::protocol::record::Record;
+use nearside::request::settings::Settings;
 use nearside::sidecar::announcements::apply::{Applied, Applier};
 use nearside::sidecar::announcements::intake::VerifyingIntake;
-use nearside::sidecar::announcements::{Intake, Receipt};
+use nearside::sidecar::announcements::{Disposition, Intake};
+use nearside_lab::signer::Signer;
 
 mod live_sidecar;
 use live_sidecar::{TOPICS, config};
@@ -46,20 +46,15 @@ const APPLIED: usize = 65_536;
 const SIGNED: usize = 4_096;
 
 /// Which records are announced.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, strum::Display)]
 enum Keys {
+    #[strum(to_string = "distinct keys")]
     Distinct,
+    #[strum(to_string = "hot keys")]
     Hot,
 }
 
 impl Keys {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Distinct => "distinct keys",
-            Self::Hot => "hot keys",
-        }
-    }
-
     /// The key of the message with this number.
     fn key(self, number: usize) -> String {
         match self {
@@ -72,7 +67,7 @@ impl Keys {
 /// A sidecar whose region is LIVE; of the hot keys somebody holds the records, and nobody read them
 /// lately.
 struct World {
-    sidecar: Arc<Core>,
+    sidecar: Arc<Settings>,
     _held: Vec<Arc<Record>>,
 }
 
@@ -80,29 +75,30 @@ impl World {
     fn new(keys: Keys) -> Self {
         let sidecar = live_sidecar::sidecar(config(3, ""));
         let hot = (0..HOT).filter(|_| keys == Keys::Hot).filter_map(|place| record(&sidecar, &keys.key(place)));
-        let held = hot.map(|id| sidecar.freshness.pin(id)).collect();
+        let held = hot.map(|id| sidecar.fill.shared.freshness.pin(id)).collect();
         Self { sidecar, _held: held }
     }
 
     /// As [`Announcements`] wires it; with something to carry out it would not be announcements
     /// that are measured.
     fn applier(&self) -> Applier {
-        let freshness = self.sidecar.freshness.clone();
-        let (keyring, metrics) = (self.sidecar.keyring.clone(), self.sidecar.metrics.clone());
+        let freshness = self.sidecar.fill.shared.freshness.clone();
+        let (keyed_hashes, metrics) =
+            (self.sidecar.fill.shared.keyed_hashes.clone(), self.sidecar.fill.shared.metrics.clone());
         Applier::new(
             Box::new(move |now, wall, event| freshness.step(now, wall, event)),
-            keyring,
+            keyed_hashes,
             Arc::new(Remembered::new()),
-            self.sidecar.clock.clone(),
+            self.sidecar.fill.shared.clock.clone(),
             metrics,
-            self.sidecar.observed.clone(),
+            self.sidecar.fill.shared.observed.clone(),
             Box::new(|actions| drop(black_box(actions))),
         )
     }
 }
 
-fn record(sidecar: &Core, key: &str) -> Option<nearside::model::ids::RecordId> {
-    sidecar.keyring.record("context", key)
+fn record(sidecar: &Settings, key: &str) -> Option<nearside::model::ids::RecordId> {
+    sidecar.fill.shared.keyed_hashes.record("context", key)
 }
 
 /// The text of the message with this number: as a publisher that numbers its messages writes it.
@@ -161,11 +157,11 @@ fn take(keys: Keys, envelopes: &[Bytes]) -> Duration {
     // The first brings the certificate: it is not timed, and nothing waits after it.
     let (first, rest) = envelopes.split_first().expect("there are messages");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    assert_eq!(runtime.block_on(intake.take(REGION, first.clone(), None)), Receipt::Acknowledge);
+    assert_eq!(runtime.block_on(intake.take(REGION, first.clone(), None)), Disposition::Acknowledge);
     runtime.block_on(async {
         let begun = now();
         for envelope in rest {
-            assert_eq!(intake.take(REGION, envelope.clone(), None).await, Receipt::Acknowledge);
+            assert_eq!(intake.take(REGION, envelope.clone(), None).await, Disposition::Acknowledge);
         }
         took = begun.elapsed();
     });
@@ -174,9 +170,9 @@ fn take(keys: Keys, envelopes: &[Bytes]) -> Duration {
 }
 
 /// That it was done: the last message's version is its record's floor.
-fn check(sidecar: &Core, keys: Keys, count: usize) {
+fn check(sidecar: &Settings, keys: Keys, count: usize) {
     let id = record(sidecar, &keys.key(count - 1)).expect("the type is a route's");
-    assert_eq!(sidecar.freshness.pin(id).snapshot().floor, Version(count as u64));
+    assert_eq!(sidecar.fill.shared.freshness.pin(id).snapshot().floor, Version(count as u64));
 }
 
 /// `count` units of work of which a pass does `size`; what all of them took.
@@ -191,20 +187,20 @@ fn announcements(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1)).sampling_mode(SamplingMode::Flat).sample_size(10);
     group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(2));
     for keys in [Keys::Distinct, Keys::Hot] {
-        group.bench_function(format!("verified text to applied, {}", keys.word()), |bencher| {
+        group.bench_function(format!("verified text to applied, {keys}"), |bencher| {
             bencher.iter_custom(|count| passes(count, APPLIED, || apply(keys, APPLIED)));
         });
     }
     for keys in [Keys::Distinct, Keys::Hot] {
         let envelopes: Vec<Bytes> = (0..=SIGNED).map(|number| envelope(keys, number)).collect();
-        group.bench_function(format!("signed envelope to receipt, {}", keys.word()), |bencher| {
+        group.bench_function(format!("signed envelope to receipt, {keys}"), |bencher| {
             bencher.iter_custom(|count| passes(count, SIGNED, || take(keys, &envelopes)));
         });
     }
     group.finish();
 }
 
-/// Parts of the way, for whoever looks for what is slow.
+/// Parts of the way, to find what is slow.
 fn parts(criterion: &mut Criterion) {
     let (envelope, text) = (envelope(Keys::Distinct, 7), text(Keys::Distinct, 7));
     criterion.bench_function("announcement: envelope parsed", |bencher| {
@@ -219,26 +215,28 @@ fn parts(criterion: &mut Criterion) {
     criterion.bench_function("announcement: one step of freshness", |bencher| {
         bencher.iter(|| {
             version += 1;
-            let (moment, wall) = (world.sidecar.clock.now(), world.sidecar.clock.wall());
+            let (moment, wall) = (world.sidecar.fill.shared.clock.now(), world.sidecar.fill.shared.clock.wall());
             let says = Says::Changed(id, Some(Version(version)));
             let event = Event::Message { region: REGION, published: wall, queued: None, numbered: None, says };
-            world.sidecar.freshness.step(moment, wall, event)
+            world.sidecar.fill.shared.freshness.step(moment, wall, event)
         });
     });
 }
 
-/// The figures that are promised, each the median of five passes.
+/// Messages a second, by the median of five passes.
+fn rate(count: usize, mut pass: impl FnMut() -> Duration) -> f64 {
+    let mut took: Vec<Duration> = (0..5).map(|_| pass()).collect();
+    took.sort_unstable();
+    count as f64 / took[2].as_secs_f64()
+}
+
+/// The figures that are promised.
 fn rates() {
-    let rate = |count: usize, mut pass: Box<dyn FnMut() -> Duration>| {
-        let mut took: Vec<Duration> = (0..5).map(|_| pass()).collect();
-        took.sort_unstable();
-        count as f64 / took[2].as_secs_f64()
-    };
     for keys in [Keys::Distinct, Keys::Hot] {
         let envelopes: Vec<Bytes> = (0..=SIGNED).map(|number| envelope(keys, number)).collect();
-        let applied = rate(APPLIED, Box::new(move || apply(keys, APPLIED)));
-        let verified = rate(SIGNED, Box::new(move || take(keys, &envelopes)));
-        say(&format!("{}: {applied:.0}/s applied (>= 50000), {verified:.0}/s verified (>= 20000)", keys.word()));
+        let applied = rate(APPLIED, || apply(keys, APPLIED));
+        let verified = rate(SIGNED, || take(keys, &envelopes));
+        say(&format!("{keys}: {applied:.0}/s applied (>= 50000), {verified:.0}/s verified (>= 20000)"));
     }
 }
 
@@ -250,7 +248,7 @@ fn say(line: &str) {
 criterion_group!(benches, announcements, parts);
 
 fn main() {
-    // So many messages and nothing else, for whoever counts their instructions
+    // So many messages and nothing else, to count their instructions
     // (`benches/instructions.sh`).
     if let Some(count) = std::env::var("NEARSIDE_APPLY").ok().and_then(|count| count.parse().ok()) {
         apply(Keys::Distinct, count);

@@ -1,30 +1,31 @@
-//! What it costs to make one form of a record from the other, beside a parse of the same JSON by
+//! Cost of making one form of a record from the other, beside a parse of the same JSON by
 //! serde_json.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use nearside::payload::schema::{Printing, Schema};
+use nearside::payload::schema::Schema;
 use prost::Message;
 use serde_json::{Value, json};
 
 fn schema() -> Schema {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payload");
     let set = protox::compile(["kinds.proto"], [folder]).expect("the schema compiles").encode_to_vec();
-    Schema::read(&set, "nearside.test.Kinds", Printing::default()).expect("it has the message")
+    Schema::read(&set, "nearside.test.Kinds").expect("it has the message")
 }
 
 /// A list of small messages, as records have them, of about this size.
 fn record(size: usize) -> Vec<u8> {
-    let part = |number: usize| {
-        json!({"aString": format!("the name of number {number}"), "anInt64": (number << 33).to_string(),
-            "aDouble": number as f64 * 0.37, "aBool": number.is_multiple_of(2), "aColour": "COLOUR_GREEN",
-            "timestamp": "2026-11-23T12:34:56.120Z", "strings": ["one", "another"],
-            "byInt64": {"7": "seven", "-3": "less"}, "aMessage": {"anInt32": number, "mayString": "\u{20ac}"}})
-    };
     let length = part(1000).to_string().len() + 1;
     let parts: Vec<Value> = (0..size.div_ceil(length)).map(part).collect();
     json!({ "messages": parts }).to_string().into_bytes()
+}
+
+fn part(number: usize) -> Value {
+    json!({"aString": format!("the name of number {number}"), "anInt64": (number << 33).to_string(),
+        "aDouble": number as f64 * 0.37, "aBool": number.is_multiple_of(2), "aColour": "COLOUR_GREEN",
+        "timestamp": "2026-11-23T12:34:56.120Z", "strings": ["one", "another"],
+        "byInt64": {"7": "seven", "-3": "less"}, "aMessage": {"anInt32": number, "mayString": "\u{20ac}"}})
 }
 
 fn main() {

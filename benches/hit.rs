@@ -1,4 +1,4 @@
-//! What a hit costs, and its two largest parts: the key of a representation, and the judgement that
+//! Cost of a hit, and of its two largest parts: the key of a representation, and the judgement that
 //! it is still fresh.
 //!
 //! The whole hit goes from a request's bytes to its answer's, as a connection of HTTP/1.1 has it,
@@ -16,15 +16,18 @@ use futures_util::future::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use nearside::cache::key::{KeyBuffer, Representation};
-use nearside::core::Core;
-use nearside::core::answer::{Shown, respond, show};
-use nearside::core::caller::Caller;
-use nearside::core::fast_path::plain::{Parsed, Plain};
-use nearside::core::fast_path::write;
-use nearside::core::lookup::{Found, lookup};
 use nearside::http::admission::{Admitted, Head};
 use nearside::http::body::Body;
+use nearside::model::ids::RouteId;
 use nearside::protocol::standing::Use;
+use nearside::request::answer::{respond, show};
+use nearside::request::caller::Caller;
+use nearside::request::fast_path::plain::{Parsed, Plain};
+use nearside::request::fast_path::write;
+use nearside::request::found::Found;
+use nearside::request::lookup::lookup;
+use nearside::request::settings::Settings;
+use nearside::shape::shown::Shown;
 
 mod live_sidecar;
 use live_sidecar::{config, config_of, speak};
@@ -47,8 +50,8 @@ fn admitted(headers: &HeaderMap) -> Admitted {
     Admitted { method, path_and_query, path_len: TARGET.len(), headers, body: Bytes::new() }
 }
 
-/// What is stored and fresh.
-fn found(sidecar: &Arc<Core>, head: Head<'_>, caller: &mut Caller) -> Shown {
+/// Looks up an entry that is stored and fresh.
+fn found(sidecar: &Arc<Settings>, head: Head<'_>, caller: &mut Caller) -> Shown {
     match lookup(sidecar, caller, head, false) {
         Found::Answer(shown, None) => shown,
         _ => unreachable!("it is stored and fresh"),
@@ -57,10 +60,10 @@ fn found(sidecar: &Arc<Core>, head: Head<'_>, caller: &mut Caller) -> Shown {
 
 /// A hit as HTTP/2 has it: decided without waiting, answered in the memory of the request's
 /// headers.
-fn stored(sidecar: &Arc<Core>, request: Admitted) -> Response<Body> {
+fn stored(sidecar: &Arc<Settings>, request: Admitted) -> Response<Body> {
     let head = request.head();
     let shown = found(sidecar, head, &mut Caller::of(head.headers));
-    show(shown, request.headers, &sidecar.names)
+    show(shown, request.headers, &sidecar.fill.shared.names)
 }
 
 /// The bytes of the same request for a target.
@@ -82,25 +85,28 @@ struct Connection {
 }
 
 impl Connection {
-    fn hit(&mut self, sidecar: &Arc<Core>, bytes: &[u8]) {
+    fn hit(&mut self, sidecar: &Arc<Settings>, bytes: &[u8]) {
         let Parsed::Plain(head, _) = self.plain.read(bytes, |_| true) else { unreachable!("it is plain") };
         let caller = self.caller.get_or_insert_with(|| Caller::of(head.headers));
         let shown = found(sidecar, head, caller);
         self.out.clear();
-        black_box(write::put(&shown, &sidecar.names, &mut self.out));
+        black_box(write::put(&shown, &sidecar.fill.shared.names, &mut self.out));
     }
+}
+
+async fn get(sidecar: &Arc<Settings>, headers: &HeaderMap) -> Response<Body> {
+    respond(nearside::request::serve::serve(sidecar, admitted(headers)).await, &sidecar.fill.shared.names)
 }
 
 fn hit(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
-    let get = || async { respond(nearside::core::serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
-        let miss = get().await;
+        let miss = get(&sidecar, &headers).await;
         assert_eq!(miss.status(), StatusCode::OK);
         // One region is all regions: they agree as soon as the race is over.
-        sidecar.tasks.drain(Duration::from_secs(5)).await;
-        let line = get().await.headers()["cache-status"].clone();
+        sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
+        let line = get(&sidecar, &headers).await.headers()["cache-status"].clone();
         assert!(line.to_str().is_ok_and(|line| line.starts_with("nearside; hit; ttl=")), "{line:?}");
     });
     criterion.bench_function("hit: from a connection's bytes to the answer's", |bencher| {
@@ -114,9 +120,9 @@ fn hit(criterion: &mut Criterion) {
     });
     criterion.bench_function("hit: the same by the way that may also ask a region", |bencher| {
         speak(&sidecar);
-        bencher.iter(|| black_box(get().now_or_never().expect("a hit waits for nothing")));
+        bencher.iter(|| black_box(get(&sidecar, &headers).now_or_never().expect("a hit waits for nothing")));
     });
-    let names = &sidecar.names;
+    let names = &sidecar.fill.shared.names;
     criterion.bench_function("hit: decided and answered, the request not made anew", |bencher| {
         speak(&sidecar);
         let request = admitted(&headers);
@@ -136,48 +142,47 @@ fn parts(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
-        nearside::core::serve::serve(&sidecar, admitted(&headers)).await;
-        sidecar.tasks.drain(Duration::from_secs(5)).await;
+        nearside::request::serve::serve(&sidecar, admitted(&headers)).await;
+        sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
     });
-    let mut buffer = KeyBuffer::new(sidecar.seed);
-    let matched = sidecar.router.find(TARGET).expect("the target is routed");
-    let identity = sidecar.keyring.identity(&matched.route.identity, &headers).0;
+    let mut buffer = KeyBuffer::new(sidecar.fill.shared.hash_key);
+    let matched = sidecar.fill.router.find(TARGET).expect("the target is routed");
+    let identity = sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, &headers).0;
     let representation = Representation {
-        route: 0,
+        route: RouteId(0),
         path_and_query: TARGET,
         headers: &headers,
         forward: &[],
         is_form_known: false,
-        is_identity: false,
+        is_uncoded: false,
         identity,
     };
     criterion.bench_function("identity of the caller", |bencher| {
-        bencher.iter(|| sidecar.keyring.identity(&matched.route.identity, black_box(&headers)));
+        bencher.iter(|| sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, black_box(&headers)));
     });
     criterion.bench_function("key of a routed representation", |bencher| {
         bencher.iter(|| black_box(buffer.routed(black_box(representation)).hash()));
     });
-    let entry = sidecar.store.get(buffer.routed(representation)).expect("it was filled");
-    let soft_ttl = sidecar.config.cache.soft_ttl;
+    let entry = sidecar.fill.shared.store.get(buffer.routed(representation)).expect("it was filled");
+    let soft_ttl = sidecar.fill.config.cache.soft_ttl;
     criterion.bench_function("judgement: is it fresh now", |bencher| {
         speak(&sidecar);
         bencher.iter(|| {
-            let horizon = sidecar.freshness.horizon();
-            let found = black_box(&entry).assess(&horizon, sidecar.clock.now());
+            let region_views = sidecar.fill.shared.freshness.region_views();
+            let found = black_box(&entry).assess(&region_views, sidecar.fill.shared.clock.now());
             assert_eq!(found.map(|found| found.good_for(soft_ttl)), Some(Use::Fresh));
         });
     });
 }
 
-/// So many hits and nothing else, for whoever counts their instructions
+/// So many hits and nothing else, to count their instructions
 /// (`benches/instructions.sh`).
 fn hits(count: usize, from_bytes: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
-    let get = || async { respond(nearside::core::serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
-        get().await;
-        sidecar.tasks.drain(Duration::from_secs(5)).await;
+        get(&sidecar, &headers).await;
+        sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
     });
     speak(&sidecar);
     let (mut connection, bytes) = (Connection::default(), bytes(TARGET));
@@ -195,30 +200,30 @@ fn keys_or_judgements(count: usize, keys: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
-        nearside::core::serve::serve(&sidecar, admitted(&headers)).await;
-        sidecar.tasks.drain(Duration::from_secs(5)).await;
+        nearside::request::serve::serve(&sidecar, admitted(&headers)).await;
+        sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
     });
     speak(&sidecar);
-    let mut buffer = KeyBuffer::new(sidecar.seed);
-    let matched = sidecar.router.find(TARGET).expect("the target is routed");
-    let identity = sidecar.keyring.identity(&matched.route.identity, &headers).0;
+    let mut buffer = KeyBuffer::new(sidecar.fill.shared.hash_key);
+    let matched = sidecar.fill.router.find(TARGET).expect("the target is routed");
+    let identity = sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, &headers).0;
     let representation = Representation {
-        route: 0,
+        route: RouteId(0),
         path_and_query: TARGET,
         headers: &headers,
         forward: &[],
         is_form_known: false,
-        is_identity: false,
+        is_uncoded: false,
         identity,
     };
-    let entry = sidecar.store.get(buffer.routed(representation)).expect("it was filled");
+    let entry = sidecar.fill.shared.store.get(buffer.routed(representation)).expect("it was filled");
     for _ in 0..count {
         if keys {
             black_box(buffer.routed(black_box(representation)).hash());
         } else {
-            let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
-            let found = black_box(&entry).assess(&horizon, now);
-            black_box(found.map(|found| found.good_for(sidecar.config.cache.soft_ttl)));
+            let (region_views, now) = (sidecar.fill.shared.freshness.region_views(), sidecar.fill.shared.clock.now());
+            let found = black_box(&entry).assess(&region_views, now);
+            black_box(found.map(|found| found.good_for(sidecar.fill.config.cache.soft_ttl)));
         }
     }
 }
@@ -232,11 +237,11 @@ fn fields(count: usize) {
     let sidecar = live_sidecar::over(settings, Arc::new(live_sidecar::Ready::with(body.into_bytes())));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let request = || Admitted { path_and_query: TARGET.to_owned(), ..admitted(&headers()) };
         // The second one cuts them out of what is stored.
         for _ in 0..2 {
-            nearside::core::serve::serve(&sidecar, request()).await;
-            sidecar.tasks.drain(Duration::from_secs(5)).await;
+            let request = Admitted { path_and_query: TARGET.to_owned(), ..admitted(&headers()) };
+            nearside::request::serve::serve(&sidecar, request).await;
+            sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
         }
     });
     speak(&sidecar);
@@ -252,44 +257,49 @@ fn keys_of_batches(count: usize) {
     let sidecar = live_sidecar::over(settings, Arc::new(live_sidecar::Ready::with(body.into_bytes())));
     let keys: Vec<_> = (0..KEYS).map(|key| format!(r#""tenant-{key}""#)).collect();
     let body = Bytes::from(format!(r#"{{"keys":[{}]}}"#, keys.join(",")));
-    let (path_and_query, mut headers) = ("/v1/batch/full", headers());
+    let mut headers = headers();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let batch = async || {
-            let (method, path_and_query, headers) = (Method::POST, path_and_query.to_owned(), headers.clone());
-            let path_len = path_and_query.len();
-            let admitted = Admitted { method, path_and_query, path_len, headers, body: body.clone() };
-            let answer = respond(nearside::core::serve::serve(&sidecar, admitted).await, &sidecar.names);
-            answer.into_body().collect().await.expect("nothing breaks off").to_bytes()
-        };
-        batch().await;
-        sidecar.tasks.drain(Duration::from_secs(5)).await;
+        batch(&sidecar, &headers, &body).await;
+        sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
         speak(&sidecar);
         for _ in 0..count / KEYS {
-            black_box(batch().await);
+            black_box(batch(&sidecar, &headers, &body).await);
         }
     });
 }
 
 criterion_group!(benches, hit, parts);
 
+async fn batch(sidecar: &Arc<Settings>, headers: &HeaderMap, body: &Bytes) -> Bytes {
+    let (method, path_and_query, headers) = (Method::POST, "/v1/batch/full".to_owned(), headers.clone());
+    let path_len = path_and_query.len();
+    let admitted = Admitted { method, path_and_query, path_len, headers, body: body.clone() };
+    let answer = respond(nearside::request::serve::serve(sidecar, admitted).await, &sidecar.fill.shared.names);
+    answer.into_body().collect().await.expect("nothing breaks off").to_bytes()
+}
+
 fn main() {
-    let count = |name: &str| std::env::var(name).ok().and_then(|count| count.parse().ok());
-    if let Some(count) = count("NEARSIDE_HITS") {
+    if let Some(count) = counted("NEARSIDE_HITS") {
         hits(count, true);
-    } else if let Some(count) = count("NEARSIDE_ADMITTED_HITS") {
+    } else if let Some(count) = counted("NEARSIDE_ADMITTED_HITS") {
         hits(count, false);
-    } else if let Some(count) = count("NEARSIDE_KEYS") {
+    } else if let Some(count) = counted("NEARSIDE_KEYS") {
         keys_or_judgements(count, true);
-    } else if let Some(count) = count("NEARSIDE_JUDGEMENTS") {
+    } else if let Some(count) = counted("NEARSIDE_JUDGEMENTS") {
         keys_or_judgements(count, false);
-    } else if let Some(count) = count("NEARSIDE_FIELDS") {
+    } else if let Some(count) = counted("NEARSIDE_FIELDS") {
         fields(count);
-    } else if let Some(count) = count("NEARSIDE_BATCHED_KEYS") {
+    } else if let Some(count) = counted("NEARSIDE_BATCHED_KEYS") {
         keys_of_batches(count);
     } else {
         benches();
         Criterion::default().configure_from_args().final_summary();
     }
+}
+
+/// Number in an environment variable.
+fn counted(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! What an entry takes beyond what it holds, and what a hit costs among a thousand of them and
-//! among a million.
+//! Memory of an entry beyond its contents, and the cost of a hit among a thousand of them and among
+//! a million.
 //!
 //! A sidecar without sockets is filled through its real fill path, with regions that answer at
 //! once. A reply comes as hyper brings it: lines and body are slices of a read buffer of 8 KiB that
@@ -22,10 +22,9 @@
 //! and the index from records to keys are what remains.
 //!
 //! `NEARSIDE_ENTRIES=N` takes one size alone, `NEARSIDE_HITS=M` does so many hits after it and no
-//! timing, for whoever counts instructions.
+//! timing, to count instructions.
 
 use std::alloc::System;
-use std::any::Any;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,14 +35,14 @@ use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::entry::Entry;
 use nearside::cache::key::{HashKey, Key, KeyBuffer, Representation};
-use nearside::core::Core;
-use nearside::core::answer::respond;
 use nearside::http::admission::Admitted;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
 use nearside::model::ids::{RecordId, RegionId, TypeId, Version};
 use nearside::model::time::Clock;
 use nearside::protocol::limits::FLOOR_SLOTS;
-use nearside::protocol::{Freshness, Room};
+use nearside::protocol::{Freshness, RecordCapacity};
+use nearside::request::answer::respond;
+use nearside::request::settings::Settings;
 
 #[expect(dead_code, reason = "regions that answer as the other benchmarks want it")]
 mod live_sidecar;
@@ -94,15 +93,18 @@ impl Origin for Ready {
             .filter(u8::is_ascii_digit)
             .skip(1)
             .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-        let line = |(name, value): (HeaderName, String)| {
-            let value = HeaderValue::from_maybe_shared(self.read(value.as_bytes())).expect("a header's value");
-            // A name that is not a standard one is made anew for each reply.
-            (HeaderName::from_bytes(name.as_str().as_bytes()).expect("a header's name"), value)
-        };
         let reply = Reply {
             region,
             status: StatusCode::OK,
-            headers: lines(number).map(line).into_iter().collect(),
+            headers: lines(number)
+                .map(|(name, value)| {
+                    let value =
+                        HeaderValue::from_maybe_shared(self.read(value.as_bytes())).expect("a header's value");
+                    // A name that is not a standard one is made anew for each reply.
+                    (HeaderName::from_bytes(name.as_str().as_bytes()).expect("a header's name"), value)
+                })
+                .into_iter()
+                .collect(),
             body: self.read(&[b'x'; BODY]),
             versions: vec![Version(number + 1)],
             sent: now,
@@ -130,7 +132,7 @@ fn admitted(number: usize) -> Admitted {
 }
 
 /// A sidecar with room for all of it.
-fn sidecar() -> Arc<Core> {
+fn sidecar() -> Arc<Settings> {
     let origin = Ready { clock: Clock::System, buffer: Mutex::default() };
     live_sidecar::over(config(1, "[cache]\nmax_bytes = \"8GiB\"\n"), Arc::new(origin))
 }
@@ -143,19 +145,19 @@ fn resident() -> u64 {
     kib.expect("a number") * 1024
 }
 
-/// What one entry holds: key, header lines, body.
-fn held(sidecar: &Core, number: usize) -> u64 {
+/// Bytes of one entry's contents: key, header lines, body.
+fn held(sidecar: &Settings, number: usize) -> u64 {
     let admitted = admitted(number);
-    let matched = sidecar.router.find(&admitted.path_and_query).expect("it is routed");
-    let identity = sidecar.keyring.identity(&matched.route.identity, &admitted.headers).0;
-    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let matched = sidecar.fill.router.find(&admitted.path_and_query).expect("it is routed");
+    let identity = sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, &admitted.headers).0;
+    let mut buffer = KeyBuffer::new(sidecar.fill.shared.hash_key);
     let key = buffer.routed(Representation {
         route: matched.id,
         path_and_query: &admitted.path_and_query,
         headers: &admitted.headers,
         forward: &[],
         is_form_known: false,
-        is_identity: false,
+        is_uncoded: false,
         identity,
     });
     let lines: usize = lines(number as u64).iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -174,19 +176,20 @@ struct Measured {
 async fn measure(entries: usize, hits: Option<usize>) -> Measured {
     let sidecar = sidecar();
     // Tables of the process, and whatever else the first fill makes.
-    nearside::core::serve::serve(&sidecar, admitted(entries)).await;
+    nearside::request::serve::serve(&sidecar, admitted(entries)).await;
     let (allocated, grown) = (COUNTED.allocated(), resident());
     for number in 0..entries {
         if number % 1000 == 0 {
             speak(&sidecar);
         }
-        let response = respond(nearside::core::serve::serve(&sidecar, admitted(number)).await, &sidecar.names);
+        let response =
+            respond(nearside::request::serve::serve(&sidecar, admitted(number)).await, &sidecar.fill.shared.names);
         assert_eq!(response.status(), StatusCode::OK);
     }
-    while sidecar.fills.under_way() > 0 {
+    while sidecar.fill.shared.fills.under_way() > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(sidecar.store.entries(), entries as u64 + 1, "all of them are stored");
+    assert_eq!(sidecar.fill.shared.store.entries(), entries as u64 + 1, "all of them are stored");
     for number in 0..entries {
         if number % 1000 == 0 {
             speak(&sidecar);
@@ -195,10 +198,12 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
     }
     let total = (0..entries).step_by(997).map(|number| held(&sidecar, number)).sum::<u64>();
     let held = total as f64 / (0..entries).step_by(997).count() as f64;
-    let beyond = |bytes: f64| bytes / entries as f64 - held;
-    let by_count = beyond(COUNTED.allocated() as f64 - allocated as f64);
-    let by_rss = beyond(resident() as f64 - grown as f64);
-    let weighed = beyond(sidecar.store.bytes() as f64);
+    let [by_count, by_rss, weighed] = [
+        COUNTED.allocated() as f64 - allocated as f64,
+        resident() as f64 - grown as f64,
+        sidecar.fill.shared.store.bytes() as f64,
+    ]
+    .map(|bytes| bytes / entries as f64 - held);
     let mut random = fastrand::Rng::with_seed(1);
     if let Some(hits) = hits {
         (0..hits).for_each(|_| hit(&sidecar, random.usize(..entries)));
@@ -208,52 +213,46 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
         .map(|_| {
             speak(&sidecar);
             let wanted: Vec<usize> = (0..HITS.0).map(|_| random.usize(..entries)).collect();
-            let started = sidecar.clock.now();
+            let started = sidecar.fill.shared.clock.now();
             wanted.iter().for_each(|number| hit(&sidecar, *number));
-            sidecar.clock.now().since(started).as_nanos() as f64 / HITS.0 as f64
+            sidecar.fill.shared.clock.now().since(started).as_nanos() as f64 / HITS.0 as f64
         })
         .collect();
     rounds.sort_by(f64::total_cmp);
     Measured { entries, held, by_count, by_rss, weighed, hit: rounds[HITS.1 / 2] }
 }
 
-/// What one of `entries` takes of each part, bytes by count, beyond what it holds.
+/// Bytes of each part of one of `entries`, by count, beyond its contents.
 fn parts(entries: usize) -> [(&'static str, f64); 2] {
     let mut buffer = KeyBuffer::new(HashKey::fixed(7));
-    let mut key = |number: usize| buffer.primary(&target(number)).to_key();
-    let counted = |make: &mut dyn FnMut() -> Box<dyn Any>| {
-        let before = COUNTED.allocated();
-        let made = make();
-        let taken = COUNTED.allocated() as f64 - before as f64;
-        drop(made);
-        taken / entries as f64
-    };
-    let keys: Vec<Key> = (0..entries).map(&mut key).collect();
-    let records = counted(&mut || {
+    let keys: Vec<Key> = (0..entries).map(|number| buffer.primary(&target(number)).to_key()).collect();
+    let before = COUNTED.allocated();
+    let records = {
         let settings = config(1, "").freshness.protocol();
-        let freshness = Freshness::new(&settings, 1, Room::new(FLOOR_SLOTS, 0), Clock::System.now());
-        let id = |number: usize| RecordId { record_type: TypeId(0), hash: keys[number].as_ref().hash() };
-        let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();
+        let freshness = Freshness::new(&settings, 1, RecordCapacity::new(FLOOR_SLOTS, 0), Clock::System.now());
+        let ids = keys.iter().map(|key| RecordId { record_type: TypeId(0), hash: key.as_ref().hash() });
+        let pinned: Box<[_]> = ids.map(|id| freshness.pin(id)).collect();
         Box::new((freshness, pinned))
-    });
+    };
+    let taken = COUNTED.allocated() as f64 - before as f64;
+    drop(records);
     [
-        ("the record", records - size_of::<usize>() as f64),
+        ("the record", taken / entries as f64 - size_of::<usize>() as f64),
         ("the entry", (size_of::<Entry>() + 2 * size_of::<usize>()) as f64),
     ]
 }
 
 /// A request made, served from the store, its response dropped.
-fn hit(sidecar: &Arc<Core>, number: usize) {
+fn hit(sidecar: &Arc<Settings>, number: usize) {
     let outcome =
-        nearside::core::serve::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
-    black_box(respond(outcome, &sidecar.names));
+        nearside::request::serve::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
+    black_box(respond(outcome, &sidecar.fill.shared.names));
 }
 
 #[allow(clippy::print_stdout, reason = "what it is for")]
 fn main() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
-    let hits = number("NEARSIDE_HITS");
-    let sizes = number("NEARSIDE_ENTRIES").map_or_else(|| vec![1_000, 100_000, 1_000_000], |size| vec![size]);
+    let hits = counted("NEARSIDE_HITS");
+    let sizes = counted("NEARSIDE_ENTRIES").map_or_else(|| vec![1_000, 100_000, 1_000_000], |size| vec![size]);
     println!(
         "{:>9}  {:>10}  {:>13}  {:>11}  {:>7}  {:>9}",
         "entries", "held each", "beyond: count", "beyond: RSS", "weighed", "hit, ns"
@@ -269,4 +268,9 @@ fn main() {
             println!("{:>9}  of it: {}, the store's places and the index {rest:.0}", "", parts.join(", "));
         }
     }
+}
+
+/// Number in an environment variable.
+fn counted(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
 }

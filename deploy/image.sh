@@ -2,6 +2,7 @@
 # Builds the Dockerfile with buildah into localhost/nearside, also where no registry of images can be reached.
 #
 #   deploy/image.sh            as root
+#   deploy/image.sh lab        the lab's image instead, localhost/nearside-lab
 #   IMAGE_BASE=pull            insist on the Dockerfile's own builder image
 #   IMAGE_BASE=debootstrap     insist on a builder made here: Debian and this machine's Rust toolchain
 #
@@ -10,7 +11,12 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 builder=localhost/nearside-builder:bookworm
-image=localhost/nearside:latest
+image=localhost/nearside:latest target=()
+case ${1:-} in
+'') ;;
+lab) image=localhost/nearside-lab:latest target=(--target lab) ;;
+*) sed -n '4,7p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+esac
 # Where debootstrap gets Debian from; empty for its default.
 mirror=${IMAGE_MIRROR:-}
 
@@ -78,7 +84,7 @@ mounts() {
 
 build() {
     # HEALTHCHECK is of Docker's format; chroot isolation needs no runtime of containers.
-    buildah build --isolation chroot --format docker --layers --tag "$image" "$@" "$root"
+    buildah build --isolation chroot --format docker --layers --tag "$image" "${target[@]}" "$@" "$root"
 }
 
 need buildah

@@ -64,7 +64,7 @@ if listed:
 
 for line in wrong:
     print(f"rules-check: WRONG: {line}")
-print(f"rules-check: {len(alerts)} alerts, {len(recorded)} recorded, {len(graphs)} panels, {len(wrong)} mistakes")
+print(f"rules-check: {len(alerts)} alerts, {len(recorded)} recorded, {len(graphs)} panels, {len(wrong)} errors")
 sys.exit(bool(wrong))
 PYTHON
 }

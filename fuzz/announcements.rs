@@ -13,8 +13,8 @@ use nearside::protocol::announcement::{decode, encode_base64, encode_json};
 use nearside::protocol::limits::{PUBLISHER_BYTES, RECORD_KEY_BYTES, RECORD_TYPE_BYTES};
 use serde_json::json;
 
-/// What [`Envelope::parse`] takes can be written and read again, and its text to sign can be read
-/// back in one way.
+/// Checks that an envelope that [`Envelope::parse`] takes can be written and read again, and its
+/// text to sign can be read back in one way.
 pub(crate) fn envelope(data: &[u8]) {
     let Ok(envelope) = Envelope::parse(data) else { return };
     assert!(data.len() <= ENVELOPE_BYTES);
@@ -26,9 +26,9 @@ pub(crate) fn envelope(data: &[u8]) {
 
 fn written(envelope: &Envelope) -> String {
     let mut fields = json!({
-        "Type": envelope.kind.word(), "MessageId": envelope.message_id, "TopicArn": envelope.topic_arn,
+        "Type": envelope.kind.into_str(), "MessageId": envelope.message_id, "TopicArn": envelope.topic_arn,
         "Message": envelope.message, "Subject": envelope.subject, "Timestamp": envelope.timestamp,
-        "SignatureVersion": envelope.signature_version.word(), "Signature": STANDARD.encode(&envelope.signature),
+        "SignatureVersion": envelope.signature_version.into_str(), "Signature": STANDARD.encode(&envelope.signature),
         "SigningCertURL": envelope.certificate_url,
     });
     if let Some(confirmation) = &envelope.confirmation {
@@ -42,7 +42,7 @@ type Fields = Vec<(String, String)>;
 
 /// The fields that a signature covers, from the last to the first.
 fn signed_fields(envelope: &Envelope) -> Fields {
-    let mut fields = vec![("Type", envelope.kind.word()), ("TopicArn", &envelope.topic_arn)];
+    let mut fields = vec![("Type", envelope.kind.into_str()), ("TopicArn", &envelope.topic_arn)];
     let confirmation = envelope.confirmation.as_ref();
     fields.extend(confirmation.map(|confirmation| ("Token", confirmation.token.as_str())));
     fields.push(("Timestamp", &envelope.timestamp));
@@ -72,8 +72,9 @@ fn read_back(text: &str) -> Fields {
     }
 }
 
-/// What [`decode`] takes is complete and within bounds, and both wire forms of it decode to the
-/// same. The bytes are read as text, and as the Protobuf message that a base64 text would hold.
+/// Checks that a message that [`decode`] takes is complete and within bounds, and that both wire
+/// forms of it decode to the same. The bytes are read as text, and as the Protobuf message that a
+/// base64 text would hold.
 pub(crate) fn announcement(data: &[u8]) {
     let text = std::str::from_utf8(data).map(str::to_owned);
     for text in [text.ok(), Some(STANDARD.encode(data))].into_iter().flatten() {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use nearside::core::batch::request::{BatchRequest, read};
-use nearside::core::batch::upstream::parts;
+use nearside::race::gather::request::{BatchRequest, read};
+use nearside::race::gather::upstream::parts;
 
 /// A batch, and the same bytes as a region's answer: what is read is within bounds and reads back
 /// from what it would be sent as.

@@ -58,36 +58,30 @@ pub(crate) fn key(data: &[u8]) {
     let same_path = path == other;
     let names = [HeaderName::from_static("x-tenant"), header::ACCEPT_LANGUAGE];
     let same_names = names.iter().all(|name| lines(&one, name) == lines(&two, name));
-    let same_everything = {
-        let of = |head: &Head<'_>| {
-            let mut all: Vec<_> = head.headers.keys().filter(|name| **name != header::COOKIE).cloned().collect();
-            all.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
-            all
-        };
-        of(&one) == of(&two) && of(&one).iter().all(|name| lines(&one, name) == lines(&two, name))
-    };
+    let all_names = names_but_cookie(&one);
+    let same_everything =
+        all_names == names_but_cookie(&two) && all_names.iter().all(|name| lines(&one, name) == lines(&two, name));
     let same_accept = lines(&one, &header::ACCEPT) == lines(&two, &header::ACCEPT)
         && AcceptEncoding::of(&one.headers) == AcceptEncoding::of(&two.headers);
     let mut buffer = KeyBuffer::new(HashKey::fixed(7));
-    let mut keys = |path, head: &Head<'_>| {
+    let [ours, theirs] = [(path, &one), (other, &two)].map(|(path, head)| {
         let headers = &head.headers;
         let parts = Representation {
-            route: 1,
+            route: nearside::model::ids::RouteId(1),
             path_and_query: path,
             headers,
             forward: &names,
             is_form_known: false,
-            is_identity: false,
+            is_uncoded: false,
             identity: 5,
         };
         [
             buffer.routed(parts).to_key(),
             buffer.primary(path).to_key(),
             buffer.variant(path, &names, headers).to_key(),
-            buffer.request(&Method::GET, path, headers, &[header::COOKIE]).to_key(),
+            buffer.whole_request(&Method::GET, path, headers, &[header::COOKIE]).to_key(),
         ]
-    };
-    let (ours, theirs) = (keys(path, &one), keys(other, &two));
+    });
     let same = [same_names && same_accept, true, same_names, same_everything].map(|same| same && same_path);
     for (at, key) in ours.iter().enumerate() {
         for (place, other) in theirs.iter().enumerate() {
@@ -97,6 +91,13 @@ pub(crate) fn key(data: &[u8]) {
     let accepted = AcceptEncoding::of(&one.headers);
     let stated = accepted.header().map(|value| HeaderMap::from_iter([(header::ACCEPT_ENCODING, value)]));
     assert_eq!(AcceptEncoding::of(&stated.unwrap_or_default()), accepted);
+}
+
+/// Names of all headers but `Cookie`, in order.
+fn names_but_cookie(head: &Head<'_>) -> Vec<HeaderName> {
+    let mut names: Vec<_> = head.headers.keys().filter(|name| **name != header::COOKIE).cloned().collect();
+    names.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
+    names
 }
 
 /// A request and a reply (its first line is the status): nothing is stored that says plainly that
@@ -134,12 +135,15 @@ pub(crate) fn policy(data: &[u8]) {
     let Some(stored) = storable(&Method::GET, &request.headers, &reply) else { return };
     assert!(!asked.no_store && Some(&stored.vary) == vary.as_ref());
     if let Some(words) = plain {
-        let says = |word: &str| words.iter().any(|known| known == word);
-        assert!(!says("private") && (!says("no-store") || says("must-understand")), "{words:?}");
-        let opened =
-            says("public") || says("must-revalidate") || words.iter().any(|word| word.starts_with("s-maxage"));
+        assert!(
+            !says(&words, "private") && (!says(&words, "no-store") || says(&words, "must-understand")),
+            "{words:?}"
+        );
+        let opened = says(&words, "public")
+            || says(&words, "must-revalidate")
+            || words.iter().any(|word| word.starts_with("s-maxage"));
         assert!(opened || !request.headers.contains_key(header::AUTHORIZATION), "{words:?}");
-        assert!(!says("no-cache") || stored.always_validate, "{words:?}");
+        assert!(!says(&words, "no-cache") || stored.always_validate, "{words:?}");
     }
     assert!(storable(&Method::POST, &request.headers, &reply).is_none());
 }
@@ -164,8 +168,6 @@ pub(crate) fn digest(data: &[u8]) {
         ["gzip", "deflate", "br", "zstd", "gzip, br", "zstd, zstd, zstd", "identity, x-gzip", "unknown"];
     let Some((first, body)) = data.split_first() else { return };
     let body = Bytes::copy_from_slice(body);
-    let coded =
-        |codings: &'static str| HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(codings))]);
     let headers = coded(CODINGS[usize::from(*first) % CODINGS.len()]);
     assert_eq!(digest::digest(&body, &headers), digest::digest(&body, &headers));
     let plain = digest::digest(&body, &HeaderMap::new());
@@ -173,4 +175,12 @@ pub(crate) fn digest(data: &[u8]) {
     gzip.write_all(&body).expect("a vector takes everything");
     let gzip = Bytes::from(gzip.finish().expect("a vector takes everything"));
     assert_eq!(digest::digest(&gzip, &coded("gzip")), plain);
+}
+
+fn coded(codings: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(codings))])
+}
+
+fn says(words: &[String], word: &str) -> bool {
+    words.iter().any(|known| known == word)
 }

@@ -105,7 +105,7 @@ pub(crate) fn signature(data: &[u8]) {
         LazyLock::new(|| GENUINE.iter().map(|raw| Envelope::parse(raw).expect("a seed").string_to_sign()).collect());
     static REGIONS: LazyLock<Vec<RegionConfig>> = LazyLock::new(|| {
         let url = Url::parse("http://127.0.0.1:1").expect("a URL");
-        vec![RegionConfig { name: "eu-west-1".to_owned(), url, topic: topic(TOPIC), tls: Default::default() }]
+        vec![RegionConfig { name: "eu-west-1".to_owned(), url, topic: topic(TOPIC), ..Default::default() }]
     });
     let runtime = crate::requests::runtime();
     let verified = runtime.block_on(async {

@@ -8,7 +8,7 @@ use nearside::payload::coding::{Coding, CodingError, Dictionary, decode, encode}
 const CODINGS: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Zstd, Coding::Dcz];
 const CONTENT: &[u8] = include_bytes!("corpus/coding/dictionary");
 const HASH: &str = include_str!("corpus/coding/dictionary.sha256");
-/// What a body may decode to.
+/// Limit of a decoded body.
 const LIMIT: usize = 4096;
 
 static DICTIONARY: LazyLock<Dictionary> =

@@ -22,9 +22,9 @@ pub(crate) fn projection(data: &[u8]) {
     if let Some(Ok(mask)) = meant {
         cut(&body, &mask);
     }
-    let same = |path: &[&str]| Some(path.iter().map(|name| (*name).to_owned()).collect());
     let read = Mask::literal(text);
-    assert_eq!(read, Mask::parse(text, same));
+    let same = Mask::parse(text, |path: &[&str]| Some(path.iter().map(|name| (*name).to_owned()).collect()));
+    assert_eq!(read, same);
     if let Ok(mask) = read {
         assert_eq!(Mask::literal(mask.canonical()).as_ref(), Ok(&mask));
         cut(&body, &mask);
@@ -39,7 +39,6 @@ fn cut(body: &[u8], mask: &Mask) {
             assert_eq!(project(body, Some(&index), mask), scanned);
         }
     }
-    let is_json = |text: &[u8]| serde_json::from_slice::<IgnoredAny>(text).is_ok();
     if let Ok(kept) = scanned
         && is_json(body)
     {
@@ -55,4 +54,8 @@ fn widened(body: &[u8]) -> Vec<u8> {
         wide.extend(std::iter::repeat_n(if *byte == b'\t' { b' ' } else { *byte }, count));
     }
     wide
+}
+
+fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }

@@ -1,5 +1,5 @@
 //! Target of a request's way in: bytes on a connection, through hyper and the listener, to what the
-//! door admits.
+//! listener admits.
 //!
 //! Each connection is served twice, by hyper alone and as it is in the product, where some of it is
 //! answered without hyper: both must read the same requests. The connection is a real one in
@@ -20,19 +20,22 @@ use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Ve
 use hyper::body::Incoming;
 use nearside::cache::content::Content;
 use nearside::cache::derived::Derived;
-use nearside::cache::entry::{Entry, Hold};
+use nearside::cache::entry::{Entry, Validity};
 use nearside::cache::rfc9111::{StoredFacts, end_to_end};
 use nearside::config::Listen;
-use nearside::core::Current;
-use nearside::core::answer::{CacheLine, Cookies, Outcome, Shown};
-use nearside::core::caller::Caller;
-use nearside::core::fast_path::Answers;
 use nearside::http::admission::{Admission, Admitted, Entered, Head, TOKEN};
 use nearside::http::body::Body;
 use nearside::http::connection::{ConnectionContext, Shutdown, Via};
 use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
 use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Moment, ShortSpan, Wall};
+use nearside::request::answer::Outcome;
+use nearside::request::caller::Caller;
+use nearside::request::current::Current;
+use nearside::request::fast_path::Answers;
+use nearside::shape::cache_status::CacheLine;
+use nearside::shape::cookies::Cookies;
+use nearside::shape::shown::Shown;
 use nearside::tasks::Tasks;
 use nearside::tasks::permits::Permits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -49,36 +52,29 @@ pub(crate) fn runtime() -> &'static Runtime {
     &RUNTIME
 }
 
-/// The first byte sets the door and the size of the pieces, the rest is what a caller sends until
-/// it says no more.
+/// The first byte sets the listener and the size of the pieces, the rest is what a caller sends
+/// until it says no more.
 pub(crate) fn request(data: &[u8]) {
     let Some((first, raw)) = data.split_first() else { return };
     let guarded = first & 1 == 1;
     let via = if first & 4 == 4 { Via::Unix } else { Via::Tcp };
-    let listen = Listen {
-        tcp: None,
-        unix: None,
-        allowed_hosts: vec![ALLOWED.to_owned()],
-        refuse_forwarded: first & 2 == 2,
-        allow_cross_site: first & 8 == 0,
-        fast: true,
-        token_file: None,
-        max_connections: 1,
-    };
-    let door = Arc::new(Admission::new(&listen, guarded.then(|| SECRET.as_bytes().to_vec())));
+    let listen =
+        Listen { allowed_hosts: vec![ALLOWED.to_owned()], allow_cross_site: first & 8 == 0, ..Default::default() };
+    let admission = Arc::new(Admission::new(&listen, guarded.then(|| SECRET.as_bytes().to_vec())));
     let raw = Bytes::copy_from_slice(raw);
     let piece = 1 << (first >> 4);
-    let seen = |log: Log| Arc::new(Seen { raw: raw.clone(), via, guarded, strict: listen.refuse_forwarded, log });
     let [by_hyper, shared] = [Log::default(), Log::default()];
-    connect(&door, seen(by_hyper.clone()), piece, None);
-    connect(&door, seen(shared.clone()), piece, Some(Store { admission: door.clone(), log: shared.clone() }));
+    let [seen_by_hyper, seen] =
+        [&by_hyper, &shared].map(|log| Arc::new(Seen { raw: raw.clone(), via, guarded, log: log.clone() }));
+    connect(&admission, seen_by_hyper, piece, None);
+    connect(&admission, seen, piece, Some(Store { admission: admission.clone(), log: shared.clone() }));
     let [by_hyper, shared] = [by_hyper, shared].map(|log| std::mem::take(&mut *log.lock().expect("nobody panics")));
     assert_eq!(by_hyper, shared, "hyper alone reads the same requests, one by one");
 }
 
 /// A connection from its first byte to its last.
-fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, store: Option<Store>) {
-    let door = door.clone();
+fn connect(admission: &Arc<Admission>, seen: Arc<Seen>, piece: usize, store: Option<Store>) {
+    let admission = admission.clone();
     runtime().block_on(async move {
         let tasks = Tasks::new();
         let context = ConnectionContext {
@@ -90,13 +86,12 @@ fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, store: Option<S
             fast_path: store.map(|store| Arc::new(Current::new(Arc::new(store)))),
         };
         let (raw, via) = (seen.raw.clone(), seen.via);
-        let handler = move |request: Request<Incoming>, _| answer(door.clone(), seen.clone(), request);
         nearside::http::connection::serve(
             Pieces { raw, piece },
             nearside::http::kernel_buffers::KernelBuffers::NONE,
             via,
             context,
-            handler,
+            move |request: Request<Incoming>, _| answer(admission.clone(), seen.clone(), request),
         )
         .await;
         tasks.drain(Duration::from_secs(60)).await;
@@ -137,10 +132,11 @@ impl Answers for Store {
         note(&self.log, head.method, head.path_and_query, head.headers);
         let length = head.path_and_query.len();
         if length.is_multiple_of(2) {
-            return Ok(shown(head, Hold::Uncacheable));
+            return Ok(shown(head, Validity::Uncacheable));
         }
         let kept = length % 4 == 1;
-        let shown = shown(head, if kept { Hold::Unrouted(StoredFacts::default()) } else { Hold::Uncacheable });
+        let shown =
+            shown(head, if kept { Validity::Unrouted(StoredFacts::default()) } else { Validity::Uncacheable });
         Err(async move {
             tokio::task::yield_now().await;
             Outcome::Shown(shown)
@@ -149,7 +145,7 @@ impl Answers for Store {
     }
 }
 
-fn shown(head: Head<'_>, hold: Hold) -> Shown {
+fn shown(head: Head<'_>, validity: Validity) -> Shown {
     let entry = Entry {
         status: StatusCode::OK,
         content: Content::new(&HeaderMap::new(), &Bytes::from_static(b"admitted")),
@@ -158,7 +154,7 @@ fn shown(head: Head<'_>, hold: Hold) -> Shown {
         age_at_receipt: ShortSpan::default(),
         json: Default::default(),
         derived: Derived::NONE,
-        hold,
+        validity,
     };
     let line = CacheLine { hit: true, ..CacheLine::default() };
     let head = *head.method == Method::HEAD;
@@ -173,18 +169,17 @@ fn shown(head: Head<'_>, hold: Hold) -> Shown {
     }
 }
 
-/// What the assertions compare with.
+/// Values that the assertions compare with.
 struct Seen {
     raw: Bytes,
     via: Via,
     guarded: bool,
-    strict: bool,
     log: Log,
 }
 
-async fn answer(door: Arc<Admission>, seen: Arc<Seen>, request: Request<Incoming>) -> Response<Body> {
+async fn answer(admission: Arc<Admission>, seen: Arc<Seen>, request: Request<Incoming>) -> Response<Body> {
     let (uri, headers, version) = (request.uri().clone(), request.headers().clone(), request.version());
-    let entered = door.enter(request, seen.via);
+    let entered = admission.enter(request, seen.via);
     // What a hit is looked up by, before the body has come.
     let early = entered.as_ref().ok().and_then(Entered::head);
     let early = early.map(|head| (head.path_and_query.to_owned(), head.path_len));
@@ -251,12 +246,12 @@ fn host(uri: &Uri, headers: &HeaderMap, version: Version, via: Via) {
     assert!(ours, "{named:?} is not ours");
 }
 
-/// What was checked does not go on, nothing was lost beside it, and the head is within its bounds.
+/// Checks that the token does not go on, nothing was lost beside it, and the head is within its
+/// bounds.
 fn fields(admitted: &Admitted, sent: &HeaderMap, seen: &Seen) {
     let headers = &admitted.headers;
     assert!(!headers.contains_key(&TOKEN));
     assert!(!seen.guarded || sent.get(&TOKEN).is_some_and(|token| token.as_bytes() == SECRET.as_bytes()));
-    assert!(!seen.strict || !headers.contains_key("x-forwarded-for") && !headers.contains_key(header::FORWARDED));
     assert!(headers.len() <= REQUEST_HEADERS && admitted.body.len() <= REQUEST_BODY_BYTES);
     assert!(headers.get_all(header::COOKIE).iter().count() <= 1);
     assert!(headers.get_all(header::CONTENT_LENGTH).iter().count() <= 1);
@@ -273,7 +268,7 @@ fn fields(admitted: &Admitted, sent: &HeaderMap, seen: &Seen) {
     }
 }
 
-/// What goes on to a region holds nothing that was for this hop.
+/// Checks that a request to a region holds nothing that was for this hop.
 fn passed_on(headers: &HeaderMap) {
     let kept = end_to_end(headers);
     for name in ["connection", "te", "trailer", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection"] {
@@ -298,7 +293,7 @@ fn contains(bytes: &[u8], wanted: &str) -> bool {
     wanted.is_empty() || bytes.windows(wanted.len()).any(|window| window == wanted.as_bytes())
 }
 
-/// Sends its bytes in pieces, then says no more; takes whatever it is told.
+/// Sends its bytes in pieces, then says no more; takes whatever it receives.
 struct Pieces {
     raw: Bytes,
     piece: usize,

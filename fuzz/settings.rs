@@ -5,8 +5,8 @@ use nearside::config::error::{ConfigError, Place};
 use nearside::config::read::from_toml_with_origins;
 use nearside::config::template::{Captures, is_plain};
 use nearside::config::{Config, PathTemplate, RecordTemplate, Segment, effective};
-use nearside::core::router::Router;
 use nearside::protocol::limits::{RECORD_KEY_BYTES, REGIONS};
+use nearside::routing::router::Router;
 use percent_encoding::percent_decode_str;
 
 /// Two path templates, a record template and a path, a line each: a template reads back as it was
@@ -14,8 +14,7 @@ use percent_encoding::percent_decode_str;
 pub(crate) fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines = text.splitn(4, '\n');
-    let mut next = || lines.next().unwrap_or_default();
-    let (one, other, record, path) = (next(), next(), next(), next());
+    let [one, other, record, path] = std::array::from_fn(|_| lines.next().unwrap_or_default());
     let Ok(one) = PathTemplate::parse(one) else { return };
     assert_eq!(PathTemplate::parse(&one.to_string()).as_ref(), Ok(&one));
     assert!(one.covers(&one) && one.overlaps(&one));
@@ -42,13 +41,12 @@ fn captured(template: &PathTemplate, record: &RecordTemplate, path: &str) {
     assert!(is_plain(path));
     let written: Vec<&str> = path[1..].split('/').collect();
     assert_eq!(written.len(), template.segments.len());
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
     for (segment, written) in template.segments.iter().zip(written) {
         match segment {
             Segment::Literal(literal) => assert_eq!(literal, written),
             Segment::Named(name) => {
                 let value = captures.get(name).expect("every name has a value");
-                assert_eq!(Ok(value.to_string()), decoded(written));
+                assert_eq!(Ok(value.to_string()), percent_decode_str(written).decode_utf8().map(String::from));
                 assert!(!value.split(['/', '\\']).any(|part| part == "." || part == ".."), "{value:?}");
             }
         }
@@ -65,7 +63,7 @@ fn captured(template: &PathTemplate, record: &RecordTemplate, path: &str) {
 }
 
 /// A text is a configuration that reads back from what `nearside check` prints, or a list of
-/// mistakes with their places.
+/// config errors with their places.
 pub(crate) fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match from_toml_with_origins(text) {
@@ -79,7 +77,7 @@ pub(crate) fn config(data: &[u8]) {
                 assert_eq!(format!("{again:?}"), format!("{config:?}"), "{printed}");
             }
         }
-        Err(mistakes) => told(text, &mistakes),
+        Err(errors) => reported(text, &errors),
     }
 }
 
@@ -89,26 +87,26 @@ fn printed(origins: &nearside::config::scope::Origins) -> String {
     String::from_utf8(out).expect("settings are text")
 }
 
-/// At least one mistake, in order, each once, each on one line with a place in this text, and what
-/// to write instead.
-fn told(text: &str, mistakes: &[ConfigError]) {
-    assert!(!mistakes.is_empty());
-    assert!(mistakes.is_sorted() && mistakes.windows(2).all(|two| two[0] != two[1]));
-    for mistake in mistakes {
-        assert!(!mistake.wrong.is_empty() && !mistake.instead.is_empty(), "{mistake}");
-        assert!(!mistake.to_string().chars().any(char::is_control), "{mistake:?}");
-        match &mistake.place {
+/// Checks for at least one config error, in order, each once, each on one line with a place in this
+/// text, and what to write instead.
+fn reported(text: &str, errors: &[ConfigError]) {
+    assert!(!errors.is_empty());
+    assert!(errors.is_sorted() && errors.windows(2).all(|two| two[0] != two[1]));
+    for error in errors {
+        assert!(!error.wrong.is_empty() && !error.suggestion.is_empty(), "{error}");
+        assert!(!error.to_string().chars().any(char::is_control), "{error:?}");
+        match &error.place {
             Place::File(file) => assert_eq!(&**file, "nearside.toml"),
             Place::At { line, column, .. } => {
                 let written = text.split('\n').nth(line - 1).expect("a line of the text");
-                assert!((1..=written.chars().count() + 1).contains(column), "{mistake}");
+                assert!((1..=written.chars().count() + 1).contains(column), "{error}");
             }
-            place => assert!(matches!(place, Place::Default), "{mistake}"),
+            place => assert!(matches!(place, Place::Default), "{error}"),
         }
     }
 }
 
-/// What the code behind it never checks again.
+/// Checks properties that the code behind it never checks again.
 fn usable(config: &Config) {
     let service = &config.service;
     assert!((1..=REGIONS).contains(&service.regions.len()) && config.race.primary < service.regions.len());
@@ -118,8 +116,10 @@ fn usable(config: &Config) {
     }
     for route in &service.routes {
         assert!((1..=8).contains(&route.records.len()), "{route:?}");
-        let named = |name: &str| route.path.names().any(|known| known == name);
-        assert!(route.records.iter().all(|record| record.names().all(named)), "{route:?}");
+        for record in &route.records {
+            let mut names = record.names();
+            assert!(names.all(|name| route.path.names().any(|known| known == name)), "{route:?}");
+        }
     }
     let announcements = &config.announcements;
     assert!(announcements.insecure_sns_signer.is_none() || announcements.endpoint_url.is_some());
@@ -144,7 +144,7 @@ fn routed(config: &Config) {
             assert!(path.len() + 16 > RECORD_KEY_BYTES / 2, "{path} is unrouted");
             continue;
         };
-        assert!(found.place <= at && matches(&found.route.path, &path).is_some());
+        assert!(found.index.0 <= at && matches(&found.route.path, &path).is_some());
         assert!(found.records().all(|(kind, key)| !kind.is_empty() && !key.is_empty()));
     }
 }

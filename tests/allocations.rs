@@ -1,6 +1,6 @@
-//! What a hit takes of the allocator, from the caller's first byte to the answer's last, hyper and
-//! the runtime included; what a message takes that cannot be read; what an index of a body takes,
-//! whatever it remembers; and what a store takes with all that is derived in it.
+//! Allocations of a hit, from the caller's first byte to the answer's last, hyper and the runtime
+//! included; of an unreadable message; of a body's index, whatever it remembers; and of a store
+//! with all that is derived in it.
 //!
 //! One thread does all of it, and counts its own allocations; the caller uses two buffers again and
 //! again. The figure is the least of several rounds: whatever else the process does now and then (a
@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use nearside::app::{self, Instead};
+use nearside::app::{self, Overrides};
 use nearside::payload::mask::Mask;
 use nearside::payload::projection::{Index, project};
 use nearside::protocol::announcement::decode;
@@ -21,13 +21,13 @@ mod live_sidecar;
 use live_sidecar::{BODY_BYTES, Ready, config, go_live};
 #[path = "../benches/churned/mod.rs"]
 mod churned;
-use churned::{Churned, Count};
+use churned::Churned;
 
 /// Allocations of a hundred hits: what comes once in a while; a hit makes none.
 const PER_HUNDRED_HITS: u64 = 2;
 
-/// Both doors wherever there is room, and nothing to wait for in the end.
-const DOORS: &str = r#"
+/// Both listeners wherever there is room, and nothing to wait for in the end.
+const LISTEN: &str = r#"
 [listen]
 tcp = "127.0.0.1:0"
 [admin]
@@ -55,17 +55,17 @@ async fn ask(stream: &mut TcpStream, answer: &mut [u8]) -> usize {
 }
 
 #[test]
-fn a_hundred_hits_allocate_no_more_than_is_stated() {
+fn hundred_hits_stay_within_allocation_limit() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut answer = vec![0; 4096];
     let (app, mut stream) = runtime.block_on(async {
-        let instead = Instead { origin: Some(Arc::new(Ready::new())), ..Instead::default() };
-        let app = app::start_with(config(1, DOORS), instead).await.unwrap();
+        let instead = Overrides { origin: Some(Arc::new(Ready::new())), ..Overrides::default() };
+        let app = app::start_with(config(1, LISTEN), instead).await.unwrap();
         go_live(&app.sidecar);
         let mut stream = TcpStream::connect(app.tcp.unwrap()).await.unwrap();
         ask(&mut stream, &mut answer).await;
         // One region is all regions: they agree as soon as the fill's task has run.
-        while app.sidecar.fills.under_way() > 0 {
+        while app.sidecar.fill.shared.fills.under_way() > 0 {
             tokio::task::yield_now().await;
         }
         let length = ask(&mut stream, &mut answer).await;
@@ -73,22 +73,22 @@ fn a_hundred_hits_allocate_no_more_than_is_stated() {
         assert!(text.contains("cache-status: nearside; hit; ttl=") && !text.contains("detail="), "{text}");
         (app, stream)
     });
-    let round = |stream: &mut TcpStream, answer: &mut [u8]| {
+    let rounds = (0..10).map(|_| {
         let hits = async {
             for _ in 0..100 {
-                ask(stream, answer).await;
+                ask(&mut stream, &mut answer).await;
             }
         };
         allocation_counter::measure(|| runtime.block_on(hits)).count_total
-    };
-    let least = (0..10).map(|_| round(&mut stream, &mut answer)).min();
+    });
+    let least = rounds.min();
     assert!(least.is_some_and(|least| least <= PER_HUNDRED_HITS), "{least:?} allocations in a hundred hits");
     drop(stream);
     runtime.block_on(app.stop());
 }
 
 #[test]
-fn a_message_with_a_field_of_the_wrong_type_takes_little_more_memory_than_its_text() {
+fn mistyped_field_costs_little_extra_memory() {
     let text = format!(r#"{{"key":"a","version":[{}0]}}"#, r#"{"":0},"#.repeat(1 << 15));
     let used = allocation_counter::measure(|| assert!(decode(&text).is_err()));
     println!("{} bytes at most for a message of {}", used.bytes_max, text.len());
@@ -96,23 +96,25 @@ fn a_message_with_a_field_of_the_wrong_type_takes_little_more_memory_than_its_te
 }
 
 #[test]
-fn an_index_takes_no_more_than_its_weight_whatever_it_remembers() {
+fn index_memory_stays_within_its_weight() {
     for members in [200, 1000] {
-        let member = |at: usize| {
-            format!(r#""f{at}":{{"text":"{}","list":[{}0]}}"#, "x".repeat(at % 90), "7,".repeat(at % 400))
-        };
-        let body = format!("{{{}}}", (0..members).map(member).collect::<Vec<_>>().join(","));
+        let body = format!(
+            "{{{}}}",
+            (0..members)
+                .map(|at| {
+                    format!(r#""f{at}":{{"text":"{}","list":[{}0]}}"#, "x".repeat(at % 90), "7,".repeat(at % 400))
+                })
+                .collect::<Vec<_>>()
+                .join(",")
+        );
         let masks: Vec<_> = (0..members).map(|at| format!("f{at},f{}.text,f{}", at / 2, at / 3)).collect();
         let masks: Vec<_> = masks.iter().map(|text| Mask::literal(text).unwrap()).collect();
         // The thread's own part of what readers share is made once.
-        let ask = |index: &Index| {
-            masks.iter().take(100).for_each(|mask| assert!(project(body.as_bytes(), Some(index), mask).is_ok()))
-        };
-        ask(&Index::of(body.as_bytes()).unwrap());
+        project_all(&body, &Index::of(body.as_bytes()).unwrap(), &masks[..100]);
         let mut made = None;
         let used = allocation_counter::measure(|| {
             let index = Index::of(body.as_bytes()).unwrap();
-            ask(&index);
+            project_all(&body, &index, &masks[..100]);
             made = Some(index);
         });
         let (weight, beside) = (made.unwrap().weight(), size_of::<Index>());
@@ -122,12 +124,16 @@ fn an_index_takes_no_more_than_its_weight_whatever_it_remembers() {
     }
 }
 
+fn project_all(body: &str, index: &Index, masks: &[Mask]) {
+    masks.iter().for_each(|mask| assert!(project(body.as_bytes(), Some(index), mask).is_ok()));
+}
+
 #[test]
-fn a_store_reckons_what_its_entries_weigh_and_take_whatever_is_derived_replaced_and_evicted() {
+fn store_memory_matches_reckoned_weight() {
     const RECORDS: usize = 2000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let churned = runtime.block_on(Churned::of(RECORDS, 1 << 30));
-    let store = &churned.sidecar.store;
+    let store = &churned.sidecar.fill.shared.store;
     let mut taken = 0;
     let mut step = |name: &str, work: &mut dyn FnMut()| {
         taken += allocation_counter::measure(work).bytes_current;
@@ -144,8 +150,11 @@ fn a_store_reckons_what_its_entries_weigh_and_take_whatever_is_derived_replaced_
     assert_eq!(derived.derived, RECORDS as u64 / 2);
     assert!(derived.derived_weight > read.weight / 3, "a share that counts");
     let same = step("same", &mut || runtime.block_on(churned.replace((0..RECORDS).step_by(3), false)));
-    let made = |counted: &Count| (counted.derived, counted.derived_weight);
-    assert_eq!(made(&same), made(&derived), "the same bytes keep what was made of them");
+    assert_eq!(
+        (same.derived, same.derived_weight),
+        (derived.derived, derived.derived_weight),
+        "the same bytes keep what was made of them"
+    );
     let other = step("other", &mut || runtime.block_on(churned.replace((0..RECORDS).step_by(5), true)));
     assert_eq!(other.derived, (RECORDS / 2 - RECORDS / 10) as u64, "other bytes do not");
     step("again", &mut || runtime.block_on(churned.derive(0..RECORDS)));

@@ -1,13 +1,14 @@
-//! The house: rooms whose arrows point down, and no circle of files inside a room. What is meant is
-//! in docs/architecture.md; this reads every path in `src/` that names another module.
+//! The house: rooms whose arrows point down, and no files that import each other. The rooms are in
+//! docs/architecture.md; this reads every path in `src/` and in `lab/src/` that names another module.
 //!
 //! Tests are not held to it: they may stand on the lab.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The rooms, lowest first: each imports only from itself and from those before it.
-const ROOMS: [&str; 19] = [
+/// The product's rooms, lowest first: each imports only from itself and from those before it.
+const ROOMS: [&str; 25] = [
+    "switch",
     "model",
     "tasks",
     "protocol",
@@ -18,16 +19,23 @@ const ROOMS: [&str; 19] = [
     "cache",
     "aws",
     "engine",
-    "core",
+    "routing",
+    "shape",
+    "race",
+    "migration",
+    "unrouted",
+    "fill",
+    "request",
     "sidecar",
     "catalogue",
     "views",
     "region",
     "admin",
     "app",
-    "lab",
     "cli",
 ];
+/// The lab's, which stand on the product.
+const LAB_ROOMS: [&str; 9] = ["names", "limits", "uuid", "signer", "chaos_server", "aws", "dev", "bench", "cli"];
 
 /// One module that names another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,19 +46,33 @@ struct Arrow {
     place: String,
 }
 
-/// What `src/` holds, or a test plants.
-#[derive(Default)]
+/// Sources of a crate, or of a test.
 struct House {
-    /// A module's path, as in `core::fill`, and where it is.
+    /// Folder of the sources.
+    folder: &'static str,
+    rooms: &'static [&'static str],
+    /// A module's path, as in `fill::routed`, and where it is.
     modules: BTreeMap<String, PathBuf>,
     /// Without comments and inline tests; every line still where it was.
     texts: BTreeMap<String, String>,
 }
 
 impl House {
-    fn of_the_crate() -> Self {
-        let mut house = Self::default();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    const fn empty(folder: &'static str, rooms: &'static [&'static str]) -> Self {
+        Self { folder, rooms, modules: BTreeMap::new(), texts: BTreeMap::new() }
+    }
+
+    fn of_the_product() -> Self {
+        Self::empty("src", &ROOMS).filled()
+    }
+
+    fn of_the_lab() -> Self {
+        Self::empty("lab/src", &LAB_ROOMS).filled()
+    }
+
+    fn filled(self) -> Self {
+        let mut house = self;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(house.folder);
         let mut folders = vec![root.clone()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(&folder).expect("a folder of the source") {
@@ -75,7 +97,7 @@ impl House {
             return;
         }
         let module = segments.join("::");
-        self.modules.insert(module.clone(), Path::new("src").join(file));
+        self.modules.insert(module.clone(), Path::new(self.folder).join(file));
         self.texts.insert(module, code_of(text));
     }
 
@@ -85,11 +107,19 @@ impl House {
         prefixes.into_iter().find(|prefix| self.modules.contains_key(prefix))
     }
 
+    /// Names of the modules that `parent` declares.
+    fn children(&self, parent: &str) -> Vec<&str> {
+        let below = self.modules.keys().filter_map(|it| it.strip_prefix(parent)?.strip_prefix("::"));
+        below.filter(|name| !name.contains("::")).collect()
+    }
+
     fn arrows(&self) -> BTreeSet<Arrow> {
         let mut arrows = BTreeSet::new();
         for (from, text) in &self.texts {
             let own: Vec<String> = from.split("::").map(str::to_owned).collect();
-            for (at, path) in paths(text) {
+            let children = self.children(from);
+            let relative = children.iter().flat_map(|child| relative_paths(text, child));
+            for (at, path) in paths(text).into_iter().chain(relative) {
                 let Some(path) = absolute(&own, &path) else { continue };
                 let Some(to) = self.module_of(&path).filter(|to| to != from) else { continue };
                 let line = text[..at].matches('\n').count() + 1;
@@ -102,61 +132,37 @@ impl House {
 
     /// Arrows from a room to one above it, and rooms that are not on the list.
     fn upward(&self) -> Vec<String> {
-        let rank = |module: &str| ROOMS.iter().position(|room| Some(*room) == module.split("::").next());
+        let rank = |module: &str| self.rooms.iter().position(|room| Some(*room) == module.split("::").next());
         let strays = self.modules.iter().filter(|(module, _)| rank(module).is_none());
         let strays = strays.map(|(_, file)| format!("{}: is in no room", file.display()));
         let arrows = self.arrows().into_iter().filter(|arrow| rank(&arrow.to) > rank(&arrow.from));
         strays.chain(arrows.map(|Arrow { from, to, place }| format!("{place}: {from} imports {to}"))).collect()
     }
 
-    /// Names that two public types have.
-    fn shared_names(&self) -> Vec<String> {
-        let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (module, text) in &self.texts {
-            for line in text.lines().map(str::trim_start) {
-                let Some(rest) = ["pub ", "pub(crate) "].iter().find_map(|it| line.strip_prefix(it)) else {
-                    continue;
-                };
-                let kinds = ["struct ", "enum ", "type ", "trait "];
-                let Some(rest) = kinds.iter().find_map(|kind| rest.strip_prefix(kind)) else { continue };
-                let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-                found.entry(name).or_default().push(module);
-            }
-        }
-        let shared = found.into_iter().filter(|(_, modules)| modules.len() > 1);
-        shared.map(|(name, modules)| format!("{name}: {}", modules.join(", "))).collect()
-    }
-
-    /// Files of one room that import each other in a circle; a parent and its children may.
+    /// Imports between files that reach each other, a parent and its children included.
     fn circles(&self) -> Vec<String> {
         let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let arrows = self.arrows();
-        let room = |module: &str| module.split("::").next().map(str::to_owned);
-        let related = |one: &str, other: &str| format!("{one}::").starts_with(&format!("{other}::"));
         for Arrow { from, to, .. } in &arrows {
-            if room(from) == room(to) && !related(from, to) && !related(to, from) {
-                next.entry(from).or_default().insert(to);
-            }
+            next.entry(from).or_default().insert(to);
         }
-        let reached = |start: &str| {
-            let (mut seen, mut todo) = (BTreeSet::new(), vec![start]);
-            while let Some(module) = todo.pop() {
-                for to in next.get(module).into_iter().flatten() {
-                    if seen.insert(*to) {
-                        todo.push(to);
-                    }
-                }
-            }
-            seen
-        };
-        let reach: BTreeMap<&str, BTreeSet<&str>> = next.keys().map(|module| (*module, reached(module))).collect();
+        let reach: BTreeMap<&str, BTreeSet<&str>> =
+            next.keys().map(|module| (*module, reached(&next, module))).collect();
         let in_a_circle = |from: &str, to: &str| reach.get(to).is_some_and(|seen| seen.contains(from));
-        let lines = arrows.iter().filter(|arrow| {
-            next.get(arrow.from.as_str()).is_some_and(|to| to.contains(arrow.to.as_str()))
-                && in_a_circle(&arrow.from, &arrow.to)
-        });
+        let lines = arrows.iter().filter(|arrow| in_a_circle(&arrow.from, &arrow.to));
         lines.map(|Arrow { from, to, place }| format!("{place}: {from} and {to} are in a circle")).collect()
     }
+}
+
+/// Modules that imports lead to from `start`.
+fn reached<'m>(next: &BTreeMap<&'m str, BTreeSet<&'m str>>, start: &str) -> BTreeSet<&'m str> {
+    let (mut seen, mut todo) = (BTreeSet::new(), vec![start]);
+    while let Some(module) = todo.pop() {
+        let imported = next.get(module).into_iter().flatten();
+        let new: Vec<_> = imported.copied().filter(|to| seen.insert(*to)).collect();
+        todo.extend(new);
+    }
+    seen
 }
 
 /// `text` without comments, and without the inline tests at its end.
@@ -175,7 +181,9 @@ fn paths(text: &str) -> Vec<(usize, Vec<String>)> {
     for start in ["crate::", "super::", "self::"] {
         for (at, _) in text.match_indices(start) {
             let inside = at > 0 && (is_word(bytes[at - 1]) || bytes[at - 1] == b':');
-            if !inside {
+            // `pub(in crate::config)` says who may import, and imports nothing.
+            let is_visibility = text[..at].ends_with("pub(in ");
+            if !inside && !is_visibility {
                 branches(text, at, &mut Vec::new(), at, &mut found);
             }
         }
@@ -183,12 +191,24 @@ fn paths(text: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
+/// Paths that begin with the name of a child, as in `use store::Store`, with their places.
+fn relative_paths(text: &str, child: &str) -> Vec<(usize, Vec<String>)> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices(&format!("{child}::")) {
+        let inside = text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
+        if !inside {
+            branches(text, at, &mut Vec::new(), at, &mut found);
+        }
+    }
+    found.into_iter().map(|(at, path)| (at, [vec!["self".to_owned()], path].concat())).collect()
+}
+
 /// Reads the path at `at` behind `prefix`; returns where it ends.
 fn branches(
     text: &str,
     mut at: usize,
     prefix: &mut Vec<String>,
-    place: usize,
+    start: usize,
     found: &mut Vec<(usize, Vec<String>)>,
 ) -> usize {
     let depth = prefix.len();
@@ -228,7 +248,7 @@ fn branches(
             _ => break,
         }
     }
-    found.push((place, prefix.clone()));
+    found.push((start, prefix.clone()));
     prefix.truncate(depth);
     // An alias is no path of its own.
     match text[at..].trim_start().strip_prefix("as ") {
@@ -237,7 +257,7 @@ fn branches(
     }
 }
 
-/// Where `path`, as written in the module `own`, leads.
+/// Absolute path of `path`, as written in the module `own`.
 fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
     let mut base = own.to_vec();
     let mut rest = path;
@@ -256,26 +276,116 @@ fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
 
 #[test]
 fn arrows_between_rooms_point_down() {
-    let house = House::of_the_crate();
-    assert!(house.modules.len() > 200, "this looks at the crate");
-    let upward = house.upward();
-    assert!(upward.is_empty(), "a room imports only rooms below it:\n{}", upward.join("\n"));
+    for (house, least) in [(House::of_the_product(), 200), (House::of_the_lab(), 80)] {
+        assert!(house.modules.len() > least, "this looks at {}", house.folder);
+        let upward = house.upward();
+        assert!(upward.is_empty(), "a room imports only rooms below it:\n{}", upward.join("\n"));
+    }
 }
 
 #[test]
-fn no_files_of_a_room_import_each_other_in_a_circle() {
-    let circles = House::of_the_crate().circles();
-    assert!(circles.is_empty(), "only a parent and its children may:\n{}", circles.join("\n"));
+fn no_files_import_each_other() {
+    let circles = [House::of_the_product(), House::of_the_lab()].map(|house| house.circles()).concat();
+    assert!(circles.is_empty(), "{} imports in circles:\n{}", circles.len(), circles.join("\n"));
+}
+
+/// Most fields of a struct. One that a document is written from or read into has a row for each of
+/// its members, and one of `config` a field for each setting: they have as many as there are.
+const FIELDS: usize = 15;
+
+/// Structs with more than [`FIELDS`] fields, with where they begin.
+fn wide_structs(house: &House) -> Vec<String> {
+    let mut wide = Vec::new();
+    for (module, text) in house.texts.iter().filter(|(module, _)| module.split("::").next() != Some("config")) {
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some(name) = struct_name(line) else { continue };
+            let attributes = lines[..at].iter().rev().take_while(|line| is_attribute(line));
+            if attributes.into_iter().any(|line| line.contains("Serialize") || line.contains("Deserialize")) {
+                continue;
+            }
+            let indent = line.len() - line.trim_start().len();
+            let body = lines[at + 1..].iter().take_while(|line| !is_end(line, indent));
+            let fields = body.filter(|line| is_field(line, indent + 4)).count();
+            if fields > FIELDS {
+                wide.push(format!("{}:{}: {name} has {fields} fields", house.modules[module].display(), at + 1));
+            }
+        }
+    }
+    wide
+}
+
+/// The name of the struct with named fields that begins on this line.
+fn struct_name(line: &str) -> Option<&str> {
+    let code = line.trim();
+    let rest = code.strip_prefix("struct ").or_else(|| code.split_once(" struct ").map(|(_, rest)| rest))?;
+    let is_one = code.starts_with("pub") || code.starts_with("struct ");
+    rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().filter(|_| is_one && code.ends_with('{'))
+}
+
+fn is_attribute(line: &str) -> bool {
+    let code = line.trim();
+    code.is_empty() || code.starts_with("#[")
+}
+
+/// True if a struct with this indent ends here.
+fn is_end(line: &str, indent: usize) -> bool {
+    line.trim_end().len() == indent + 1 && line.trim() == "}"
+}
+
+/// True if a field with this indent begins here.
+fn is_field(line: &str, indent: usize) -> bool {
+    let code = line.trim_start();
+    let after = code.strip_prefix("pub").map_or(code, |rest| rest.split_once(") ").map_or(rest, |(_, rest)| rest));
+    let name = after.trim_start().split(':').next().unwrap_or_default();
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    line.len() - code.len() == indent && is_name && line.contains(':')
+}
+
+#[test]
+fn no_struct_is_wide() {
+    let wide = wide_structs(&House::of_the_product());
+    assert!(wide.is_empty(), "{} structs are wide:\n{}", wide.len(), wide.join("\n"));
+    let mut house = House::empty("src", &ROOMS);
+    let fields: String = (0..=FIELDS).map(|n| format!("    pub(crate) f{n}: u8,\n")).collect();
+    let few: String = (0..FIELDS).map(|n| format!("    f{n}: Vec<(u8, u8)>,\n    // of: it\n")).collect();
+    house.add(Path::new("fill/few.rs"), &format!("pub struct Few {{\n{few}}}\n"));
+    house.add(Path::new("fill/many.rs"), &format!("\npub struct Many {{\n{fields}}}\n"));
+    house.add(Path::new("admin/row.rs"), &format!("#[derive(Serialize)]\npub struct Row {{\n{fields}}}\n"));
+    house.add(Path::new("config/set.rs"), &format!("pub struct Settings {{\n{fields}}}\n"));
+    assert_eq!(wide_structs(&house), ["src/fill/many.rs:2: Many has 16 fields"]);
+}
+
+/// Imports of `engine` or of the AWS SDK by rooms that every request passes through.
+fn heavy_imports(house: &House) -> Vec<String> {
+    let is_light = |module: &str| ["fill", "request"].contains(&module.split("::").next().unwrap_or_default());
+    let is_heavy = |to: &str| ["aws", "engine"].contains(&to.split("::").next().unwrap_or_default());
+    let arrows = house.arrows().into_iter().filter(|arrow| is_light(&arrow.from) && is_heavy(&arrow.to));
+    let arrows = arrows.map(|Arrow { from, to, place }| format!("{place}: {from} imports {to}"));
+    let sdk = house.texts.iter().filter(|(module, text)| is_light(module) && text.contains("aws_"));
+    arrows.chain(sdk.map(|(module, _)| format!("{module} names the AWS SDK"))).collect()
+}
+
+#[test]
+fn the_request_path_imports_no_engine_and_no_sdk() {
+    assert_eq!(heavy_imports(&House::of_the_product()), Vec::<String>::new());
+    let mut house = House::empty("src", &ROOMS);
+    house.add(Path::new("engine/guard.rs"), "");
+    house.add(Path::new("fill/flight.rs"), "use crate::engine::guard::{Guard, is_on};\n");
+    house.add(Path::new("request/serve.rs"), "use aws_sdk_sqs::Client;\n");
+    house.add(Path::new("region/copy.rs"), "use crate::engine::guard::Guard;\n");
+    let expected = ["src/fill/flight.rs:1: fill::flight imports engine::guard", "request::serve names the AWS SDK"];
+    assert_eq!(heavy_imports(&house), expected);
 }
 
 /// The names of tasks that end soon or with a peer, which nobody restarts. Every other task is one
 /// that a panic must not end for good: it is spawned with `spawn_service`.
 const SHORT_TASKS: [&str; 18] = [
     // Of a caller, a peer or an operator.
-    "act",
     "admin-connection",
     "announcement connection",
     "catalogue-connection",
+    "command",
     "connection",
     "stream",
     // Of a request or an entry.
@@ -303,9 +413,8 @@ fn unsupervised(code: &str) -> Vec<String> {
 
 #[test]
 fn every_long_lived_task_is_supervised() {
-    let (house, mut seen) = (House::of_the_crate(), BTreeSet::new());
-    // The lab is no part of what runs in production.
-    for (module, code) in house.texts.iter().filter(|(module, _)| !module.starts_with("lab::")) {
+    let (house, mut seen) = (House::of_the_product(), BTreeSet::new());
+    for (module, code) in &house.texts {
         for task in unsupervised(code) {
             assert!(SHORT_TASKS.contains(&task.as_str()), "{module}: {task:?} is no short task: use spawn_service");
             seen.insert(task);
@@ -315,223 +424,110 @@ fn every_long_lived_task_is_supervised() {
     assert_eq!(unsupervised("tasks.spawn(\"ticker\", async {});\n"), ["ticker"]);
 }
 
-#[test]
-fn no_two_public_types_share_a_name() {
-    let shared = House::of_the_crate().shared_names();
-    assert!(shared.is_empty(), "one name, one thing:\n{}", shared.join("\n"));
-    let mut house = House::default();
-    house.add(Path::new("core/plan.rs"), "pub struct Plan;\n");
-    house.add(Path::new("lab/plan.rs"), "pub(crate) enum Plan {}\nstruct Other;\n");
-    assert_eq!(house.shared_names(), ["Plan: core::plan, lab::plan"]);
-}
-
 /// Modules that make a client of their own outside the one policy: `reqwest` and the SDK read the
-/// environment's proxies unless they are told not to. The lab asks its own ports alone.
+/// environment's proxies unless they are configured otherwise. The lab asks its own ports alone.
 fn clients_of_their_own(house: &House) -> Vec<&str> {
     const MAKES: [&str; 5] =
         ["Client::builder()", "Client::new()", "ClientBuilder::new(", "aws_config::defaults(", "aws_config::load"];
     const MAY: [&str; 2] = ["http::client::outgoing", "aws::clients"];
     let makes = |text: &str| MAKES.iter().any(|it| text.contains(it));
-    let own = house
-        .texts
-        .iter()
-        .filter(|(module, text)| !module.starts_with("lab::") && !MAY.contains(&module.as_str()) && makes(text));
+    let own = house.texts.iter().filter(|(module, text)| !MAY.contains(&module.as_str()) && makes(text));
     own.map(|(module, _)| module.as_str()).collect()
 }
 
 #[test]
 fn outgoing_calls_have_one_policy() {
-    let house = House::of_the_crate();
+    let house = House::of_the_product();
     assert!(house.texts["http::client::outgoing"].contains(".no_proxy()"));
     assert!(house.texts["aws::clients"].contains(".http_client(direct::client())"));
     assert_eq!(clients_of_their_own(&house), Vec::<&str>::new());
-    let mut house = House::default();
+    let mut house = House::empty("src", &ROOMS);
     house.add(Path::new("views/ask.rs"), "let client = reqwest::Client::builder().build();\n");
     assert_eq!(clients_of_their_own(&house), ["views::ask"]);
 }
 
-/// `file.rs`: `function`, as docs/life-of-a-request.md names the hops.
-#[test]
-fn every_hop_of_the_life_of_a_request_is_where_the_page_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("docs/life-of-a-request.md")).expect("the page is there");
-    let words: Vec<&str> = page.split('`').collect();
-    let hops: Vec<_> = words.windows(3).filter(|it| it[0].ends_with(".rs") && it[1] == ": ").collect();
-    assert!(hops.len() > 20, "this reads the page's tables");
-    for hop in hops {
-        let text = std::fs::read_to_string(root.join("src").join(hop[0])).unwrap_or_default();
-        let found = ["fn {}(", "fn {}<"].iter().any(|it| text.contains(&it.replace("{}", hop[2])));
-        assert!(found, "src/{} has no function {}", hop[0], hop[2]);
-    }
-}
-
-/// Of the project's own prose: code, tests, documentation.
-#[test]
-fn every_document_that_is_named_is_in_the_repository() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut missing = Vec::new();
-    let mut todo: Vec<PathBuf> =
-        ["src", "tests", "benches", "fuzz", "docs", "deploy", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-            .map(|name| root.join(name))
-            .into();
-    while let Some(path) = todo.pop() {
-        if path.is_dir() {
-            let skipped = ["node_modules", "target", "corpus"].iter().any(|it| path.ends_with(it));
-            let entries = std::fs::read_dir(&path).expect("a folder of the project");
-            todo.extend(entries.map(|entry| entry.expect("an entry of it").path()).filter(|_| !skipped));
-            continue;
-        }
-        if path.extension().is_none_or(|it| it != "rs" && it != "md") || path.ends_with("tests/house.rs") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).expect("prose is text");
-        for (number, line) in text.lines().enumerate() {
-            let ends_a_name = |c: char| !(c.is_ascii_alphanumeric() || "./-_".contains(c));
-            for word in line.split(ends_a_name).filter(|word| word.ends_with(".md") && word.len() > 3) {
-                let folder = path.parent().expect("a file lies in a folder");
-                let candidates = [folder.join(word), root.join(word), root.join("docs").join(word)];
-                if !candidates.iter().any(|it| it.exists()) && !line.contains("://") {
-                    missing.push(format!("{}:{}: {word}", path.display(), number + 1));
-                }
-            }
+/// Files that name the standard library's locks, which a panic poisons. The house has one lock type,
+/// `parking_lot`'s: changes are computed before they are stored, so a panic leaves nothing half.
+fn poisoned_locks(house: &House) -> Vec<&str> {
+    const NAMES: [&str; 4] = ["Mutex", "RwLock", "Condvar", "PoisonError"];
+    let mut found = Vec::new();
+    for (module, text) in &house.texts {
+        let mut uses = text.split(';').filter(|it| it.contains("std::sync::"));
+        if uses.any(|it| NAMES.iter().any(|name| it.contains(name))) {
+            found.push(module.as_str());
         }
     }
-    assert!(missing.is_empty(), "{}", missing.join("\n"));
-}
-
-/// Pages of documentation, by their place in the repository.
-fn pages() -> BTreeMap<PathBuf, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut pages = BTreeMap::new();
-    for folder in ["", "docs", "docs/decisions", "deploy", "tests", "tests/chaos", "tests/kills"] {
-        for entry in std::fs::read_dir(root.join(folder)).expect("a folder of the project") {
-            let path = entry.expect("an entry of it").path();
-            if path.extension().is_some_and(|it| it == "md" || it == "yaml") {
-                let place = path.strip_prefix(root).expect("it lies below").to_owned();
-                pages.insert(place, std::fs::read_to_string(&path).expect("prose is text"));
-            }
-        }
-    }
-    pages
-}
-
-/// The name by which a link reaches this heading.
-fn anchor(heading: &str) -> String {
-    let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-    text.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
-}
-
-/// Links to headings that are not there, with the page that has them.
-fn dead_anchors(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
-    let headings = |text: &str| {
-        let prose = text.split("```").step_by(2);
-        let headings = prose.flat_map(str::lines).filter(|line| line.starts_with('#'));
-        headings.map(anchor).collect::<BTreeSet<_>>()
-    };
-    let headings: BTreeMap<_, _> = pages.iter().map(|(place, text)| (place.as_path(), headings(text))).collect();
-    let mut dead = Vec::new();
-    for (place, text) in pages {
-        let ends = |c: char| c.is_whitespace() || "()<>`\"".contains(c);
-        for (link, named) in text.split(ends).filter_map(|word| word.split_once('#')) {
-            let named = named.trim_end_matches(['.', ',', ';', ':']);
-            let folder = place.parent().expect("a file lies in a folder");
-            let beside = folder.join(link);
-            let target = if link.is_empty() { place.as_path() } else { &beside };
-            let target = target.components().fold(PathBuf::new(), |path, part| match part {
-                std::path::Component::ParentDir => path.parent().unwrap_or(Path::new("")).to_owned(),
-                part => path.join(part),
-            });
-            let is_link = link.ends_with(".md") || link.is_empty() && text.contains(&format!("](#{named})"));
-            // The runbooks of alerts are named from the root.
-            let known = headings.get(target.as_path()).or_else(|| headings.get(Path::new(link)));
-            if is_link && !link.contains("://") && !known.is_some_and(|known| known.contains(named)) {
-                dead.push(format!("{}: {link}#{named}", place.display()));
-            }
-        }
-    }
-    dead
+    found
 }
 
 #[test]
-fn every_linked_heading_exists() {
-    assert_eq!(dead_anchors(&pages()), Vec::<String>::new());
-    let page = |text: &str| text.to_owned();
-    let planted = BTreeMap::from([
-        (PathBuf::from("README.md"), page("[a](docs/a.md#one-thing) [b](docs/a.md#two) [c](#none)\n")),
-        (PathBuf::from("docs/a.md"), page("## One `thing`\n```\n# two\n```\n[home](../README.md#gone)\n")),
-    ]);
-    let dead = ["README.md: docs/a.md#two", "README.md: #none", "docs/a.md: ../README.md#gone"];
-    assert_eq!(dead_anchors(&planted), dead);
-}
-
-/// Alerts of the rules that no page names.
-fn unnamed_alerts<'r>(rules: &'r str, pages: &BTreeMap<PathBuf, String>) -> Vec<&'r str> {
-    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
-    let is_named = |alert: &str| {
-        ["docs/deployment.md", "docs/services.md"].iter().any(|page| {
-            let rows = pages[Path::new(page)].lines().filter(|line| line.starts_with("| `"));
-            rows.map(|row| row.split(" | ").next().unwrap_or_default())
-                .any(|cell| cell.contains(&format!("`{alert}`")))
-        })
-    };
-    alerts.filter(|alert| !is_named(alert)).collect()
-}
-
-#[test]
-fn every_alert_is_named_in_a_page() {
-    let pages = pages();
-    let rules = &pages[Path::new("deploy/prometheus-rules.yaml")];
-    assert!(rules.matches("- alert: ").count() > 30, "this reads the rules");
-    assert_eq!(unnamed_alerts(rules, &pages), Vec::<&str>::new());
-    assert_eq!(unnamed_alerts("      - alert: NearsideAsleep\n", &pages), ["NearsideAsleep"]);
+fn no_lock_is_poisoned() {
+    for house in [House::of_the_product(), House::of_the_lab()] {
+        assert_eq!(poisoned_locks(&house), Vec::<&str>::new());
+    }
+    let mut house = House::empty("src", &ROOMS);
+    house.add(Path::new("fill/one.rs"), "use std::sync::{Arc, Mutex};\n");
+    house.add(Path::new("fill/two.rs"), "use parking_lot::Mutex;\nuse std::sync::Arc;\n");
+    assert_eq!(poisoned_locks(&house), ["fill::one"]);
 }
 
 /// Modules that make types of problems: docs/problems.md has a chapter for each, held by a test
 /// beside it. `http::problem` writes documents for the others.
 #[test]
-fn problem_types_are_made_in_known_places() {
-    let house = House::of_the_crate();
+fn problem_types_have_known_modules() {
+    let house = House::of_the_product();
     let makes =
         |text: &str| ["nearside:problem", "problem::document", "problem::urn"].iter().any(|it| text.contains(it));
-    let places = house.texts.iter().filter(|(module, text)| !module.starts_with("lab::") && makes(text));
+    let places = house.texts.iter().filter(|(_, text)| makes(text));
     let places: Vec<_> = places.map(|(module, _)| module.as_str()).collect();
     let known =
-        ["admin::acts::problem", "catalogue::api::refused", "core::answer", "http::problem", "region::origin"];
+        ["admin::commands::problem", "catalogue::api::refused", "http::problem", "region::origin", "request::answer"];
     assert_eq!(places, known);
 }
 
 #[test]
-fn an_arrow_that_is_planted_the_wrong_way_is_found_with_file_and_line() {
-    let mut house = House::default();
-    house.add(Path::new("core/lookup.rs"), "");
+fn planted_upward_import_is_located() {
+    let mut house = House::empty("src", &ROOMS);
+    house.add(Path::new("fill/lookup.rs"), "");
     house.add(
         Path::new("cache/store.rs"),
-        "// use crate::core::lookup;\nuse crate::{\n    core::lookup::{self as it},\n};\n",
+        "// use crate::fill::lookup;\nuse crate::{\n    fill::lookup::{self as it},\n};\n",
     );
-    house.add(Path::new("cache/mod.rs"), "fn now() { super::core::lookup::find() }\n");
+    house.add(Path::new("cache/mod.rs"), "fn now() { super::fill::lookup::find() }\n");
     house.add(Path::new("utils.rs"), "");
     let expected = [
         "src/utils.rs: is in no room",
-        "src/cache/mod.rs:1: cache imports core::lookup",
-        "src/cache/store.rs:3: cache::store imports core::lookup",
+        "src/cache/mod.rs:1: cache imports fill::lookup",
+        "src/cache/store.rs:3: cache::store imports fill::lookup",
     ];
     assert_eq!(house.upward(), expected);
 }
 
 #[test]
-fn a_circle_that_is_planted_is_found_and_a_parent_with_its_child_is_none() {
-    let mut house = House::default();
-    house.add(Path::new("core/one.rs"), "use super::two::B;\nuse self::child::C;\n");
-    house.add(Path::new("core/one/child.rs"), "use super::A;\n");
+fn planted_circles_are_found() {
+    let mut house = House::empty("src", &ROOMS);
+    house.add(Path::new("fill/one.rs"), "use super::two::B;\n");
     house.add(
-        Path::new("core/two.rs"),
+        Path::new("fill/two.rs"),
         "use super::three::D as A;\n#[cfg(test)]\nmod tests {\nuse crate::lab::X;\n}\n",
     );
-    house.add(Path::new("core/three.rs"), "fn f() -> super::one::A {}\n");
+    house.add(Path::new("fill/three.rs"), "fn f() -> super::one::A {}\n");
+    // A parent with its child.
+    house.add(Path::new("cache/mod.rs"), "mod store;\n\nuse store::Store;\npub use self::store::Kept;\n");
+    house.add(Path::new("cache/store.rs"), "use super::Entry;\n");
+    // A child that its parent does not import is none.
+    house.add(Path::new("model/mod.rs"), "mod ids;\n");
+    house.add(Path::new("model/ids.rs"), "use super::Moment;\n");
+    // Nor is a visibility.
+    house.add(Path::new("http/mod.rs"), "mod body;\n\npub use body::Body;\n");
+    house.add(Path::new("http/body.rs"), "pub(in crate::http) struct Body;\n");
     let expected = [
-        "src/core/one.rs:1: core::one and core::two are in a circle",
-        "src/core/three.rs:1: core::three and core::one are in a circle",
-        "src/core/two.rs:1: core::two and core::three are in a circle",
+        "src/cache/mod.rs:3: cache and cache::store are in a circle",
+        "src/cache/mod.rs:4: cache and cache::store are in a circle",
+        "src/cache/store.rs:1: cache::store and cache are in a circle",
+        "src/fill/one.rs:1: fill::one and fill::two are in a circle",
+        "src/fill/three.rs:1: fill::three and fill::one are in a circle",
+        "src/fill/two.rs:1: fill::two and fill::three are in a circle",
     ];
     assert_eq!(house.circles(), expected);
 }

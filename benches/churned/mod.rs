@@ -12,13 +12,13 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::limits::STORE_SHARDS;
-use nearside::core::Core;
-use nearside::core::answer::respond;
-use nearside::core::serve::serve;
 use nearside::http::admission::Admitted;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::Clock;
+use nearside::request::answer::respond;
+use nearside::request::serve::serve;
+use nearside::request::settings::Settings;
 use prost::Message;
 
 use super::live_sidecar::{config, over, speak};
@@ -39,15 +39,15 @@ pub(crate) struct Count {
     pub(crate) derived: u64,
     /// Bytes that all entries weigh, what is around each not counted.
     pub(crate) weight: u64,
-    /// Of these, what was derived.
+    /// Bytes of these that were derived.
     pub(crate) derived_weight: u64,
 }
 
 /// A store over so many records.
 pub(crate) struct Churned {
-    pub(crate) sidecar: Arc<Core>,
+    pub(crate) sidecar: Arc<Settings>,
     records: Arc<Records>,
-    /// What the store adds to each entry.
+    /// Bytes that the store adds to each entry.
     around: u64,
 }
 
@@ -59,8 +59,8 @@ impl Records {
     fn body(&self, number: usize) -> Bytes {
         let revision = self.0[number].load(Ordering::Relaxed);
         let text = if is_large(number) { TEXT.1 } else { TEXT.0 };
-        let record = |key: u32| format!("{{\"key\":{},\"face\":{revision}}}", key + 1);
-        let records: Vec<String> = (0..20).map(record).collect();
+        let records: Vec<String> =
+            (0..20).map(|key| format!("{{\"key\":{},\"face\":{revision}}}", key + 1)).collect();
         let padding = "x".repeat(text);
         format!("{{\"who\":\"r{number}\",\"records\":[{}],\"padding\":\"{padding}\"}}", records.join(",")).into()
     }
@@ -100,12 +100,12 @@ impl Churned {
         let mut churned = Self { sidecar, records, around: 0 };
         let some = churned.records.0.len().min(4000);
         churned.read(0..1).await;
-        churned.around = churned.sidecar.store.bytes() - count(&churned.sidecar).weight;
+        churned.around = churned.sidecar.fill.shared.store.bytes() - count(&churned.sidecar).weight;
         churned.read(0..some).await;
         churned.derive(0..some.min(100)).await;
-        churned.sidecar.store.resize(0).await;
-        churned.sidecar.store.resize(capacity).await;
-        assert_eq!((churned.sidecar.store.entries(), churned.sidecar.store.bytes()), (0, 0));
+        churned.sidecar.fill.shared.store.resize(0).await;
+        churned.sidecar.fill.shared.store.resize(capacity).await;
+        assert_eq!((churned.sidecar.fill.shared.store.entries(), churned.sidecar.fill.shared.store.bytes()), (0, 0));
         churned
     }
 
@@ -114,7 +114,7 @@ impl Churned {
         let (path_len, path_and_query) = (path.len(), path + fields);
         let headers = line.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect();
         let admitted = Admitted { method: Method::GET, path_and_query, path_len, headers, body: Bytes::new() };
-        let response = respond(serve(&self.sidecar, admitted).await, &self.sidecar.names);
+        let response = respond(serve(&self.sidecar, admitted).await, &self.sidecar.fill.shared.names);
         assert_eq!(response.status(), StatusCode::OK, "r{number}{fields}");
         if number.is_multiple_of(1000) {
             speak(&self.sidecar);
@@ -150,14 +150,14 @@ impl Churned {
     }
 
     async fn settle(&self) {
-        while self.sidecar.fills.under_way() > 0 {
+        while self.sidecar.fill.shared.fills.under_way() > 0 {
             tokio::task::yield_now().await;
         }
     }
 
     /// Counts every entry anew, and holds the store's own reckoning against that.
     pub(crate) fn recount(&self) -> Count {
-        let (store, counted) = (&self.sidecar.store, count(&self.sidecar));
+        let (store, counted) = (&self.sidecar.fill.shared.store, count(&self.sidecar));
         assert_eq!(store.entries(), counted.entries);
         assert_eq!(store.bytes(), counted.weight + counted.entries * self.around, "what the store reckons");
         assert!(store.bytes() <= store.capacity(), "{} of {}", store.bytes(), store.capacity());
@@ -165,8 +165,8 @@ impl Churned {
     }
 }
 
-fn count(sidecar: &Core) -> Count {
-    let store = &sidecar.store;
+fn count(sidecar: &Settings) -> Count {
+    let store = &sidecar.fill.shared.store;
     let mut counted = Count { entries: 0, derived: 0, weight: 0, derived_weight: 0 };
     for key in (0..STORE_SHARDS).flat_map(|part| store.keys_in(part, |_, _| true)) {
         let entry = store.peek(key.as_ref()).expect("nobody else is there");

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nearside::cache::capacity::Memory;
 use nearside::cache::key::HashKey;
 use nearside::config::{Config, read};
-use nearside::core::{Core, Parts};
+use nearside::fill::settings::Parts;
 use nearside::http::bodies::ByteBudget;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
 use nearside::http::limits::BODIES_BYTES;
@@ -21,6 +21,7 @@ use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::Clock;
 use nearside::protocol::event::{Event, Says};
 use nearside::protocol::limits::FLOOR_SLOTS;
+use nearside::request::settings::Settings;
 use nearside::tasks::Tasks;
 
 /// The regions' topics, of the first region first.
@@ -29,7 +30,7 @@ pub(crate) const TOPICS: [&str; 3] = [
     "arn:aws:sns:us-east-1:000000000000:contexts",
     "arn:aws:sns:us-west-2:000000000000:contexts",
 ];
-/// Of what a region answers.
+/// Length of a region's body.
 pub(crate) const BODY_BYTES: usize = 1024;
 
 /// Settings with so many regions (three at the most), one route, and what else is to be set.
@@ -37,15 +38,14 @@ pub(crate) fn config(regions: usize, more: &str) -> Config {
     config_of(regions, "", more)
 }
 
-/// The same with further settings of the route.
+/// Settings as of [`config`], with further ones of the route.
 pub(crate) fn config_of(regions: usize, route: &str, more: &str) -> Config {
-    let region = |place: usize| {
+    let regions: String = (0..regions).map(|place| {
         let (topic, port) = (TOPICS[place], place + 1);
         format!(
             "[[service.region]]\nname = \"region-{port}\"\nurl = \"http://127.0.0.1:{port}\"\ntopic = \"{topic}\"\n"
         )
-    };
-    let regions: String = (0..regions).map(region).collect();
+    }).collect();
     let text = format!(
         r#"
 service.name = "contexts"
@@ -100,40 +100,44 @@ impl Origin for Ready {
 }
 
 /// A sidecar of these settings, LIVE.
-pub(crate) fn sidecar(config: Config) -> Arc<Core> {
+pub(crate) fn sidecar(config: Config) -> Arc<Settings> {
     over(config, Arc::new(Ready::new()))
 }
 
-/// The same over other regions.
-pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Core> {
+/// Makes a sidecar over other regions.
+pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Settings> {
     let clock = Clock::System;
-    let (seed, floor_slots, memory) = (HashKey::fixed(7), FLOOR_SLOTS, Memory::AMPLE);
+    let (hash_key, floor_slots, memory) = (HashKey::fixed(7), FLOOR_SLOTS, Memory::AMPLE);
     let bodies = ByteBudget::new(BODIES_BYTES);
-    let parts = Parts { clock, origin, tasks: Tasks::new(), seed, floor_slots, memory, bodies };
-    let sidecar = Core::new(config, parts).expect("there are no credentials to read");
+    let parts = Parts { clock, origin, tasks: Tasks::new(), hash_key, floor_slots, memory, bodies };
+    let sidecar = Settings::new(config, parts).expect("there are no credentials to read");
     go_live(&sidecar);
     sidecar
 }
 
 /// Makes every region LIVE.
-pub(crate) fn go_live(sidecar: &Core) {
+pub(crate) fn go_live(sidecar: &Settings) {
     for region in regions(sidecar) {
         for event in [Event::Subscribing(region), Event::Subscribed(region)] {
-            sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
+            sidecar.fill.shared.freshness.step(
+                sidecar.fill.shared.clock.now(),
+                sidecar.fill.shared.clock.wall(),
+                event,
+            );
         }
     }
     speak(sidecar);
 }
 
 /// Renews every region's lease: any message does.
-pub(crate) fn speak(sidecar: &Core) {
+pub(crate) fn speak(sidecar: &Settings) {
     for region in regions(sidecar) {
-        let published = sidecar.clock.wall();
+        let published = sidecar.fill.shared.clock.wall();
         let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
-        sidecar.freshness.step(sidecar.clock.now(), published, message);
+        sidecar.fill.shared.freshness.step(sidecar.fill.shared.clock.now(), published, message);
     }
 }
 
-fn regions(sidecar: &Core) -> impl Iterator<Item = RegionId> {
-    (0..).map(RegionId).take(sidecar.config.service.regions.len())
+fn regions(sidecar: &Settings) -> impl Iterator<Item = RegionId> {
+    (0..).map(RegionId).take(sidecar.fill.config.service.regions.len())
 }

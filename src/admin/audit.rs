@@ -1,7 +1,6 @@
-//! What `/status` shows of audits (R17): how many ended how, what share was fresh, and each
-//! violation.
+//! Audits in `/status` (R17): how many ended how, what share was fresh, and each violation.
 //!
-//! It holds hashes, versions, times and configured names only. A record's key is shown as a hash,
+//! It holds hashes, versions, times and configured names only. A record's key stands as a hash,
 //! keyed with a secret that the process draws at its start.
 
 use std::collections::BTreeMap;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What audits have found since the process started.
+/// Results of audits since the process started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AuditStatus {
     /// `freshness.audit_period` in seconds; 0 is off.
@@ -26,19 +25,19 @@ pub struct AuditStatus {
     pub violations: Vec<Violation>,
 }
 
-/// How many audited entries were fresh within a time.
+/// Share of audited entries that were fresh within a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FreshShare {
     pub within_s: u64,
     /// 0 to 1; none before the first audit.
     pub share: Option<f64>,
-    /// How many entries `share` is taken over.
+    /// Number of entries that `share` is taken over.
     pub of: u64,
 }
 
 impl FreshShare {
-    /// The counts are of fresh and of stale entries.
-    pub fn of(window: Duration, (fresh, stale): (u64, u64)) -> Self {
+    /// Share of `fresh` entries among those that were audited.
+    pub fn of(window: Duration, fresh: u64, stale: u64) -> Self {
         let of = fresh + stale;
         Self { within_s: window.as_secs(), share: (of > 0).then(|| fresh as f64 / of as f64), of }
     }
@@ -58,17 +57,17 @@ pub struct Violation {
     /// The version that the entry showed.
     pub held_version: Option<u64>,
     pub requested: String,
-    /// When a region last confirmed it.
+    /// Time at which a region last confirmed it.
     pub confirmed: String,
     /// The region that showed something newer.
     pub seen_in: String,
     /// The newer version.
     pub seen_version: Option<u64>,
-    /// When that region first showed it.
+    /// Time at which that region first showed it.
     pub seen: String,
     /// The regions that were LIVE then.
     pub live: Vec<String>,
-    /// When the announcement arrived; `None` if it has not.
+    /// Arrival of the announcement; `None` if it has not arrived.
     pub announced: Option<String>,
     /// Counted from `seen`.
     pub announced_after_ms: Option<u64>,
@@ -79,9 +78,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_of_what_was_decided_and_of_nothing_before() {
+    fn fresh_share_counts_decided_audits_only() {
         let window = Duration::from_secs(10);
-        assert_eq!(FreshShare::of(window, (0, 0)), FreshShare { within_s: 10, share: None, of: 0 });
-        assert_eq!(FreshShare::of(window, (3, 1)), FreshShare { within_s: 10, share: Some(0.75), of: 4 });
+        assert_eq!(FreshShare::of(window, 0, 0), FreshShare { within_s: 10, share: None, of: 0 });
+        assert_eq!(FreshShare::of(window, 3, 1), FreshShare { within_s: 10, share: Some(0.75), of: 4 });
     }
 }

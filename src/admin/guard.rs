@@ -1,4 +1,4 @@
-//! What every port refuses before anything looks at the request: a foreign `Host`, and what a
+//! Refusals of every port before anything looks at the request: a foreign `Host`, and what a
 //! browser sends for a page of another site.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
-use crate::admin::acts::problem::Problem;
+use crate::admin::commands::problem::Problem;
 use crate::config::Listen;
 use crate::http::host;
 use crate::http::service::ReachedBy;
@@ -41,19 +41,12 @@ impl Admits {
             Err(bad) => return Some((StatusCode::BAD_REQUEST, format!("{bad}\n")).into_response()),
         };
         // No browser connects to a Unix socket, so there is no name to point at it.
-        let foreign = |host: &str| match reached {
-            ReachedBy::Tcp(local) => !host::is_ours(host, local, &self.allowed_hosts),
-            ReachedBy::Unix(_) => false,
-        };
-        let cross_site =
-            matches!(reached, ReachedBy::Tcp(_)) && !self.allow_cross_site && is_cross_site(request.headers());
-        match host {
-            Some(host) if foreign(host) => {
-                Some((StatusCode::MISDIRECTED_REQUEST, "this Host is not served here\n").into_response())
-            }
-            _ if cross_site => Some(Problem::cross_site().into_response()),
-            _ => None,
+        let ReachedBy::Tcp(local) = reached else { return None };
+        if host.is_some_and(|host| !host::is_ours(host, local, &self.allowed_hosts)) {
+            return Some((StatusCode::MISDIRECTED_REQUEST, "this Host is not served here\n").into_response());
         }
+        let is_refused = !self.allow_cross_site && is_cross_site(request.headers());
+        is_refused.then(|| Problem::cross_site().into_response())
     }
 }
 

@@ -117,7 +117,7 @@ mod tests {
     fn answering(pieces: &'static [&'static str]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let answer = move || {
+        let answering = std::thread::Builder::new().spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 512];
             let read = stream.read(&mut request).unwrap();
@@ -125,20 +125,20 @@ mod tests {
             for piece in pieces {
                 stream.write_all(piece.as_bytes()).unwrap();
             }
-        };
-        std::thread::Builder::new().spawn(answer).unwrap();
+        });
+        answering.unwrap();
         address
     }
 
     const SOON: Duration = Duration::from_secs(5);
 
     #[test]
-    fn a_200_is_healthy_however_it_is_cut_into_pieces() {
+    fn fragmented_200_is_healthy() {
         assert!(probe(answering(&["HTTP/1.1 2", "00 OK\r\n", "\r\n"]), SOON).is_ok());
     }
 
     #[test]
-    fn a_200_with_reasons_hands_them_on() {
+    fn probe_returns_reasons_of_200() {
         const ANSWER: &[&str] = &[
             "HTTP/1.1 200 OK\r\nx: y\r\n\r\n",
             r#"{"state":"degraded","reasons":["home: the disk is full","a \u001b[2J"]}"#,
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn a_503_is_not_and_the_error_says_what_came() {
+    fn unhealthy_503_is_named_in_error() {
         let error = probe(answering(&["HTTP/1.1 503 Service Unavailable\r\n\r\n"]), SOON).unwrap_err();
         assert!(error.to_string().ends_with("answered: HTTP/1.1 503 Service Unavailable"), "{error}");
     }
 
     #[test]
-    fn what_is_not_http_is_not_healthy() {
+    fn non_http_answer_is_unhealthy() {
         for pieces in [&["200 200 200\r\n"][..], &["HTTP/1.1 2000\r\n"], &["\u{1b}[2J\r\n"], &[]] {
             let error = probe(answering(pieces), SOON).unwrap_err();
             assert!(matches!(&error, Unhealthy::NotReady { answer, .. } if !answer.contains('\u{1b}')), "{error}");
@@ -162,13 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_unreachable() {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(matches!(probe(free, SOON), Err(Unhealthy::Unreachable { .. })));
+    fn closed_port_is_unreachable() {
+        // Port 1, tcpmux: nobody listens, and the system hands it to nobody.
+        let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        assert!(matches!(probe(closed, SOON), Err(Unhealthy::Unreachable { .. })));
     }
 
     #[test]
-    fn one_that_accepts_and_says_nothing_is_given_up_at_the_deadline() {
+    fn silent_peer_times_out_at_deadline() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = silent.local_addr().unwrap();
         let error = probe(address, Duration::from_millis(50)).unwrap_err();
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unspecified_address_is_asked_on_loopback() {
+    fn unspecified_address_is_probed_on_loopback() {
         let everywhere: SocketAddr = "0.0.0.0:8701".parse().unwrap();
         assert_eq!(reachable(everywhere).to_string(), "127.0.0.1:8701");
         assert_eq!(reachable("[::]:8701".parse().unwrap()).to_string(), "[::1]:8701");

@@ -30,7 +30,7 @@ fn write_page(html: &mut String, status: &Status) -> std::fmt::Result {
     write!(
         html,
         "<p><strong>{}</strong>, up {} s, version {}</p>",
-        status.state.word(),
+        status.state.into_str(),
         status.uptime_s,
         status.version
     )?;

@@ -1,5 +1,5 @@
 //! The verdict of `/readyz` (warming, fresh, doubtful, degraded or draining), and the reasons for
-//! it. It is pure, and looks at the same horizon as the read path.
+//! it. It is pure, and looks at the same region_views as the read path.
 //!
 //! A sidecar that serves stale data says so and is still ready; only a draining one is not.
 
@@ -12,11 +12,12 @@ use crate::aws::verify::Rejected;
 use crate::model::ids::{Epoch, RegionId, RegionSet};
 use crate::model::time::Moment;
 use crate::protocol::event::SubscriptionState;
-use crate::protocol::horizon::{Horizon, Sight};
+use crate::protocol::region_views::{RegionView, RegionViews};
 
-/// How far the sidecar's freshness can be relied on. Only [`ReadyState::Draining`] is not ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Reliability of the sidecar's freshness. Only [`ReadyState::Draining`] is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum ReadyState {
     /// Started recently; no region's lease holds yet.
     Warming,
@@ -28,19 +29,6 @@ pub enum ReadyState {
     Degraded,
     /// It is about to stop: send new work elsewhere.
     Draining,
-}
-
-impl ReadyState {
-    /// A stable word for `/readyz` and metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Warming => "warming",
-            Self::Fresh => "fresh",
-            Self::Doubtful => "doubtful",
-            Self::Degraded => "degraded",
-            Self::Draining => "draining",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +55,14 @@ pub(crate) enum Reason {
     HeadersPassed(u64),
 }
 
-/// What has lately come from a region's topic, and what kept messages from coming.
+/// Recent arrivals from a region's topic, and what kept messages from coming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct TopicArrivals {
     /// Receipt minus SNS `Timestamp`, in milliseconds (`protocol::arrivals::Arrived`).
     pub lag_ms: Option<i64>,
     /// Why the last message could not be verified; cleared once one can be.
     pub unverified: Option<Rejected>,
-    /// When its subscription was last lost, and why.
+    /// Time of the last loss of its subscription, and the reason.
     pub lost: Option<(Moment, &'static str)>,
 }
 
@@ -87,7 +75,7 @@ pub(crate) struct Readiness {
     pub reasons: Vec<Reason>,
 }
 
-/// What [`readiness`] needs besides the horizon.
+/// Input of [`readiness`] besides the region_views.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conditions<'a> {
     pub up: Duration,
@@ -103,26 +91,26 @@ pub(crate) struct Conditions<'a> {
     pub doubted: bool,
     /// Per cent of a route's requests that are passed on for their headers, if it is more than a few.
     pub passed: Option<u64>,
-    /// In the order of the configuration; may be shorter.
-    pub heard: &'a [Heard],
+    /// Arrivals in the order of the configuration; may be shorter.
+    pub arrivals: &'a [TopicArrivals],
 }
 
-/// How fresh the sidecar is (docs/freshness.md, end of *State*): one LIVE region is enough, none
+/// Freshness of the sidecar (docs/freshness.md, end of *State*): one LIVE region is enough, none
 /// means soft TTLs.
-pub(crate) fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) -> Readiness {
-    let live = horizon.live(now);
-    let announcing = || conditions.topics.iter().filter_map(|id| Some((id, horizon.regions.get(id.index())?)));
+pub(crate) fn readiness(region_views: &RegionViews, now: Moment, conditions: &Conditions<'_>) -> Readiness {
+    let live = region_views.live(now);
+    let announcing = || conditions.topics.iter().filter_map(|id| Some((id, region_views.regions.get(id.index())?)));
     let mut reasons: Vec<_> = announcing()
         .filter(|(id, _)| !live.contains(*id))
-        .map(|(id, sight)| match sight.state {
+        .map(|(id, region_view)| match region_view.state {
             SubscriptionState::Paused => Reason::Paused(id),
-            state => Reason::NoLease(id, lapsed(state), proof_age(sight, now)),
+            state => Reason::NoLease(id, lapsed(state), proof_age(region_view, now)),
         })
         .chain(conditions.drained.iter().map(Reason::Drained))
         .collect();
     for id in conditions.topics.iter() {
-        let heard = conditions.heard.get(id.index()).copied().unwrap_or_default();
-        reasons.extend(heard.reasons(id, now).into_iter().flatten());
+        let arrivals = conditions.arrivals.get(id.index()).copied().unwrap_or_default();
+        reasons.extend(arrivals.reasons(id, now).into_iter().flatten());
     }
     if conditions.topics.is_empty() {
         reasons.push(Reason::NoAnnouncements);
@@ -133,15 +121,14 @@ pub(crate) fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<
     reasons.extend(conditions.passed.map(Reason::HeadersPassed));
     // A region whose epoch has moved was LIVE before, or was subscribed and lost: this is no longer
     // the start.
-    let untried = |sight: &Sight| sight.proof == Moment::ZERO && sight.epoch == Epoch::default();
-    let starting = || conditions.up < limits::WARMING && announcing().all(|(_, sight)| untried(sight));
+    let untried = announcing().all(|(_, it)| it.proof == Moment::ZERO && it.epoch == Epoch::default());
     let state = if conditions.draining {
         ReadyState::Draining
     } else if conditions.all_fail || conditions.topics.is_empty() {
         ReadyState::Degraded
     } else if !live.is_empty() {
         if conditions.doubted { ReadyState::Doubtful } else { ReadyState::Fresh }
-    } else if starting() {
+    } else if untried && conditions.up < limits::WARMING {
         ReadyState::Warming
     } else {
         ReadyState::Degraded
@@ -158,17 +145,18 @@ pub(super) const fn lapsed(state: SubscriptionState) -> SubscriptionState {
     }
 }
 
-pub(super) fn proof_age(sight: &Sight, now: Moment) -> Option<Duration> {
-    (sight.proof != Moment::ZERO).then(|| now.since(sight.proof))
+pub(super) fn proof_age(region_view: &RegionView, now: Moment) -> Option<Duration> {
+    (region_view.proof != Moment::ZERO).then(|| now.since(region_view.proof))
 }
 
-impl Heard {
+impl TopicArrivals {
     fn reasons(self, id: RegionId, now: Moment) -> [Option<Reason>; 3] {
-        let is_wrong = |lag: &i64| u128::from(lag.unsigned_abs()) > limits::CLOCK_SKEW.as_millis();
         let lost = self.lost.map(|(at, why)| (now.since(at), why)).filter(|(ago, _)| *ago < limits::LOSS_SHOWN);
         [
             self.unverified.map(|why| Reason::Unverified(id, why)),
-            self.lag_ms.filter(is_wrong).map(|lag| Reason::Clock(id, lag)),
+            self.lag_ms
+                .filter(|lag| u128::from(lag.unsigned_abs()) > limits::CLOCK_SKEW.as_millis())
+                .map(|lag| Reason::Clock(id, lag)),
             lost.map(|(ago, why)| Reason::Lost(id, why, ago)),
         ]
     }
@@ -182,7 +170,7 @@ impl Readiness {
 }
 
 impl Reason {
-    /// Whether it is a reason beside a lease too: only an operator can end it.
+    /// True if it is a reason beside a lease too: only an operator can end it.
     pub(crate) const fn is_for_operators(&self) -> bool {
         matches!(self, Self::Paused(_) | Self::Drained(_) | Self::HeadersPassed(_))
     }
@@ -197,7 +185,7 @@ impl Reason {
             Self::NoLease(region, state, age) => {
                 let age =
                     age.map_or("no proof yet".to_owned(), |age| format!("newest proof {} s ago", age.as_secs()));
-                format!("{}: subscription {}, {age}", name(region), state.word())
+                format!("{}: subscription {}, {age}", name(region), state.into_str())
             }
             Self::Unverified(region, why) => {
                 let (name, advice) = (name(region), why.advice());
@@ -234,8 +222,7 @@ impl Reason {
     }
 }
 
-/// What somebody did to one of our subscriptions or queues, by the word for its loss, and what to
-/// do about it.
+/// Act of somebody on one of our subscriptions or queues, by the word for its loss, and its remedy.
 pub(super) fn tampered(why: &str) -> Option<(&'static str, &'static str)> {
     match why {
         "policy" => {
@@ -275,18 +262,18 @@ mod tests {
     const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn live(lease_left: Duration) -> Sight {
-        Sight {
+    fn live(lease_left: Duration) -> RegionView {
+        RegionView {
             state: SubscriptionState::Live,
             grade: Grade::Path,
             proof: NOW.before(SECOND),
             lease_until: NOW + lease_left,
-            ..Sight::default()
+            ..RegionView::default()
         }
     }
 
-    fn silent(state: SubscriptionState, proof: Moment) -> Sight {
-        Sight { state, proof, lease_until: NOW.before(SECOND), ..Sight::default() }
+    fn silent(state: SubscriptionState, proof: Moment) -> RegionView {
+        RegionView { state, proof, lease_until: NOW.before(SECOND), ..RegionView::default() }
     }
 
     /// One region that announces, and nothing unusual.
@@ -299,19 +286,19 @@ mod tests {
             all_fail: false,
             doubted: false,
             passed: None,
-            heard: &[],
+            arrivals: &[],
         }
     }
 
-    fn verdict(regions: &[Sight], change: impl FnOnce(&mut Conditions<'_>)) -> Readiness {
+    fn verdict(regions: &[RegionView], change: impl FnOnce(&mut Conditions<'_>)) -> Readiness {
         let topics = RegionSet::first(regions.len());
         let mut conditions = Conditions { topics, ..quiet() };
         change(&mut conditions);
-        readiness(&Horizon { regions: regions.to_vec(), ..Horizon::default() }, NOW, &conditions)
+        readiness(&RegionViews { regions: regions.to_vec(), ..RegionViews::default() }, NOW, &conditions)
     }
 
     #[test]
-    fn one_live_region_makes_it_fresh_and_the_others_are_named() {
+    fn one_live_region_means_fresh() {
         let dead = silent(SubscriptionState::Dead, NOW.before(90 * SECOND));
         let verdict = verdict(&[live(SECOND), dead], |_| {});
         assert_eq!(verdict.state, ReadyState::Fresh);
@@ -320,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_proof_it_is_warming_for_a_while_and_then_degraded() {
+    fn warming_turns_degraded_without_proof() {
         let pending = silent(SubscriptionState::Pending, Moment::ZERO);
         assert_eq!(verdict(&[pending, pending], |_| {}).state, ReadyState::Warming);
         let late = verdict(&[pending, pending], |conditions| conditions.up = limits::WARMING);
@@ -328,28 +315,28 @@ mod tests {
     }
 
     #[test]
-    fn losing_the_only_lease_degrades_it_even_just_after_the_start() {
+    fn losing_only_lease_degrades_at_start() {
         let suspect = silent(SubscriptionState::Suspect, NOW.before(20 * SECOND));
         assert_eq!(verdict(&[suspect], |_| {}).state, ReadyState::Degraded);
     }
 
     #[test]
-    fn losing_every_subscription_just_after_the_start_is_no_warming() {
-        let lost = Sight { epoch: Epoch(1), ..silent(SubscriptionState::Dead, Moment::ZERO) };
+    fn losing_all_subscriptions_is_not_warming() {
+        let lost = RegionView { epoch: Epoch(1), ..silent(SubscriptionState::Dead, Moment::ZERO) };
         let pending = silent(SubscriptionState::Pending, Moment::ZERO);
         assert_eq!(verdict(&[lost, pending], |_| {}).state, ReadyState::Degraded);
     }
 
     #[test]
-    fn a_lease_that_ran_out_in_a_pause_counts_as_lost_before_any_tick() {
-        let paused = Sight { lease_until: NOW.before(Duration::from_nanos(1)), ..live(SECOND) };
+    fn lease_expired_in_pause_is_lost() {
+        let paused = RegionView { lease_until: NOW.before(Duration::from_nanos(1)), ..live(SECOND) };
         let verdict = verdict(&[paused], |_| {});
         assert_eq!(verdict.state, ReadyState::Degraded);
         assert_eq!(verdict.reasons, [Reason::NoLease(RegionId(0), SubscriptionState::Suspect, Some(SECOND))]);
     }
 
     #[test]
-    fn without_announcements_it_is_degraded_and_says_so() {
+    fn missing_topics_degrade_readiness() {
         let verdict = verdict(&[live(SECOND)], |conditions| conditions.topics = RegionSet::EMPTY);
         assert_eq!(
             (verdict.state, verdict.reasons.as_slice()),
@@ -358,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_that_all_fail_degrade_it_however_fresh_the_proof() {
+    fn all_regions_failing_degrades_despite_proof() {
         let verdict = verdict(&[live(SECOND)], |conditions| conditions.all_fail = true);
         assert_eq!(
             (verdict.state, verdict.reasons.as_slice()),
@@ -366,28 +353,32 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_arrives_and_proves_nothing_is_a_reason_that_says_what_to_look_at() {
+    /// Reasons that `arrivals` adds to those of a region without proof.
+    fn reported(arrivals: TopicArrivals) -> String {
         let suspect = silent(SubscriptionState::Suspect, NOW.before(20 * SECOND));
-        let (names, unfetched) = (["eu".to_owned()], Rejected::Unfetched(Unfetched::Status(503)));
-        let told = |heard: Heard| {
-            let conditions = Conditions { heard: &[heard], ..quiet() };
-            let verdict = readiness(&Horizon { regions: vec![suspect], ..Horizon::default() }, NOW, &conditions);
-            assert_eq!(verdict.state, ReadyState::Degraded);
-            verdict.lines(&names).split_off(1).join("\n")
-        };
-        assert_eq!(told(Heard::default()), "");
-        let unverified = told(Heard { unverified: Some(unfetched), ..Heard::default() });
+        let conditions = Conditions { arrivals: &[arrivals], ..quiet() };
+        let verdict = readiness(&RegionViews { regions: vec![suspect], ..RegionViews::default() }, NOW, &conditions);
+        assert_eq!(verdict.state, ReadyState::Degraded);
+        verdict.lines(&["eu".to_owned()]).split_off(1).join("\n")
+    }
+
+    #[test]
+    fn messages_without_proof_give_reason() {
+        let unfetched = Rejected::Unfetched(Unfetched::Status(503));
+        assert_eq!(reported(TopicArrivals::default()), "");
+        let unverified = reported(TopicArrivals { unverified: Some(unfetched), ..TopicArrivals::default() });
         assert!(unverified.starts_with("eu: announcements arrive that cannot be verified: "), "{unverified}");
         assert!(unverified.contains("answered 503; let this process reach"), "{unverified}");
-        let ahead = told(Heard { lag_ms: Some(20_040), ..Heard::default() });
+        let ahead = reported(TopicArrivals { lag_ms: Some(20_040), ..TopicArrivals::default() });
         assert!(ahead.contains("arrive 20.0 s after") && ahead.contains("clock is ahead"), "{ahead}");
-        let behind = told(Heard { lag_ms: Some(-20_040), ..Heard::default() });
+        let behind = reported(TopicArrivals { lag_ms: Some(-20_040), ..TopicArrivals::default() });
         assert!(behind.contains("arrive 20.0 s before") && behind.contains("clock is behind"), "{behind}");
-        assert_eq!(told(Heard { lag_ms: Some(2_000), ..Heard::default() }), "");
-        let lost = |at| told(Heard { lost: Some((at, "policy")), ..Heard::default() });
-        assert!(lost(NOW.before(9 * SECOND)).contains("lost 9 s ago (policy): its queue's policy"));
-        assert_eq!(lost(NOW.before(limits::LOSS_SHOWN)), "");
+        assert_eq!(reported(TopicArrivals { lag_ms: Some(2_000), ..TopicArrivals::default() }), "");
+        let lost = TopicArrivals { lost: Some((NOW.before(9 * SECOND), "policy")), ..TopicArrivals::default() };
+        assert!(reported(lost).contains("lost 9 s ago (policy): its queue's policy"));
+        let long_ago =
+            TopicArrivals { lost: Some((NOW.before(limits::LOSS_SHOWN), "policy")), ..TopicArrivals::default() };
+        assert_eq!(reported(long_ago), "");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The pages of a service that is no sidecar: the catalogue, the views service, a region. They are
-//! the sidecar's (`/livez`, `/readyz`, `/status`, `/metrics`, an index), without its acts.
+//! the sidecar's (`/livez`, `/readyz`, `/status`, `/metrics`, an index), without its commands.
 
 use std::sync::Arc;
 
@@ -17,9 +17,10 @@ use crate::http::service::{self, Listener, ReachedBy};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::exposition;
 
-/// Whether a service does what it is there for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// State of a service, by whether it does what it is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum ServiceState {
     /// It cannot do its work yet.
     Starting,
@@ -31,19 +32,7 @@ pub enum ServiceState {
 }
 
 impl ServiceState {
-    /// Every word, as metrics show them.
-    pub const WORDS: [&str; 4] = ["starting", "serving", "degraded", "draining"];
-
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Serving => "serving",
-            Self::Degraded => "degraded",
-            Self::Draining => "draining",
-        }
-    }
-
-    /// What `/readyz` answers.
+    /// Status code of `/readyz`.
     const fn code(self) -> StatusCode {
         match self {
             Self::Serving | Self::Degraded => StatusCode::OK,
@@ -59,7 +48,7 @@ pub struct ServiceReadiness {
     pub reasons: Vec<String>,
 }
 
-/// What the pages are made from, gathered anew on every call.
+/// Sources of the pages, gathered anew on every call.
 #[derive(Clone)]
 pub struct ServicePages {
     /// `catalogue`, `views`, `region eu-west-1`.
@@ -72,10 +61,16 @@ pub struct ServicePages {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// Serves the pages until the process's tasks are told to stop, to `most` connections at once.
+/// Serves the pages until the process's tasks are asked to stop, to `most` connections at once.
 pub fn serve_pages(listeners: impl IntoIterator<Item = Listener>, most: usize, pages: ServicePages, tasks: &Tasks) {
-    let router = move |reached| router(pages.clone(), reached);
-    service::start_all(listeners, super::TASKS, super::port_connections(most), router, tasks, tasks.stopping());
+    service::start_all(
+        listeners,
+        super::TASKS,
+        super::port_connections(most),
+        move |reached| router(pages.clone(), reached),
+        tasks,
+        tasks.stopping(),
+    );
 }
 
 fn router(pages: ServicePages, reached: ReachedBy) -> Router {
@@ -92,7 +87,7 @@ fn router(pages: ServicePages, reached: ReachedBy) -> Router {
 
 async fn index_page(Shared(pages): Shared<ServicePages>) -> Html<String> {
     let ready = (pages.ready)();
-    Html(index::service_page(&pages.title, ready.state.word(), &ready.reasons))
+    Html(index::service_page(&pages.title, ready.state.into_str(), &ready.reasons))
 }
 
 async fn ready(Shared(pages): Shared<ServicePages>) -> (StatusCode, Json<ServiceReadiness>) {
@@ -146,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_service_that_starts_or_drains_is_not_ready_and_all_of_them_live() {
+    async fn only_starting_or_draining_is_unready() {
         for (state, code) in [
             (ServiceState::Starting, "503 "),
             (ServiceState::Serving, "200 "),
@@ -156,15 +151,14 @@ mod tests {
             let (address, _tasks) = port(state).await;
             let answer = get(address, "/readyz", "").await;
             assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{answer}");
-            let body = format!("{{\"state\":\"{}\",\"reasons\":[\"<slow> store\"]}}", state.word());
+            let body = format!("{{\"state\":\"{}\",\"reasons\":[\"<slow> store\"]}}", state.into_str());
             assert!(answer.ends_with(&body), "{answer}");
             assert!(get(address, "/livez", "").await.ends_with(ALIVE));
         }
-        assert_eq!(ServiceState::WORDS[3], ServiceState::Draining.word());
     }
 
     #[tokio::test]
-    async fn the_guard_is_the_sidecars_and_no_answer_is_stored() {
+    async fn pages_are_guarded_and_never_cached() {
         let (address, _tasks) = port(ServiceState::Serving).await;
         let foreign = say(address, "GET /status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").await;
         assert!(foreign.starts_with("HTTP/1.1 421 "), "{foreign}");

@@ -1,5 +1,5 @@
-//! What `/status` shows: [`Status`], made from the [`Facts`] that `app` gathers, and served as JSON
-//! and as gauges.
+//! Contents of `/status`: [`Status`], made from the [`Facts`] that `app` gathers, and served as
+//! JSON and as gauges.
 //!
 //! It holds counts, times and configured names only. No field of a `Status` could hold a body, a
 //! token or a key.
@@ -8,21 +8,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use strum::{VariantArray, VariantNames};
 use url::Url;
 
 use super::audit::AuditStatus;
 use super::findings::unrouted::UnroutedStatus;
 use super::findings::{Check, Finding};
-use super::readiness::{Conditions, Heard, ReadyState, lapsed, proof_age, readiness};
+use super::readiness::{Conditions, ReadyState, Reason, TopicArrivals, lapsed, proof_age, readiness};
 use crate::config::{self, Config, RegionConfig, Transport};
-use crate::core::limits::CHECK_TOP;
+use crate::migration::limits::CHECK_TOP;
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
-use crate::protocol::horizon::Horizon;
-use crate::telemetry::metrics::exposition::{Gauges, RegionGauges, WayGauges};
+use crate::protocol::region_views::RegionViews;
+use crate::telemetry::counts::RouteOutcome;
+use crate::telemetry::metrics::exposition::{CacheGauges, ComparisonGauges, Gauges, RegionGauges};
+use crate::telemetry::metrics::process::ProcessGauges;
 use crate::telemetry::metrics::{Metrics, Totals};
 
-/// How a region's races go. The race keeps this; `app` fetches it.
+/// Health of a region in races. The race keeps this; `app` fetches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RaceHealth {
     /// Requests under way.
@@ -49,58 +52,79 @@ pub struct CacheCounts {
 /// The present state that a [`Status`] is made from.
 pub struct Facts<'a> {
     pub config: &'a Config,
-    /// What the read path sees.
-    pub horizon: &'a Horizon,
     pub now: Moment,
     pub started: Moment,
     /// SIGTERM has come.
     pub draining: bool,
-    /// In the order of the configuration; may be shorter while regions are being set up.
-    pub races: Vec<RaceHealth>,
-    /// The same order, for their topics.
-    pub heard: Vec<Heard>,
+    pub regions: RegionFacts<'a>,
     pub cache: CacheCounts,
     /// Connections open to the service's listeners.
     pub connections: usize,
-    /// Tasks running, by name.
-    pub tasks: BTreeMap<&'static str, usize>,
-    /// Tasks that panicked since the start, by name, of all names that there are.
-    pub task_panics: BTreeMap<&'static str, u64>,
-    /// Long-lived tasks that are not well, one line each.
-    pub failing_tasks: Vec<String>,
+    pub tasks: TaskFacts,
     pub metrics: &'a Metrics,
     /// Whole seconds; `None` without watermarks ([`crate::protocol::standing`]).
     pub bound: Option<u64>,
     pub audit: AuditStatus,
     pub reload: Option<ReloadStatus>,
-    pub findings: Vec<Finding>,
-    /// The highest share of a route's requests that are passed on for their headers, per cent.
-    pub passed: Option<u64>,
-    pub unrouted_types: Vec<UnroutedStatus>,
+    pub observations: Observations,
     /// Warnings from reading the settings, one line each.
     pub remarks: Vec<String>,
-    /// Each route's path, and its requests by outcome.
-    pub routes: Vec<(String, [(&'static str, u64); 3])>,
-    /// Of routes with a second way: who answers, and what comparisons have found.
-    pub ways: Vec<(&'static str, WayGauges)>,
+    pub routes: RouteFacts,
 }
 
-/// How a reload of the configuration ended.
+/// The regions and their topics.
+pub struct RegionFacts<'a> {
+    /// Regions as the read path sees them.
+    pub region_views: &'a RegionViews,
+    /// Races in the order of the configuration; may be shorter while regions are being set up.
+    pub races: Vec<RaceHealth>,
+    /// Arrivals from their topics, in that order.
+    pub arrivals: Vec<TopicArrivals>,
+}
+
+/// Tasks, by name.
+pub struct TaskFacts {
+    pub running: BTreeMap<&'static str, usize>,
+    /// Those that panicked since the start, of all names that there are.
+    pub panics: BTreeMap<&'static str, u64>,
+    /// Long-lived ones that are not well, one line each.
+    pub failing: Vec<String>,
+}
+
+/// Defects, certain or possible.
+#[derive(Default)]
+pub struct Observations {
+    pub findings: Vec<Finding>,
+    pub unrouted_types: Vec<UnroutedStatus>,
+    /// The highest share of a route's requests that are passed on for their headers, per cent.
+    pub passed: Option<u64>,
+}
+
+/// Requests by route.
+#[derive(Default)]
+pub struct RouteFacts {
+    /// Each route's path, and its requests by outcome.
+    pub counted: Vec<(String, [(RouteOutcome, u64); 3])>,
+    /// Routes with a candidate: their modes, and what comparisons have found.
+    pub migrations: Vec<(&'static str, ComparisonGauges)>,
+}
+
+/// Result of a reload of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReloadStatus {
     /// RFC 3339.
     pub at: String,
     /// `applied`, or `refused` if nothing was changed.
     pub outcome: &'static str,
-    /// What changed, one line each.
+    /// Changes, one line each.
     pub changed: Vec<String>,
     /// Settings whose new value takes effect only after a restart.
     pub needs_restart: Vec<String>,
     /// Why nothing was changed, one line each.
-    pub mistakes: Vec<String>,
+    pub errors: Vec<String>,
 }
 
-/// What `/status` shows.
+/// Contents of `/status`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     pub version: &'static str,
@@ -114,14 +138,14 @@ pub struct Status {
     pub reasons: Vec<String>,
     /// The greatest age of an answer, seconds; `None` without watermarks.
     pub bound_s: Option<u64>,
-    /// How announcements arrive: `sqs`, `http`, `off`.
+    /// Transport of announcements: `sqs`, `http`, `off`.
     pub transport: &'static str,
-    /// In the order of the configuration.
+    /// Regions in the order of the configuration.
     pub regions: Vec<RegionStatus>,
     pub cache: CacheCounts,
     /// Since the process started.
     pub totals: Totals,
-    /// What audits have found (R17).
+    /// Results of audits (R17).
     pub audit: AuditStatus,
     /// The last reload of the configuration; `None` if there was none.
     pub reload: Option<ReloadStatus>,
@@ -133,52 +157,56 @@ pub struct Status {
     pub task_panics: BTreeMap<&'static str, u64>,
     /// Settings that relax a protection, one line each.
     pub insecure: Vec<String>,
-    /// What somebody should look at although it is not among the reasons, one line each.
+    /// Matters to look at although they are not among the reasons, one line each.
     pub warnings: Vec<String>,
-    /// Where the configuration does not fit the service, and what to write instead.
+    /// Settings that do not fit the service, and what to write instead.
     pub findings: Vec<Finding>,
     /// Announced record types that no route names.
     pub unrouted_types: Vec<UnroutedStatus>,
-    /// Of routes with a second way; left out where there is none.
+    /// Routes with a candidate; left out where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ways: Vec<WayStatus>,
+    pub migrations: Vec<MigrationStatus>,
     #[serde(skip)]
-    of_ways: Vec<WayGauges>,
+    comparisons: Vec<ComparisonGauges>,
     #[serde(skip)]
-    routes: Vec<(String, [(&'static str, u64); 3])>,
+    routes: Vec<(String, [(RouteOutcome, u64); 3])>,
 }
 
-/// A route with a second way in `/status`.
+/// A route with a candidate in `/status`.
 #[derive(Clone, Debug, Serialize)]
-pub struct WayStatus {
+pub struct MigrationStatus {
     /// Its path.
     pub route: String,
-    /// Who answers: `old`, `check`, `new`.
-    pub way: &'static str,
-    /// How many comparisons ended in each way.
+    /// `old`, `check`, `new`.
+    pub mode: &'static str,
+    /// Number of comparisons with each result.
     pub comparisons: BTreeMap<&'static str, u64>,
     /// For how long all of them have found the same, seconds.
     pub clean_s: Option<u64>,
-    /// Where the two ways differ most often, and how often.
+    /// Places where the two upstreams differ most often, and how often.
     pub places: Vec<DifferingPlace>,
 }
 
-/// A place in which two ways differ: a JSON Pointer in which keys and indices are `*`.
+/// A place in which two upstreams differ: a JSON Pointer in which keys and indices are `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DifferingPlace {
     pub pointer: String,
     pub count: u64,
 }
 
-impl WayStatus {
-    fn of((way, found): &(&'static str, WayGauges)) -> Self {
-        let place = |(pointer, count): &(String, u64)| DifferingPlace { pointer: pointer.clone(), count: *count };
+impl MigrationStatus {
+    fn of(mode: &'static str, found: &ComparisonGauges) -> Self {
         Self {
             route: found.route.clone(),
-            way,
+            mode,
             comparisons: found.comparisons.iter().copied().collect(),
             clean_s: found.clean.map(|span| span.as_secs()),
-            places: found.places.iter().take(CHECK_TOP).map(place).collect(),
+            places: found
+                .places
+                .iter()
+                .take(CHECK_TOP)
+                .map(|(pointer, count)| DifferingPlace { pointer: pointer.clone(), count: *count })
+                .collect(),
         }
     }
 }
@@ -195,15 +223,15 @@ pub struct RegionStatus {
     pub subscription: &'static str,
     /// `none`, `weak`, `path`, `watermark`.
     pub grade: &'static str,
-    /// How long ago the newest proof was published, milliseconds.
+    /// Milliseconds since the newest proof was published.
     pub proof_age_ms: Option<u64>,
-    /// How long the lease still holds, milliseconds; 0 without one.
+    /// Milliseconds for which the lease still holds; 0 without one.
     pub lease_left_ms: u64,
     /// Moves when messages may have been lost.
     pub epoch: u32,
     /// The time through which everything that it ingested is known here, RFC 3339.
     pub watermark: Option<String>,
-    /// How long ago that is, milliseconds.
+    /// Milliseconds since the watermark.
     pub watermark_age_ms: Option<u64>,
     /// The greatest age of an answer that it vouches for, seconds: the watermark's age rounded up,
     /// while the lease holds.
@@ -240,29 +268,27 @@ impl Status {
             topics: topics(config),
             drained: (0..)
                 .map(RegionId)
-                .zip(&facts.races)
+                .zip(&facts.regions.races)
                 .filter(|(_, race)| race.drained)
                 .map(|(id, _)| id)
                 .collect(),
             all_fail: all_fail(facts),
-            doubted: facts.findings.iter().any(|finding| finding.check.hides_changes()),
-            passed: facts.passed,
-            heard: &facts.heard,
+            doubted: facts.observations.findings.iter().any(|finding| finding.check.hides_changes()),
+            passed: facts.observations.passed,
+            arrivals: &facts.regions.arrivals,
         };
-        let readiness = readiness(facts.horizon, facts.now, &conditions);
+        let readiness = readiness(facts.regions.region_views, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
         if matches!(readiness.state, ReadyState::Fresh | ReadyState::Doubtful) {
             // What only operators can end stays among the reasons.
-            let lines = |operators: bool| {
-                let reasons = readiness.reasons.iter().filter(move |it| it.is_for_operators() == operators);
-                reasons.map(|reason| reason.line(&names)).collect::<Vec<_>>()
-            };
-            warnings.append(&mut lines(false));
-            reasons = lines(true);
+            let (lasting, passing): (Vec<&Reason>, Vec<&Reason>) =
+                readiness.reasons.iter().partition(|it| it.is_for_operators());
+            warnings.extend(passing.into_iter().map(|reason| reason.line(&names)));
+            reasons = lasting.into_iter().map(|reason| reason.line(&names)).collect();
         }
-        reasons.extend_from_slice(&facts.failing_tasks);
+        reasons.extend_from_slice(&facts.tasks.failing);
         // `Unverified` is already among the reasons.
-        for finding in facts.findings.iter().filter(|finding| finding.check != Check::Unverified) {
+        for finding in facts.observations.findings.iter().filter(|finding| finding.check != Check::Unverified) {
             let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
             lines.push(finding.line());
         }
@@ -284,36 +310,46 @@ impl Status {
             audit: facts.audit.clone(),
             reload: facts.reload.clone(),
             connections: facts.connections,
-            tasks: facts.tasks.clone(),
-            task_panics: facts.task_panics.clone(),
+            tasks: facts.tasks.running.clone(),
+            task_panics: facts.tasks.panics.clone(),
             insecure: insecure(config),
             warnings,
-            findings: facts.findings.clone(),
-            unrouted_types: facts.unrouted_types.clone(),
-            ways: facts.ways.iter().map(WayStatus::of).collect(),
-            of_ways: facts.ways.iter().map(|(_, found)| found.clone()).collect(),
-            routes: facts.routes.clone(),
+            findings: facts.observations.findings.clone(),
+            unrouted_types: facts.observations.unrouted_types.clone(),
+            migrations: facts
+                .routes
+                .migrations
+                .iter()
+                .map(|(mode, found)| MigrationStatus::of(mode, found))
+                .collect(),
+            comparisons: facts.routes.migrations.iter().map(|(_, found)| found.clone()).collect(),
+            routes: facts.routes.counted.clone(),
         }
     }
 
-    /// The same facts as gauges for `/metrics`.
+    /// Returns these facts as gauges for `/metrics`.
     pub fn gauges(&self) -> Gauges {
         Gauges {
-            uptime: Duration::from_secs(self.uptime_s),
-            readiness: self.state.word(),
+            process: ProcessGauges {
+                uptime: Duration::from_secs(self.uptime_s),
+                readiness: self.state.into_str(),
+                states: ReadyState::VARIANTS,
+                connections: self.connections,
+                tasks: self.tasks.clone(),
+                task_panics: self.task_panics.clone(),
+            },
+            cache: CacheGauges {
+                entries: self.cache.entries,
+                bytes: self.cache.bytes,
+                capacity_bytes: self.cache.capacity_bytes,
+            },
             bound: self.bound_s,
             audits_open: self.audit.open,
             regions: self.regions.iter().map(RegionStatus::gauges).collect(),
-            cache_entries: self.cache.entries,
-            cache_bytes: self.cache.bytes,
-            cache_capacity: self.cache.capacity_bytes,
-            connections: self.connections,
-            tasks: self.tasks.clone(),
-            task_panics: self.task_panics.clone(),
             routes: self.routes.clone(),
-            ways: self.of_ways.clone(),
-            findings: self.findings.iter().map(|finding| finding.check.word()).collect(),
-            checks: Check::ALL.iter().map(|check| check.word()).collect(),
+            comparisons: self.comparisons.clone(),
+            findings: self.findings.iter().map(|finding| finding.check.into_str()).collect(),
+            checks: Check::VARIANTS.iter().map(|check| check.into_str()).collect(),
         }
     }
 }
@@ -329,7 +365,7 @@ impl RegionStatus {
             watermark_age: self.watermark_age_ms.map(Duration::from_millis),
             bound: self.bound_s,
             announcement_lag: self.announcement_lag_ms.map(|lag| lag as f64 / 1e3),
-            legs_running: self.race.running,
+            attempts_running: self.race.running,
             outlier: self.race.skipped,
             drained: self.race.drained,
         }
@@ -337,24 +373,24 @@ impl RegionStatus {
 }
 
 fn region(facts: &Facts<'_>, id: RegionId, configured: &RegionConfig) -> RegionStatus {
-    let sight = facts.horizon.regions.get(id.index()).copied().unwrap_or_default();
-    let race = facts.races.get(id.index()).copied().unwrap_or_default();
-    let live = facts.horizon.live(facts.now).contains(id);
-    let state = if live { sight.state } else { lapsed(sight.state) };
-    let lease_left = if live { sight.lease_until.since(facts.now) } else { Duration::ZERO };
+    let region_view = facts.regions.region_views.regions.get(id.index()).copied().unwrap_or_default();
+    let race = facts.regions.races.get(id.index()).copied().unwrap_or_default();
+    let live = facts.regions.region_views.live(facts.now).contains(id);
+    let state = if live { region_view.state } else { lapsed(region_view.state) };
+    let lease_left = if live { region_view.lease_until.since(facts.now) } else { Duration::ZERO };
     RegionStatus {
         name: configured.name.clone(),
         host: host(&configured.url),
         topic: configured.topic.as_ref().map(|topic| topic.arn.clone()),
-        subscription: if topics(facts.config).contains(id) { state.word() } else { "none" },
-        grade: sight.grade.word(),
-        proof_age_ms: proof_age(&sight, facts.now).map(millis),
+        subscription: if topics(facts.config).contains(id) { state.into_str() } else { "none" },
+        grade: region_view.grade.into_str(),
+        proof_age_ms: proof_age(&region_view, facts.now).map(millis),
         lease_left_ms: millis(lease_left),
-        epoch: sight.epoch.0,
-        watermark: sight.watermark.map(|at| humantime::format_rfc3339_millis(at.to_system_time()).to_string()),
-        watermark_age_ms: sight.watermark_at.map(|at| millis(facts.now.since(at))),
-        bound_s: sight.bound(facts.now).filter(|_| live),
-        announcement_lag_ms: facts.heard.get(id.index()).and_then(|heard| heard.lag_ms),
+        epoch: region_view.epoch.0,
+        watermark: region_view.watermark.map(|at| humantime::format_rfc3339_millis(at.to_system_time()).to_string()),
+        watermark_age_ms: region_view.watermark_at.map(|at| millis(facts.now.since(at))),
+        bound_s: region_view.bound(facts.now).filter(|_| live),
+        announcement_lag_ms: facts.regions.arrivals.get(id.index()).and_then(|arrivals| arrivals.lag_ms),
         race: RaceStatus {
             running: race.running,
             p95_ms: race.p95.map(|p95| p95.as_secs_f64() * 1e3),
@@ -370,12 +406,16 @@ fn topics(config: &Config) -> RegionSet {
     if config.announcements.transport == Transport::Off {
         return RegionSet::EMPTY;
     }
-    let with_topic = |(_, region): &(RegionId, &RegionConfig)| region.topic.is_some();
-    (0u8..).map(RegionId).zip(&config.service.regions).filter(with_topic).map(|(id, _)| id).collect()
+    (0u8..)
+        .map(RegionId)
+        .zip(&config.service.regions)
+        .filter(|(_, region)| region.topic.is_some())
+        .map(|(id, _)| id)
+        .collect()
 }
 
 fn all_fail(facts: &Facts<'_>) -> bool {
-    !facts.races.is_empty() && facts.races.iter().all(|race| race.outlier || race.drained)
+    !facts.regions.races.is_empty() && facts.regions.races.iter().all(|race| race.outlier || race.drained)
 }
 
 const fn transport(transport: &Transport) -> &'static str {

@@ -7,11 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::admin::acts::access::Access;
+use crate::admin::commands::access::Access;
 use crate::admin::status::RaceHealth;
 use crate::config;
-use crate::core::scripted::{Act, World, shows};
 use crate::http::limits::{HEADER_WAIT, IDLE_WAIT, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES};
+use crate::request::scripted::{Act, World, shows};
 
 struct Port {
     address: SocketAddr,
@@ -26,12 +26,12 @@ async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
     let address = listener.local_addr().unwrap();
     let status = status::tests::status(change);
     let metrics = Arc::new(Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));
-    let access = Access::new(&config::Admin { listen: address, unix: None, token_file: None }).unwrap();
+    let access = Access::new(&config::Admin { listen: address, ..Default::default() }).unwrap();
     let pages = Pages {
         status: Arc::new(move || status.clone()),
         metrics,
         admits: Arc::default(),
-        acts: Acts::new(
+        commands: Commands::new(
             World::new([(1, Act::from(shows(1))), (1, Act::from(shows(1))), (1, Act::from(shows(1)))])
                 .sidecar
                 .clone(),
@@ -62,11 +62,11 @@ fn body(answer: &str) -> &str {
 }
 
 fn all_down(facts: &mut status::Facts<'_>, _: &Metrics) {
-    facts.races = vec![RaceHealth { outlier: true, ..RaceHealth::default() }; 2];
+    facts.regions.races = vec![RaceHealth { outlier: true, ..RaceHealth::default() }; 2];
 }
 
 #[tokio::test]
-async fn a_fresh_sidecar_is_ready_without_reasons_and_lists_a_silent_region_as_a_warning() {
+async fn fresh_sidecar_is_ready_without_reasons() {
     let port = port(|_, _| {}).await;
     let answer = port.get("/readyz").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -76,14 +76,14 @@ async fn a_fresh_sidecar_is_ready_without_reasons_and_lists_a_silent_region_as_a
 }
 
 #[tokio::test]
-async fn a_degraded_sidecar_says_so_and_is_still_ready() {
+async fn degraded_sidecar_is_still_ready() {
     let answer = port(all_down).await.get("/readyz").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(body(&answer).starts_with("{\"state\":\"degraded\",\"reasons\":[\""), "{answer}");
 }
 
 #[tokio::test]
-async fn only_a_draining_sidecar_is_not_ready_and_it_is_alive_all_the_same() {
+async fn draining_sidecar_is_alive_but_unready() {
     let port = port(|facts, _| facts.draining = true).await;
     assert!(port.get("/readyz").await.starts_with("HTTP/1.1 503 "));
     assert!(port.get("/livez").await.starts_with("HTTP/1.1 200 "));
@@ -108,7 +108,7 @@ async fn metrics_are_openmetrics_text() {
 }
 
 #[tokio::test]
-async fn the_status_page_is_json_and_the_index_escapes_what_is_configured() {
+async fn status_is_json_and_index_escapes() {
     let port = port(|_, _| {}).await;
     let status = port.get("/status").await;
     assert!(status.contains("content-type: application/json"), "{status}");
@@ -122,7 +122,7 @@ async fn the_status_page_is_json_and_the_index_escapes_what_is_configured() {
 }
 
 #[tokio::test]
-async fn no_page_shows_a_secret_of_the_settings() {
+async fn no_page_exposes_secret_settings() {
     let port = port(|_, _| {}).await;
     for path in ["/", "/readyz", "/status", "/metrics", "/livez"] {
         let answer = port.get(path).await;
@@ -132,7 +132,7 @@ async fn no_page_shows_a_secret_of_the_settings() {
 }
 
 #[tokio::test]
-async fn a_foreign_host_gets_421_and_nothing_else() {
+async fn foreign_host_gets_421() {
     let answer =
         port(|_, _| {}).await.say("GET /status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
@@ -140,7 +140,7 @@ async fn a_foreign_host_gets_421_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_missing_host_is_malformed_in_http_1_1_and_allowed_in_1_0() {
+async fn missing_host_allowed_in_http10_only() {
     let port = port(|_, _| {}).await;
     let answer = port.say("GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
@@ -156,7 +156,7 @@ async fn other_methods_and_paths_are_refused() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused_and_the_connection_closed() {
+async fn oversized_head_closes_connection() {
     let padding = "x".repeat(2 * REQUEST_HEAD_BYTES);
     let stream = TcpStream::connect(port(|_, _| {}).await.address).await.unwrap();
     let (mut read, mut write) = stream.into_split();
@@ -169,7 +169,7 @@ async fn a_head_that_is_too_large_is_refused_and_the_connection_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_head_is_waited_for_less_than_a_silent_connection() {
+async fn partial_head_times_out_before_idle() {
     let port = port(|_, _| {}).await;
     for (said, wait) in [("GET /livez HT", HEADER_WAIT), ("", IDLE_WAIT)] {
         let started = tokio::time::Instant::now();
@@ -180,7 +180,7 @@ async fn half_a_head_is_waited_for_less_than_a_silent_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_connections_beyond_the_bound_make_room() {
+async fn excess_silent_connections_make_room() {
     let port = port(|_, _| {}).await;
     let mut silent = Vec::new();
     for _ in 0..limits::ADMIN_CONNECTIONS {
@@ -193,7 +193,7 @@ async fn silent_connections_beyond_the_bound_make_room() {
 }
 
 #[tokio::test]
-async fn stopping_ends_the_port_and_its_idle_connections() {
+async fn stopping_closes_port_and_idle_connections() {
     let port = port(|_, _| {}).await;
     let mut idle = TcpStream::connect(port.address).await.unwrap();
     idle.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
@@ -204,7 +204,7 @@ async fn stopping_ends_the_port_and_its_idle_connections() {
 }
 
 #[tokio::test]
-async fn a_request_that_names_two_hosts_is_refused() {
+async fn request_with_two_hosts_is_refused() {
     let port = port(|_, _| {}).await;
     for (target, lines, says) in [
         ("/status", "Host: localhost\r\nHost: localhost\r\n", "several Host headers"),

@@ -1,4 +1,4 @@
-//! How many connections and files the process may have, by the machine's limits. Descriptors are
+//! Bounds on the connections and files of the process, by the machine's limits. Descriptors are
 //! shared out before they run out: some for the process itself, some for operators and for what it
 //! opens to regions and AWS, the rest for callers.
 
@@ -21,7 +21,7 @@ use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
 )]
 pub(crate) struct TooFewDescriptors(u64);
 
-/// What bounds connections.
+/// Limits of the machine that bound connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     memory: Memory,
@@ -42,7 +42,7 @@ pub(crate) fn raise_descriptors() -> Result<(), TooFewDescriptors> {
     if descriptors < LEAST_DESCRIPTORS { Err(TooFewDescriptors(descriptors)) } else { Ok(()) }
 }
 
-/// How many files may be open; without a limit, more than anybody needs.
+/// Limit on open files; without one, more than anybody needs.
 fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
@@ -52,12 +52,12 @@ impl Bounds {
         Self { memory, descriptors: descriptors() }
     }
 
-    /// How many callers may be connected at once, and what bounds them, if `asked` is too many.
+    /// Bound on callers connected at once, and its reason if `asked` is too many.
     pub(crate) fn connections(self, asked: usize) -> (usize, Option<&'static str>) {
         self.bounded(asked, self.memory.connections(0), 0)
     }
 
-    /// The same for a service, whose connections may each hold a whole head, and whose store has
+    /// Bound for a service, whose connections may each hold a whole head, and whose store has
     /// files.
     pub(crate) fn service_connections(self, asked: usize) -> (usize, Option<&'static str>) {
         let head = REQUEST_HEAD_BYTES + REQUEST_HEADERS * size_of::<[usize; 4]>();
@@ -75,13 +75,13 @@ impl Bounds {
         }
     }
 
-    /// How many connections operators may have open to the admin port.
+    /// Bound on operators' open connections to the admin port.
     pub(crate) fn admin(self) -> usize {
         // Not above a constant.
         (self.spare() / 8).min(ADMIN_DESCRIPTORS) as usize
     }
 
-    /// How many requests to each region may be under way at once.
+    /// Bound on requests under way to each region.
     pub(crate) fn permits(self, config: &Config) -> usize {
         let regions = config.service.regions.len().max(1) as u64;
         let by_files = usize::try_from(self.outgoing() * 3 / 4 / regions).unwrap_or(usize::MAX);
@@ -97,13 +97,23 @@ impl Bounds {
     }
 }
 
+/// Bound on connected callers; says so if it is lower than the settings ask for.
+pub(super) fn bound_connections(bounds: Bounds, config: &Config) -> usize {
+    let asked = config.listen.max_connections;
+    let (connections, by) = bounds.connections(asked);
+    if let Some(by) = by {
+        tracing::info!(connections, asked, by, "fewer connections than listen.max_connections are accepted at once");
+    }
+    connections
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::read;
 
     #[test]
-    fn few_descriptors_are_shared_out_among_all() {
+    fn scarce_descriptors_are_shared_among_all() {
         let config = "service.name = \"a\"\nannouncements.transport = \"off\"\n\
                       service.region = [{ name = \"a\", url = \"http://127.0.0.1:1\" }]\n";
         let config = read::from_toml(config).unwrap();

@@ -7,29 +7,32 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, Method};
 
 use super::limits::LEAD_AT_ONCE;
-use super::{Instead, StartError, Topics, build, findings, process, subscribe};
+use super::{Overrides, StartError, Topics, build, findings, process, subscribe};
 use crate::admin::findings::Evidence;
 use crate::admin::findings::report::{ReportLine, report};
 use crate::cache::capacity::Memory;
 use crate::config::overrides::{is_override, overrides};
 use crate::config::{Config, Transport};
-use crate::core::answer::Outcome;
-use crate::core::foreign::{self, HeaderFate, fate};
-use crate::core::shape::ShapeRefused;
-use crate::core::trial::{self, Trial};
-use crate::core::{Core, serve};
 use crate::http::admission::Admitted;
+use crate::migration::trial::Trial;
+use crate::request::answer::Outcome;
+use crate::request::lookup::route_of;
+use crate::request::serve;
+use crate::request::settings::Settings;
+use crate::request::trial::trials as trials_of;
+use crate::routing::foreign::{self, HeaderFate, fate};
+use crate::shape::shapes::ShapeRefused;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
 mod headers;
 mod paths;
 
-pub use paths::SECOND_WAY;
+pub use paths::CANDIDATE;
 
-/// What to examine.
+/// Order of an examination.
 #[derive(Clone, Debug, Default)]
 pub struct DoctorOrder {
     /// Paths that are asked for while it listens.
@@ -46,15 +49,17 @@ const ASK_EVERY: Duration = Duration::from_millis(900);
 ///
 /// # Errors
 /// Like a start.
-pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Result<Vec<ReportLine>, StartError> {
+pub async fn examine(config: Config, order: DoctorOrder, instead: Overrides) -> Result<Vec<ReportLine>, StartError> {
     // SNS posts to one endpoint, that of a running sidecar. A doctor that subscribed and
     // unsubscribed it would take that sidecar's topic away.
     let subscribes = !is_posted_to(&config);
     // What is passed on for its headers races no regions, and shows little of what is examined.
     let (routes, mut config) = (config.service.routes.clone(), config);
     for route in &mut config.service.routes {
-        let is_asked = |name: &&HeaderName| fate(route, name) == HeaderFate::Foreign && !is_override(name);
-        let foreign: Vec<_> = foreign::names(route, &order.headers).filter(is_asked).cloned().collect();
+        let foreign: Vec<_> = foreign::names(route, &order.headers)
+            .filter(|name| fate(route, name) == HeaderFate::Foreign && !is_override(name))
+            .cloned()
+            .collect();
         route.forward.extend(foreign);
     }
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
@@ -66,30 +71,30 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
         tokio::select! {
             () = look(&sidecar, &order, &trials, &mut refused) => {}
             // Even then, what was made is removed.
-            Ok(()) = process::told_to_stop() => {}
+            Ok(()) = process::stop_requested() => {}
         }
     }
     let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
-    let now = sidecar.clock.now();
+    let now = sidecar.fill.shared.clock.now();
     let mut lines = findings::with_evidence(&sidecar, &subscriptions, now, |evidence: &Evidence<'_>| {
         let lead_wait = evidence.lead_wait.min(LEAD_AT_ONCE);
         report(&Evidence { lead_wait, ..*evidence })
     });
     lines.extend(refused.iter().map(|(path, refused)| paths::refused(path, refused)));
     for (path, trials) in &trials {
-        let seen: Vec<_> = trials.iter().map(|it| (sidecar.regions.name(it.region()), it.shown())).collect();
-        lines.extend(paths::second_way(path, &seen));
+        let seen: Vec<_> = trials.iter().map(|it| (sidecar.fill.regions.name(it.region()), it.shown())).collect();
+        lines.extend(paths::candidate(path, &seen));
     }
     if started.is_ok() {
         for path in &order.paths {
             let request = request(&sidecar, path, &order.headers);
-            if let Some(matched) = sidecar.router.find(request.head().path()) {
-                let route = &routes[matched.place];
-                lines.extend(headers::lines(&sidecar, (route, matched), &request, &order.headers).await);
+            if let Some(matched) = route_of(&sidecar, request.head().path()) {
+                let route = &routes[matched.index.0];
+                lines.extend(headers::lines(&sidecar, route, matched, &request, &order.headers).await);
             }
         }
     }
-    let deadline = sidecar.config.drain.deadline;
+    let deadline = sidecar.fill.config.drain.deadline;
     if let Some(subscriptions) = topics.get() {
         let left = subscriptions.shutdown(deadline).await;
         for left in left {
@@ -100,22 +105,25 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
             );
         }
     }
-    sidecar.tasks.drain(deadline).await;
+    sidecar.fill.shared.tasks.drain(deadline).await;
     started.map(|()| lines)
 }
 
-/// What both ways of a path say, in each region.
-fn trials<'o>(sidecar: &Arc<Core>, order: &'o DoctorOrder) -> Vec<(&'o str, Vec<Trial>)> {
-    let of = |path: &'o String| {
-        let request = request(sidecar, path, &order.headers);
-        (path.as_str(), trial::trials(sidecar, request.head()))
-    };
-    order.paths.iter().map(of).collect()
+/// Replies of both upstreams of a path's route, in each region.
+fn trials<'o>(sidecar: &Arc<Settings>, order: &'o DoctorOrder) -> Vec<(&'o str, Vec<Trial>)> {
+    order
+        .paths
+        .iter()
+        .map(|path| {
+            let request = request(sidecar, path, &order.headers);
+            (path.as_str(), trials_of(sidecar, request.head()))
+        })
+        .collect()
 }
 
-/// What the sidecar itself refuses stands in `refused`, by path.
+/// Examines the paths; those that the sidecar itself refuses stand in `refused`.
 async fn look<'o>(
-    sidecar: &Arc<Core>,
+    sidecar: &Arc<Settings>,
     order: &'o DoctorOrder,
     trials: &[(&str, Vec<Trial>)],
     refused: &mut BTreeMap<&'o str, ShapeRefused>,
@@ -147,11 +155,11 @@ fn unshaped(outcome: Outcome) -> Option<ShapeRefused> {
 
 /// As a caller asks who wants an answer from the regions themselves, without headers that could make
 /// it a write, a read of another path or somebody else's.
-fn request(sidecar: &Core, path: &str, headers: &HeaderMap) -> Admitted {
+fn request(sidecar: &Settings, path: &str, headers: &HeaderMap) -> Admitted {
     let mut headers = headers.clone();
     headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache"));
     let path_len = path.find('?').unwrap_or(path.len());
-    let route = sidecar.router.find(&path[..path_len]).map(|matched| matched.route);
+    let route = sidecar.fill.router.find(&path[..path_len]).map(|matched| matched.route);
     let left_out: Vec<_> = match route {
         // What else it is passed on for is forwarded here.
         Some(route) => foreign::names(route, &headers).cloned().collect(),
@@ -161,7 +169,7 @@ fn request(sidecar: &Core, path: &str, headers: &HeaderMap) -> Admitted {
     Admitted { method: Method::GET, path_and_query: path.to_owned(), path_len, headers, body: Bytes::new() }
 }
 
-/// Whether SNS posts to this configuration's sidecars: what comes from topics then shows only
+/// True if SNS posts to this configuration's sidecars: what comes from topics then shows only
 /// there.
 pub fn is_posted_to(config: &Config) -> bool {
     matches!(config.announcements.transport, Transport::Http { .. })

@@ -3,40 +3,41 @@
 
 use std::time::Duration;
 
-/// How long a reload may take to read its files; after that the operator is told that it did not
-/// finish.
+/// Longest time that a reload may take to read its files; after that the operator gets a report
+/// that it did not finish.
 pub(super) const RELOAD_WITHIN: Duration = Duration::from_secs(10);
-/// How long a region may be ahead of all others, unannounced, before `doctor` says so.
+/// Time for which a region may be ahead of all others, unannounced, before `doctor` says so.
 pub(super) const LEAD_AT_ONCE: Duration = Duration::from_secs(5);
-/// How often a process looks again for tables that it needs and that are not there.
+/// Interval between looks for tables that a process needs and that are not there.
 pub(super) const LOOK_FOR_TABLES: Duration = Duration::from_secs(2);
-/// How often a process looks whether its tables and its stream are still there. An error that says
-/// that something is missing makes it look at once.
+/// Interval between looks whether a process's tables and its stream are still there. An error that
+/// says that something is missing makes it look at once.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(300);
 /// For how long `--check` asks AWS again what got no answer, and after which pause.
 pub(super) const CHECK_WAIT: Duration = Duration::from_secs(5);
 pub(super) const CHECK_AGAIN: Duration = Duration::from_millis(250);
-/// How often a terminal shows how far a comparison is, and how often something else gets a line.
+/// Interval between updates of a comparison's progress on a terminal, and between its lines
+/// elsewhere.
 pub(super) const VERIFY_SHOW_EVERY: Duration = Duration::from_secs(1);
 pub(super) const VERIFY_LINE_EVERY: Duration = Duration::from_secs(10);
-/// For how long it is told that a call was not allowed, after it happened last.
+/// Time for which a call that was not allowed is reported, after it happened last.
 pub(super) const LACKING_HOLD: Duration = Duration::from_secs(60);
-/// How many such lines are kept.
+/// Most such lines that are kept.
 pub(super) const LACKING_LINES: usize = 32;
 /// A store that only fails, or does not answer, for so long is a reason on the pages.
 pub(super) const STORE_FAILS: Duration = Duration::from_secs(5);
 /// After which a store that nobody has asked anything is probed, and how often that is looked at.
 pub(super) const STORE_IDLE: Duration = Duration::from_secs(2);
 pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// How often a disk is asked for room.
+/// Interval between checks of a disk's room.
 pub(super) const PROBE_ROOM_EVERY: Duration = Duration::from_secs(5);
 /// For how long a failure is a reason while nobody tries again.
 pub(super) const TROUBLE_HOLD: Duration = Duration::from_secs(30);
 /// The fewest files that a process must be allowed to open.
 pub(super) const LEAST_DESCRIPTORS: u64 = 64;
-/// What a process has open for itself: its runtime, its log, listeners, files that it reads.
+/// Descriptors of the process itself: its runtime, its log, listeners, files that it reads.
 pub(super) const OWN_DESCRIPTORS: u64 = 24;
-/// What an embedded store has open besides.
+/// Descriptors of an embedded store besides.
 pub(super) const STORE_DESCRIPTORS: u64 = 24;
 /// Most that are kept for operators: what the admin port has at most.
 pub(super) const ADMIN_DESCRIPTORS: u64 = 64;

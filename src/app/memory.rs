@@ -1,35 +1,36 @@
-//! What is remembered across restarts: which regions send heartbeats. From those the next process
-//! does not accept weak proof (docs/freshness.md). A missing or broken file costs the memory, never
-//! the start.
+//! Memory across restarts: which regions send heartbeats. which regions send heartbeats. From those
+//! the next process does not accept weak proof (docs/freshness.md). A missing or broken file costs
+//! the memory, never the start.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::config::limits::TOKEN_BYTES;
-use crate::core::Core;
 use crate::model::ids::RegionId;
 use crate::protocol::event::Event;
 use crate::protocol::limits::REGIONS;
+use crate::request::settings::Settings;
 use crate::tasks::on_disk;
 
 /// Time after which a note that could not be written is tried again.
 const NOTE_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Tells freshness what an earlier process saw.
-pub(super) fn recall(sidecar: &Core) {
-    let Some(file) = &sidecar.config.freshness.state_file else { return };
+pub(super) fn recall(sidecar: &Settings) {
+    let Some(file) = &sidecar.fill.config.freshness.state_file else { return };
     let remembered = read(file).unwrap_or_else(|error| {
         tracing::warn!(file = %file.display(), %error, "freshness.state_file could not be read: weak proof counts until regions send heartbeats");
         BTreeSet::new()
     });
-    for (region, configured) in (0u8..).map(RegionId).zip(&sidecar.config.service.regions) {
+    for (region, configured) in (0u8..).map(RegionId).zip(&sidecar.fill.config.service.regions) {
         let topic = configured.topic.as_ref().map(|topic| topic.arn.as_str());
         if topic.is_some_and(|topic| remembered.contains(topic)) {
-            let (now, wall) = (sidecar.clock.now(), sidecar.clock.wall());
-            sidecar.freshness.step(now, wall, Event::HeartbeatRemembered(region));
+            let (now, wall) = (sidecar.fill.shared.clock.now(), sidecar.fill.shared.clock.wall());
+            sidecar.fill.shared.freshness.step(now, wall, Event::HeartbeatRemembered(region));
         }
     }
 }
@@ -55,7 +56,7 @@ fn remember(file: &Path, topic: &str) -> std::io::Result<()> {
     // The first heartbeats of all regions come together, so reading and rewriting the file must be
     // exclusive.
     static WRITING: Mutex<()> = Mutex::new(());
-    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _writing = WRITING.lock();
     let mut remembered = read(file)?;
     if !remembered.insert(topic.to_owned()) {
         return Ok(());
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_heartbeats_of_all_regions_are_remembered_though_they_come_at_once() {
+    fn simultaneous_first_heartbeats_are_all_remembered() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("heartbeats.new");
         let topics: Vec<String> = (0..REGIONS).map(|region| format!("arn:aws:sns:r-{region}:0:t")).collect();
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_missing_or_no_text_remembers_nothing_and_is_replaced() {
+    fn missing_or_binary_file_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("heartbeats");
         assert!(read(&file).unwrap().is_empty());
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_cannot_be_read_is_not_replaced_and_written_once_it_can() {
+    async fn unreadable_file_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let [file, away] = ["heartbeats", "away"].map(|name| directory.path().join(name));
         remember(&away, "arn:aws:sns:a:0:t").unwrap();

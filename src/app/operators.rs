@@ -40,7 +40,7 @@ impl Operators {
     pub(super) fn serve(&mut self, wanted: Option<&UnixSocket>, bound: Option<UnixListener>) {
         if let (Some(open), Some(socket), None) = (&mut self.open, wanted, &bound) {
             if open.socket.mode != socket.mode {
-                // Its path was ours a moment ago. Whoever took it away has the last word.
+                // Its path was ours a moment ago. A process that took it away has the last word.
                 let _ = std::fs::set_permissions(&socket.path, Permissions::from_mode(socket.mode));
             }
             open.socket.clone_from(socket);

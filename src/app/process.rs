@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::bounds::{TooFewDescriptors, raise_descriptors};
 use super::reload::Source;
-use super::services::{self, Contents, ServiceInstead, ServiceProcess, ServiceStartError};
-use super::{Instead, StartError, Stopped};
+use super::services::{self, Contents, ServiceOverrides, ServiceProcess, ServiceStartError};
+use super::{Overrides, StartError, Stopped};
 use crate::config::Config;
 use crate::config::scope::Origins;
 use crate::config::services::ServicesConfig;
@@ -34,25 +34,25 @@ pub(crate) enum RunError {
     Late(Vec<&'static str>),
 }
 
-/// Runs a sidecar until it is told to stop; SIGHUP reads `source` again.
+/// Runs a sidecar until it is asked to stop; SIGHUP reads `source` again.
 pub(crate) fn run(config: Config, source: Source) -> Result<(), RunError> {
     raise_descriptors()?;
     in_time(block_on(async {
         let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
-        let app = super::start_with(config, Instead { source: Some(source), ..Instead::default() }).await?;
+        let app = super::start_with(config, Overrides { source: Some(source), ..Overrides::default() }).await?;
         let reloader = app.reloader.clone();
         let reload = async || {
             tracing::info!("SIGHUP: reading the configuration again");
-            // The result has been reported: logged, counted, and shown in `/status`. While the
+            // The result has been reported: logged, counted, and reported in `/status`. While the
             // process stops, it only says so.
             let _ = reloader.reload().await;
         };
-        until_told(&mut signals, &mut hangups, &reload).await;
+        until_reported(&mut signals, &mut hangups, &reload).await;
         Ok(stopped(&mut signals, &mut hangups, &reload, app.stop()).await)
     })?)
 }
 
-/// Runs one of the services until it is told to stop.
+/// Runs one of the services until it is asked to stop.
 pub(crate) fn run_service(
     process: ServiceProcess,
     config: ServicesConfig,
@@ -62,30 +62,30 @@ pub(crate) fn run_service(
     raise_descriptors()?;
     in_time(block_on(async {
         let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
-        let told = CancellationToken::new();
-        let instead = ServiceInstead { told: told.clone(), ..ServiceInstead::default() };
+        let stop = CancellationToken::new();
+        let instead = ServiceOverrides { stop: stop.clone(), ..ServiceOverrides::default() };
         let mut start = pin!(services::start(process, config, contents, origins, instead));
         let started = tokio::select! {
             started = &mut start => started,
-            () = signals.told() => {
-                told.cancel();
+            () = signals.received() => {
+                stop.cancel();
                 tokio::select! {
                     started = &mut start => started,
-                    () = signals.told() => {
-                        tracing::warn!("told to stop twice: ending at once");
+                    () = signals.received() => {
+                        tracing::warn!("asked to stop twice: ending at once");
                         return Ok(Stopped::default());
                     }
                 }
             }
         };
         let service = match started {
-            Err(ServiceStartError::Told) => return Ok(Stopped::default()),
+            Err(ServiceStartError::Stopped) => return Ok(Stopped::default()),
             started => started?,
         };
         let refuse =
             async || tracing::warn!("SIGHUP: settings are read at the start alone; a change needs a restart");
-        if !told.is_cancelled() {
-            until_told(&mut signals, &mut hangups, &refuse).await;
+        if !stop.is_cancelled() {
+            until_reported(&mut signals, &mut hangups, &refuse).await;
         }
         Ok(stopped(&mut signals, &mut hangups, &refuse, service.stop()).await)
     })?)
@@ -96,15 +96,15 @@ fn in_time(stopped: Result<Stopped, RunError>) -> Result<(), RunError> {
     if late.is_empty() { Ok(()) } else { Err(RunError::Late(late)) }
 }
 
-/// Waits to be told to stop. Meanwhile `hung_up` runs at each SIGHUP.
-async fn until_told(signals: &mut Signals, hangups: &mut Signal, hung_up: &impl AsyncFn()) {
+/// Waits for the order to stop. Meanwhile `hung_up` runs at each SIGHUP.
+async fn until_reported(signals: &mut Signals, hangups: &mut Signal, hung_up: &impl AsyncFn()) {
     tokio::select! {
-        () = signals.told() => {}
+        () = signals.received() => {}
         never = at_hangups(hangups, hung_up) => match never {},
     }
 }
 
-/// Stops; at once when told a second time. Meanwhile `hung_up` runs at each SIGHUP.
+/// Stops; at once at a second order. Meanwhile `hung_up` runs at each SIGHUP.
 async fn stopped(
     signals: &mut Signals,
     hangups: &mut Signal,
@@ -113,8 +113,8 @@ async fn stopped(
 ) -> Stopped {
     tokio::select! {
         stopped = stop => stopped,
-        () = signals.told() => {
-            tracing::warn!("told to stop twice: ending at once");
+        () = signals.received() => {
+            tracing::warn!("asked to stop twice: ending at once");
             Stopped::default()
         }
         never = at_hangups(hangups, hung_up) => match never {},
@@ -132,7 +132,7 @@ async fn at_hangups(hangups: &mut Signal, hung_up: &impl AsyncFn()) -> Infallibl
 }
 
 /// Runs `work` on a runtime of the process's own. Only this function chooses its kind.
-pub(crate) fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
+pub fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
     // With a single CPU (a container's limit counts), handing tasks to another thread gains
     // nothing, and a thread that waits only for its own sockets sleeps and wakes more cheaply.
     let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
@@ -164,7 +164,7 @@ impl Signals {
     }
 
     /// Resolves at either of them.
-    pub(crate) async fn told(&mut self) {
+    pub(crate) async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -173,7 +173,7 @@ impl Signals {
 }
 
 /// Resolves at SIGTERM or SIGINT, from when it is first polled.
-pub(crate) async fn told_to_stop() -> Result<(), std::io::Error> {
-    Signals::listen()?.told().await;
+pub async fn stop_requested() -> Result<(), std::io::Error> {
+    Signals::listen()?.received().await;
     Ok(())
 }

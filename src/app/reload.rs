@@ -1,49 +1,58 @@
 //! Rereads the configuration and the files that it names while the process runs. Everything is read
-//! and checked before anything changes. Then a new [`Core`] replaces the running one: a request
+//! and checked before anything changes. Then new [`Settings`] replace the running ones: a request
 //! that has begun finishes with the old one, and the next begins with the new one.
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 
-use super::bounds::Bounds;
+use self::changed_files::changed_files;
+use super::bounds::{Bounds, bound_connections};
 use super::operators::Operators;
+use super::warm::keep_warm;
 use crate::admin::Admits;
-use crate::admin::acts::{ActRefused, Acts, ReloadFn};
+use crate::admin::commands::{CommandRefused, Commands, ReloadFn};
 use crate::admin::status::ReloadStatus;
 use crate::app::limits;
 use crate::config::error::{ConfigError, ConfigProblem, Place};
 use crate::config::scope::Origins;
-use crate::config::{Config, Route, Transport, change};
-use crate::core::fill::audit;
-use crate::core::{Core, Current, shape};
+use crate::config::{Config, Transport, change};
+use crate::fill::audit;
+use crate::fill::purge::purge_removed_routes;
 use crate::http::client::attempt::HttpOrigin;
 use crate::http::connection::Shutdown;
 use crate::http::exchange::Origin;
 use crate::http::token;
+use crate::request::current::Current;
+use crate::request::settings::Settings;
+use crate::shape::shapes::unusable_schemas;
 use crate::tasks::permits::Permits;
 use crate::telemetry::log;
+use crate::telemetry::metrics::operations::ReloadOutcome;
+
+mod changed_files;
 
 /// Reads the configuration, or reports everything that is wrong with it.
 pub(crate) type Read = Box<dyn Fn() -> Found + Send + Sync>;
 
 type Found = Result<(Config, Origins), Vec<ConfigError>>;
 
-/// How to read the configuration again, and where each setting of the running process came from.
+/// Reader of the configuration, and the origin of each setting of the running process.
 pub struct Source {
     pub read: Read,
     /// As read at the start.
     pub origins: Origins,
 }
 
-/// What a reload changed, one line each, without secrets.
+/// Changes of a reload, one line each, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reloaded {
     pub changed: Vec<String>,
     /// Settings that differ in the file but take effect only after a restart.
     pub needs_restart: Vec<String>,
-    /// What is allowed but probably not meant.
+    /// Warnings of what is allowed but probably not meant.
     pub warnings: Vec<String>,
 }
 
@@ -51,9 +60,9 @@ pub struct Reloaded {
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// All of them at once. The operator has to fix them.
-    #[error("nothing was changed: {}", told(.0))]
-    Mistakes(Vec<ConfigError>),
-    #[error("the reload broke: a defect, of which the log says more; what held before goes on")]
+    #[error("nothing was changed: {}", reported(.0))]
+    Config(Vec<ConfigError>),
+    #[error("the reload failed because of a bug (see the log); the previous settings stay")]
     Broke,
     /// A file could not be read in time.
     #[error(
@@ -69,19 +78,19 @@ pub enum ReloadError {
     NoSource,
 }
 
-fn told(mistakes: &[ConfigError]) -> String {
-    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+fn reported(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// What a reload needs of the running process.
+/// Parts of the running process that a reload needs.
 pub struct Reloader {
-    current: Arc<Current>,
+    current: Arc<Current<Settings>>,
     bounds: Bounds,
     connections: Permits,
     shutdown: Shutdown,
     last: Arc<ArcSwapOption<ReloadStatus>>,
     remarks: Arc<ArcSwap<Vec<String>>>,
-    acts: Arc<Acts>,
+    commands: Arc<Commands>,
     admits: Arc<ArcSwap<Admits>>,
     read: Option<Read>,
     /// Locked for the whole of a reload, including its reading: one at a time, in the order of the
@@ -100,7 +109,7 @@ struct State {
 
 /// The parts of a [`Reloader`] that `app` makes.
 pub(super) struct ReloaderParts {
-    pub(super) current: Arc<Current>,
+    pub(super) current: Arc<Current<Settings>>,
     pub(super) bounds: Bounds,
     pub(super) connections: Permits,
     pub(super) shutdown: Shutdown,
@@ -108,7 +117,7 @@ pub(super) struct ReloaderParts {
     pub(super) remarks: Arc<ArcSwap<Vec<String>>>,
     pub(super) http: Option<Arc<HttpOrigin>>,
     pub(super) source: Option<Source>,
-    pub(super) acts: Arc<Acts>,
+    pub(super) commands: Arc<Commands>,
     pub(super) admits: Arc<ArcSwap<Admits>>,
     pub(super) operators: Operators,
 }
@@ -124,14 +133,14 @@ impl Reloader {
             remarks,
             http,
             source,
-            acts,
+            commands,
             admits,
             operators,
         } = parts;
         let (read, origins) = source.map(|source| (source.read, source.origins)).unzip();
         let state = Mutex::new(State { origins: origins.unwrap_or_default(), http, operators });
         let turn = Mutex::new(());
-        Arc::new(Self { current, bounds, connections, shutdown, last, remarks, acts, admits, read, turn, state })
+        Arc::new(Self { current, bounds, connections, shutdown, last, remarks, commands, admits, read, turn, state })
     }
 
     /// Rereads everything and applies what can change; waits for a reload that is under way. A file
@@ -143,11 +152,11 @@ impl Reloader {
         let own = self.clone();
         let reading = tokio::task::spawn_blocking(move || {
             // After a panic, which is a defect, the state is what the last finished reload left.
-            let _turn = own.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = own.turn.lock();
             let read = own.read.as_ref().map(|read| read());
-            let mut state = own.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let done = own.take_up(&mut state, read);
-            own.tell(&done);
+            let mut state = own.state.lock();
+            let done = own.apply_read(&mut state, read);
+            own.report(&done);
             done
         });
         let failed = match tokio::time::timeout(limits::RELOAD_WITHIN, reading).await {
@@ -163,30 +172,26 @@ impl Reloader {
     /// `None` while a reload is under way. It reads files, so do not call it on a thread that others wait
     /// for.
     pub(super) fn reload_files(&self) -> Option<bool> {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(left)) => left.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut state = self.state.try_lock()?;
         if self.shutdown.lingering.is_cancelled() {
             return Some(true);
         }
         let (running, origins) = (self.current.load_full(), state.origins.clone());
-        let done = self.apply(&mut state, running.config.clone(), origins).map_err(ReloadError::Mistakes);
+        let done = self.apply(&mut state, running.fill.config.clone(), origins).map_err(ReloadError::Config);
         if done.as_ref().map_or(true, |reloaded| !reloaded.changed.is_empty()) {
-            self.tell(&done);
+            self.report(&done);
         }
         Some(done.is_ok())
     }
 
-    fn take_up(&self, state: &mut State, read: Option<Found>) -> Result<Reloaded, ReloadError> {
+    fn apply_read(&self, state: &mut State, read: Option<Found>) -> Result<Reloaded, ReloadError> {
         let read = read.ok_or(ReloadError::NoSource)?;
         if self.shutdown.lingering.is_cancelled() {
             return Err(ReloadError::Stopping);
         }
-        let (wanted, origins) = read.map_err(ReloadError::Mistakes)?;
+        let (wanted, origins) = read.map_err(ReloadError::Config)?;
         let filter = wanted.log.filter.clone();
-        let reloaded = self.apply(state, wanted, origins).map_err(ReloadError::Mistakes)?;
+        let reloaded = self.apply(state, wanted, origins).map_err(ReloadError::Config)?;
         // An operator may have changed it since. That lasts only until now.
         if log::filter().is_ok_and(|held| held != filter)
             && let Err(error) = log::change(&filter)
@@ -198,24 +203,28 @@ impl Reloader {
 
     /// Builds everything new, which may fail, and then puts it in place, which cannot.
     fn apply(&self, state: &mut State, wanted: Config, origins: Origins) -> Result<Reloaded, Vec<ConfigError>> {
-        let mistakes = shape::unusable_schemas(&wanted, &origins);
-        if !mistakes.is_empty() {
-            return Err(mistakes);
+        let errors = unusable_schemas(&wanted, &origins);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let running = self.current.load_full();
-        let config = change::merged(&running.config, &wanted);
-        let (changes, holds) = change::compare(&state.origins, &origins);
-        let renewed = |http: &Arc<HttpOrigin>| http.renewed_for(&config.service).map(Arc::new);
-        let http = state.http.as_ref().map(renewed).transpose().map_err(unusable)?;
+        let config = change::merged(&running.fill.config, &wanted);
+        let (changes, new_origins) = change::compare(&state.origins, &origins);
+        let http = state
+            .http
+            .as_ref()
+            .map(|http| http.renewed_for(&config.service).map(Arc::new))
+            .transpose()
+            .map_err(unusable)?;
         let origin = match &http {
             Some(http) => http.clone() as Arc<dyn Origin>,
-            None => running.regions.origin().clone(),
+            None => running.fill.regions.origin().clone(),
         };
         let admin_token = token::read("admin.token_file", config.admin.token_file.as_deref()).map_err(unusable)?;
         let sidecar = running.renewed(config, origin).map_err(unusable)?;
         // Last, since it takes the place of whatever is at its path.
-        let unix = sidecar.config.admin.unix.as_ref();
-        // A stop takes the sockets' names away, and what is there then may be a successor's.
+        let unix = sidecar.fill.config.admin.unix.as_ref();
+        // On stop the socket files are removed; a file there now may belong to the next process.
         let stops = self.shutdown.lingering.is_cancelled();
         let operators = if stops { None } else { state.operators.bind(unix).map_err(unusable)? };
         let mut reloaded = Reloaded {
@@ -223,12 +232,12 @@ impl Reloader {
             needs_restart: changes.restart,
             warnings: origins.warnings.iter().map(ToString::to_string).collect(),
         };
-        reloaded.changed.extend(other_content(&running, &sidecar, state.http.as_deref().zip(http.as_deref())));
-        let same_file = running.config.admin.token_file == sidecar.config.admin.token_file;
-        if self.acts.access.replace_token(admin_token) && same_file {
+        reloaded.changed.extend(changed_files(&running, &sidecar, state.http.as_deref().zip(http.as_deref())));
+        let same_file = running.fill.config.admin.token_file == sidecar.fill.config.admin.token_file;
+        if self.commands.access.replace_token(admin_token) && same_file {
             reloaded.changed.push("admin.token_file: another token".to_owned());
         }
-        self.acts.access.replace_socket(&sidecar.config.admin);
+        self.commands.access.replace_socket(&sidecar.fill.config.admin);
         if !stops {
             state.operators.serve(unix, operators);
         }
@@ -236,41 +245,41 @@ impl Reloader {
         self.remarks.store(Arc::new(reloaded.warnings.clone()));
         if let (Some(before), Some(http)) = (&state.http, &http) {
             before.give_way(http);
-            super::keep_warm(http, &sidecar.tasks);
+            keep_warm(http, &sidecar.fill.shared.tasks);
         }
-        (state.origins, state.http) = (holds, http);
+        (state.origins, state.http) = (new_origins, http);
         Ok(reloaded)
     }
 
-    fn put_in_place(&self, running: &Arc<Core>, sidecar: &Arc<Core>) {
-        let (before, config, tasks) = (&running.config, &sidecar.config, &sidecar.tasks);
-        sidecar.freshness.tune(&config.freshness.protocol());
+    fn put_in_place(&self, running: &Arc<Settings>, sidecar: &Arc<Settings>) {
+        let (before, config, tasks) = (&running.fill.config, &sidecar.fill.config, &sidecar.fill.shared.tasks);
+        sidecar.fill.shared.freshness.tune(&config.freshness.protocol());
         self.current.replace(sidecar.clone());
-        sidecar.fills.forget_errors();
+        sidecar.fill.shared.fills.forget_errors();
         self.admits.store(Arc::new(Admits::of(&config.listen)));
-        sidecar.watch_credentials();
-        self.connections.resize(super::bound_connections(self.bounds, config), tasks);
+        sidecar.fill.watch_credentials();
+        self.connections.resize(bound_connections(self.bounds, config), tasks);
         let permits = self.bounds.permits(config);
-        sidecar.regions.permit(permits, tasks);
-        sidecar.seconds.iter().flatten().for_each(|second| second.regions.permit(permits, tasks));
-        if sidecar.capacity() != running.capacity() {
-            let (store, capacity, stopping) = (sidecar.store.clone(), sidecar.capacity(), tasks.stopping());
+        sidecar.fill.permit(permits);
+        if sidecar.fill.capacity() != running.fill.capacity() {
+            let (store, capacity, stopping) =
+                (sidecar.fill.shared.store.clone(), sidecar.fill.capacity(), tasks.stopping());
             tasks.spawn("resize", async move { stopping.run_until_cancelled(store.resize(capacity)).await });
         }
-        if !sidecar.router.has_all_of(&running.router) {
-            sidecar.freshness.rewired();
+        if !sidecar.fill.router.has_all_of(&running.fill.router) {
+            sidecar.fill.shared.freshness.rewired();
             let (own, stopping) = (sidecar.clone(), tasks.stopping());
-            tasks.spawn("forget", async move { stopping.run_until_cancelled(own.forget_unrouted()).await });
+            tasks.spawn("forget", async move { stopping.run_until_cancelled(purge_removed_routes(&own.fill)).await });
         }
         if config.announcements.transport != Transport::Off && before.freshness.audit_period.is_zero() {
-            audit::start(sidecar);
+            audit::start(&sidecar.fill);
         }
     }
 
     /// Logs, counts and remembers how a reload ended.
-    fn tell(&self, done: &Result<Reloaded, ReloadError>) {
+    fn report(&self, done: &Result<Reloaded, ReloadError>) {
         let sidecar = self.current.load();
-        let (outcome, mistakes) = match done {
+        let (outcome, errors) = match done {
             Ok(Reloaded { changed, needs_restart, warnings }) => {
                 warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                 changed.iter().for_each(|change| tracing::info!(change, "changed by a reload"));
@@ -278,27 +287,33 @@ impl Reloader {
                     tracing::warn!(setting, "cannot change while the process runs: restart to apply it");
                 }
                 tracing::info!(changed = changed.len(), needs_restart = needs_restart.len(), "reloaded");
-                ("applied", Vec::new())
+                (ReloadOutcome::Applied, Vec::new())
             }
-            Err(ReloadError::Mistakes(mistakes)) => {
-                mistakes.iter().for_each(|mistake| tracing::error!("{mistake}"));
-                tracing::error!(mistakes = mistakes.len(), "not reloaded: nothing was changed");
-                ("refused", mistakes.iter().map(ToString::to_string).collect())
+            Err(ReloadError::Config(errors)) => {
+                errors.iter().for_each(|error| tracing::error!("{error}"));
+                tracing::error!(errors = errors.len(), "not reloaded: nothing was changed");
+                (ReloadOutcome::Refused, errors.iter().map(ToString::to_string).collect())
             }
             Err(error) => {
                 tracing::warn!(%error, "not reloaded");
-                ("refused", vec![error.to_string()])
+                (ReloadOutcome::Refused, vec![error.to_string()])
             }
         };
-        sidecar.metrics.reloaded(outcome);
+        sidecar.fill.shared.metrics.operations.reloaded(outcome);
         let Reloaded { changed, needs_restart, .. } = done.as_ref().cloned().unwrap_or_default();
-        let at = humantime::format_rfc3339_millis(sidecar.clock.wall().to_system_time()).to_string();
-        self.last.store(Some(Arc::new(ReloadStatus { at, outcome, changed, needs_restart, mistakes })));
+        let at = humantime::format_rfc3339_millis(sidecar.fill.shared.clock.wall().to_system_time()).to_string();
+        self.last.store(Some(Arc::new(ReloadStatus {
+            at,
+            outcome: outcome.into_str(),
+            changed,
+            needs_restart,
+            errors,
+        })));
     }
 }
 
 /// A reload as operators ask for it.
-pub(super) fn act(reloader: &Arc<Reloader>) -> ReloadFn {
+pub(super) fn command(reloader: &Arc<Reloader>) -> ReloadFn {
     let reloader = Arc::downgrade(reloader);
     Box::new(move || {
         let reloader = reloader.upgrade();
@@ -307,51 +322,11 @@ pub(super) fn act(reloader: &Arc<Reloader>) -> ReloadFn {
                 Some(reloader) => reloader.reload().await,
                 None => Err(ReloadError::Stopping),
             };
-            let reloaded = done.map_err(|error| ActRefused::NotReloaded(error.to_string()))?;
-            serde_json::to_value(reloaded).map_err(|error| ActRefused::Failed(error.to_string()))
+            let reloaded = done.map_err(|error| CommandRefused::NotReloaded(error.to_string()))?;
+            serde_json::to_value(reloaded).map_err(|error| CommandRefused::Failed(error.to_string()))
         }
         .boxed()
     })
-}
-
-/// What changed even if every setting is as before: the files that they name were rewritten.
-fn other_content(running: &Core, sidecar: &Core, http: Option<(&HttpOrigin, &HttpOrigin)>) -> Vec<String> {
-    let mut changed = Vec::new();
-    let same_file = running.config.listen.token_file == sidecar.config.listen.token_file;
-    if same_file && !running.admission.asks_for_the_same_token(&sidecar.admission) {
-        changed.push("listen.token_file: another token".to_owned());
-    }
-    for (route, held) in sidecar.config.service.routes.iter().zip(&sidecar.credentials) {
-        let before = running.config.service.routes.iter().position(|known| known.identity == route.identity);
-        let before = before.and_then(|place| running.credentials[place].as_ref());
-        if let (Some(held), Some(before)) = (held, before)
-            && held.value() != before.value()
-        {
-            changed.push(format!("service.route[{}].credentials.file: another value", route.path.text));
-        }
-    }
-    changed.extend(other_schemas(running, sidecar));
-    let regions = |sidecar: &Core, place: usize| sidecar.config.service.regions[place].clone();
-    for place in http.map(|(before, http)| http.differ(before)).unwrap_or_default() {
-        let (before, region) = (regions(running, place), regions(sidecar, place));
-        if (before.url, before.tls) == (region.url, region.tls) {
-            changed.push(format!("service.region[{}].tls: other certificates", region.name));
-        }
-    }
-    changed
-}
-
-/// The routes whose schema is another although every setting of it is as before.
-fn other_schemas(running: &Core, sidecar: &Core) -> Vec<String> {
-    let before = &running.config.service.routes;
-    let of = |core: &Core, place: usize| Some(core.shapes[place].as_ref()?.schema()?.id());
-    let told = |(place, route): (usize, &Route)| {
-        let was = before.iter().position(|known| known.path == route.path)?;
-        let same_settings = before[was].payload.message == route.payload.message;
-        let is_other = same_settings && of(running, was) != of(sidecar, place);
-        is_other.then(|| format!("service.route[{}].schema: other content", route.path.text))
-    };
-    sidecar.config.service.routes.iter().enumerate().filter_map(told).collect()
 }
 
 /// A file that was good when it was checked and is not any more, or something that only a restart

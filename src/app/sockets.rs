@@ -1,7 +1,7 @@
-//! What callers and operators of a sidecar or a service reach, bound before anything else is done.
+//! Sockets for callers and operators of a sidecar or a service, bound before anything else is done.
 //!
-//! `localhost` is `::1` to some clients: whoever listens on 127.0.0.1 listens there too, if the
-//! machine has it and nobody else listens there.
+//! `localhost` is `::1` to some clients: a listener on 127.0.0.1 listens there too, if the machine
+//! has it and nobody else listens there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::http::listener::{self, ListenError};
 
 pub(super) struct Sockets {
-    /// Where applications connect; the first is the one that the settings name.
+    /// Listeners for applications; the first is the one that the settings name.
     pub(super) tcp: Vec<TcpListener>,
     pub(super) unix: Option<UnixListener>,
     /// As `tcp`, and never empty.

@@ -1,16 +1,17 @@
 //! Checks the files of tokens and certificates once a second, and applies what they contain when
-//! one has changed. Routes' credentials are watched separately (`core::credentials`).
+//! one has changed. Routes' credentials are watched separately (`race::credentials`).
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::reload::Reloader;
 use crate::config::Config;
-use crate::core::Core;
-use crate::core::limits::WATCH_EVERY;
+use crate::race::limits::WATCH_EVERY;
+use crate::request::settings::Settings;
 use crate::tasks::file_stamp::FileStamp;
 use crate::tasks::on_disk;
 use crate::tasks::supervision::pass_panic_on;
@@ -31,29 +32,29 @@ struct Seen {
 
 /// Watches until the process stops. If a changed file is wrong, that is reported, and what held before
 /// stays in use: files may be replaced one after the other, so that for a moment they do not match.
-pub(super) fn start(sidecar: &Arc<Core>, reloader: &Arc<Reloader>) {
-    let (own, reloader, stopping) = (sidecar.clone(), reloader.clone(), sidecar.tasks.stopping());
+pub(super) fn start(sidecar: &Arc<Settings>, reloader: &Arc<Reloader>) {
+    let (own, reloader, stopping) = (sidecar.clone(), reloader.clone(), sidecar.fill.shared.tasks.stopping());
     // What a run that panicked had seen still holds.
-    let seen = Arc::new(Mutex::new(Seen { stamps: stamps(&own.config), again_at: None }));
-    sidecar.tasks.spawn_service("files", move || {
+    let seen = Arc::new(Mutex::new(Seen { stamps: stamps(&own.fill.config), again_at: None }));
+    sidecar.fill.shared.tasks.spawn_service("files", move || {
         let looks = look(own.clone(), reloader.clone(), seen.clone());
         let stopping = stopping.clone();
         async move { stopping.run_until_cancelled(looks).await }
     });
 }
 
-async fn look(own: Arc<Core>, reloader: Arc<Reloader>, seen: Arc<Mutex<Seen>>) {
+async fn look(own: Arc<Settings>, reloader: Arc<Reloader>, seen: Arc<Mutex<Seen>>) {
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
         let (own, reloader) = (own.clone(), reloader.clone());
-        let before = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = seen.lock().clone();
         // A mount that stalls holds up only this watch.
         let looked = on_disk(move || {
-            let now = stamps(&own.newest().config);
+            let now = stamps(&own.fill.newest().config);
             before.after(now, Instant::now(), || reloader.reload_files())
         });
         let Some(now) = looked.await else { pass_panic_on() };
-        *seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *seen.lock() = now;
     }
 }
 
@@ -83,19 +84,24 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
+    fn stamps_of(file: &Path) -> Stamps {
+        vec![(file.to_owned(), FileStamp::of(file))]
+    }
+
     #[test]
-    fn what_could_not_be_read_is_read_again_though_it_has_not_changed() {
+    fn failed_read_is_retried_without_change() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
-        let stamps = || vec![(file.clone(), FileStamp::of(&file))];
         let (began, never) = (Instant::now(), || panic!("nothing has changed"));
-        let seen = Seen { stamps: stamps(), again_at: None }.after(stamps(), began, never);
+        let seen = Seen { stamps: stamps_of(&file), again_at: None }.after(stamps_of(&file), began, never);
         std::fs::write(&file, "new").unwrap();
-        let seen = seen.after(stamps(), began, || None).after(stamps(), began, || Some(false));
-        let seen = seen.after(stamps(), began + AGAIN_AFTER / 2, never);
-        let seen = seen.after(stamps(), began + AGAIN_AFTER, || Some(true));
-        seen.after(stamps(), began + AGAIN_AFTER * 9, never);
+        let seen = seen.after(stamps_of(&file), began, || None).after(stamps_of(&file), began, || Some(false));
+        let seen = seen.after(stamps_of(&file), began + AGAIN_AFTER / 2, never);
+        let seen = seen.after(stamps_of(&file), began + AGAIN_AFTER, || Some(true));
+        seen.after(stamps_of(&file), began + AGAIN_AFTER * 9, never);
     }
 }

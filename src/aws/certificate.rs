@@ -80,7 +80,7 @@ pub struct Trust {
     /// subject are relaxed.
     insecure: Option<String>,
     /// Lets one fetch at a time through for URLs that have not yielded a certificate yet, so that
-    /// whoever makes URLs up only makes themselves wait.
+    /// a sender that makes URLs up only delays itself.
     unknown: Arc<Semaphore>,
 }
 
@@ -148,10 +148,9 @@ fn file_digits(file: &str) -> Option<&str> {
 fn relaxed_path(path: &str) -> bool {
     let mut segments = path.split('/').rev();
     let file = segments.next().is_some_and(|file| file_digits(file).is_some());
-    let plain = |segment: &str| {
+    file && segments.all(|segment| {
         !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-    };
-    file && segments.all(plain)
+    })
 }
 
 /// A signing certificate's key, and the time span in which it may be used.
@@ -178,13 +177,13 @@ impl Certificate {
         }
         let chain: Vec<X509Certificate<'_>> = blocks.iter().map(read).collect::<Result<_, _>>()?;
         let leaf = chain.first().ok_or(Unfit::Unreadable)?;
-        let mut validity = (Wall::default(), Wall::from_millis(u64::MAX));
+        let (mut not_before, mut not_after) = (Wall::default(), Wall::from_millis(u64::MAX));
         for certificate in &chain {
             let (from, until) = dates(certificate);
-            validity = (validity.0.max(from), validity.1.min(until));
+            (not_before, not_after) = (not_before.max(from), not_after.min(until));
             large_enough(certificate)?;
         }
-        within(validity, now)?;
+        within(not_before, not_after, now)?;
         if !admitted.relaxed && !names(leaf).any(|name| trust.subjects.iter().any(|known| known == name)) {
             return Err(Unfit::Subject);
         }
@@ -192,18 +191,18 @@ impl Certificate {
             holds(&link[0], &link[1])?;
         }
         let key = &leaf.public_key().subject_public_key.data;
-        let parsed = |algorithm| ParsedPublicKey::new(algorithm, key).map_err(|_| Unfit::NotRsa);
         Ok(Self {
-            sha1: parsed(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY)?,
-            sha256: parsed(&RSA_PKCS1_2048_8192_SHA256)?,
-            not_before: validity.0,
-            not_after: validity.1,
+            sha1: ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, key)
+                .map_err(|_| Unfit::NotRsa)?,
+            sha256: ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key).map_err(|_| Unfit::NotRsa)?,
+            not_before,
+            not_after,
         })
     }
 
     /// Checks that the certificate and its chain may be used at `now`.
     pub fn valid(&self, now: Wall) -> Result<(), Unfit> {
-        within((self.not_before, self.not_after), now)
+        within(self.not_before, self.not_after, now)
     }
 
     pub fn signed(&self, version: SignatureVersion, text: &str, signature: &[u8]) -> bool {
@@ -233,13 +232,16 @@ fn read(block: &Pem) -> Result<X509Certificate<'_>, Unfit> {
 
 /// The first and last moment of validity, both inclusive, to the second (RFC 5280 section 4.1.2.5).
 fn dates(certificate: &X509Certificate<'_>) -> (Wall, Wall) {
-    let wall = |seconds: i64| Wall::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000));
     let validity = certificate.validity();
-    let until = wall(validity.not_after.timestamp()).as_millis().saturating_add(999);
-    (wall(validity.not_before.timestamp()), Wall::from_millis(until))
+    let until = from_seconds(validity.not_after.timestamp()).as_millis().saturating_add(999);
+    (from_seconds(validity.not_before.timestamp()), Wall::from_millis(until))
 }
 
-fn within((from, until): (Wall, Wall), now: Wall) -> Result<(), Unfit> {
+fn from_seconds(seconds: i64) -> Wall {
+    Wall::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000))
+}
+
+fn within(from: Wall, until: Wall, now: Wall) -> Result<(), Unfit> {
     if now < from {
         Err(Unfit::NotYetValid)
     } else if now > until {

@@ -38,7 +38,7 @@ pub struct Sdk {
     base: Arc<Mutex<Option<Base>>>,
 }
 
-/// What calls in all regions share.
+/// State that calls in all regions share.
 struct Base {
     config: SdkConfig,
     endpoints: Endpoints,
@@ -46,14 +46,13 @@ struct Base {
     unusable: Option<(String, Instant)>,
 }
 
-/// Where the services are.
 #[derive(Clone)]
 enum Endpoints {
-    /// Where the configuration that was given says.
+    /// Endpoint of the given configuration.
     Given,
     /// All at this one.
     One(String),
-    /// Where variables and profile say, else where AWS has them.
+    /// Endpoints of variables and profile, else those of AWS.
     Set(Arc<SdkSettings>),
 }
 
@@ -64,8 +63,8 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// What replaces the endpoint of `service` that the SDK has read itself, if anything does: it
-    /// takes an empty variable for one.
+    /// Replacement for the endpoint of `service` that the SDK has read itself, if there is one: the
+    /// SDK takes an empty variable for one.
     pub(super) fn endpoint(&self, service: &str) -> Option<Option<String>> {
         match &self.endpoints {
             Endpoints::Given => None,
@@ -198,14 +197,14 @@ async fn load(endpoint: Option<&Url>, region: &str, before: Option<(String, Inst
 
 fn tell(settings: &SdkSettings, is_unusable: bool) {
     for wrong in &settings.ignored {
-        tracing::warn!(%wrong, "a setting of the AWS SDK is passed over");
+        tracing::warn!(%wrong, "a setting of the AWS SDK is skipped");
     }
     for wrong in settings.fatal.iter().filter(|_| is_unusable) {
         tracing::error!(%wrong, "a setting of the AWS SDK cannot be used, so AWS is not called");
     }
 }
 
-/// What the SDK makes of its settings, once those that it cannot use are replaced.
+/// Reads settings through the SDK, once those that it cannot use are replaced.
 async fn read_by_sdk(settings: &SdkSettings, endpoint: Option<&Url>, region: Region) -> SdkConfig {
     let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(region)
@@ -264,8 +263,9 @@ pub async fn subscribe(
         .send()
         .await
         .map_err(|error| CallFailure::of("Subscribe", &error))?;
-    let missing = || CallFailure { call: "Subscribe", fault: CallFault::Refused("no subscription ARN".to_owned()) };
-    answer.subscription_arn.ok_or_else(missing)
+    answer
+        .subscription_arn
+        .ok_or_else(|| CallFailure { call: "Subscribe", fault: CallFault::Refused("no subscription ARN".to_owned()) })
 }
 
 /// Confirms a subscription with the token that SNS posted, and returns its ARN. From then on only
@@ -282,9 +282,10 @@ pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -
         .send()
         .await
         .map_err(|error| CallFailure::of("ConfirmSubscription", &error))?;
-    let missing =
-        || CallFailure { call: "ConfirmSubscription", fault: CallFault::Refused("no subscription ARN".to_owned()) };
-    answer.subscription_arn.ok_or_else(missing)
+    answer.subscription_arn.ok_or_else(|| CallFailure {
+        call: "ConfirmSubscription",
+        fault: CallFault::Refused("no subscription ARN".to_owned()),
+    })
 }
 
 /// Ends a subscription; succeeds if it does not exist.
@@ -306,23 +307,22 @@ pub(crate) mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_endpoint_where_nothing_listens_is_unreachable_and_says_what_to_check() {
+    async fn unreachable_endpoint_says_what_to_check() {
         let clients = nowhere().clients("eu-west-1").await;
         let failure = unsubscribe(&clients.sns, "arn:aws:sns:eu-west-1:000000000000:t:1").await.unwrap_err();
         assert_eq!(failure.fault, CallFault::Unreachable("connection failed"));
         assert!(failure.advice().contains("endpoint_url"));
     }
 
-    /// AWS on a local port that has just been closed, with fixed credentials so that no test looks
+    /// AWS on a local port at which nobody listens, with fixed credentials so that no test looks
     /// for the machine's.
     pub(crate) fn nowhere() -> Sdk {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let credentials = aws_sdk_sns::config::Credentials::new("test", "test", None, None, "test");
         Sdk::given(
             SdkConfig::builder()
                 .behavior_version(BehaviorVersion::v2026_01_12())
                 .credentials_provider(aws_sdk_sns::config::SharedCredentialsProvider::new(credentials))
-                .endpoint_url(format!("http://127.0.0.1:{port}"))
+                .endpoint_url("http://127.0.0.1:1")
                 .build(),
         )
     }

@@ -16,7 +16,8 @@ use serde::Deserialize;
 use crate::cache::limits::ENVELOPE_BYTES;
 use crate::model::time::Wall;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
+#[strum(const_into_str)]
 pub enum EnvelopeKind {
     Notification,
     /// Somebody subscribed this endpoint.
@@ -25,40 +26,16 @@ pub enum EnvelopeKind {
     UnsubscribeConfirmation,
 }
 
-impl EnvelopeKind {
-    /// The value of `Type`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Notification => "Notification",
-            Self::SubscriptionConfirmation => "SubscriptionConfirmation",
-            Self::UnsubscribeConfirmation => "UnsubscribeConfirmation",
-        }
-    }
-
-    fn from_word(word: &str) -> Option<Self> {
-        [Self::Notification, Self::SubscriptionConfirmation, Self::UnsubscribeConfirmation]
-            .into_iter()
-            .find(|kind| kind.word() == word)
-    }
-}
-
-/// How the text is hashed before signing. Both versions use RSA PKCS #1 v1.5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Hash of the text before signing. Both versions use RSA PKCS #1 v1.5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
+#[strum(const_into_str)]
 pub enum SignatureVersion {
-    /// "1": SHA-1, which topics use unless told otherwise.
+    /// "1": SHA-1, which topics use by default.
+    #[strum(serialize = "1")]
     One,
     /// "2": SHA-256.
+    #[strum(serialize = "2")]
     Two,
-}
-
-impl SignatureVersion {
-    /// The value of `SignatureVersion`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::One => "1",
-            Self::Two => "2",
-        }
-    }
 }
 
 /// The bytes are not an SNS envelope. The sender is at fault, and a retry does not help.
@@ -90,7 +67,7 @@ pub enum Malformed {
 pub struct Envelope {
     /// From `Type`.
     pub kind: EnvelopeKind,
-    /// The same on every retry.
+    /// Identifier of the message, equal on every retry.
     pub message_id: String,
     pub topic_arn: String,
     pub message: String,
@@ -113,7 +90,7 @@ pub struct Envelope {
 /// The extra fields of a confirmation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Confirmation {
-    /// Whoever has the token can subscribe or unsubscribe this endpoint.
+    /// Secret: its holder can subscribe or unsubscribe this endpoint.
     pub token: String,
     /// Holds the token; kept only because the signature covers it.
     pub subscribe_url: String,
@@ -146,12 +123,10 @@ impl Envelope {
             return Err(Malformed::Oversized);
         }
         let fields: Fields = serde_json::from_slice(raw).map_err(|_| Malformed::NotJson)?;
-        let kind = EnvelopeKind::from_word(&needed("Type", fields.kind)?).ok_or(Malformed::UnknownType)?;
-        let signature_version = match needed("SignatureVersion", fields.signature_version)?.as_str() {
-            "1" => SignatureVersion::One,
-            "2" => SignatureVersion::Two,
-            _ => return Err(Malformed::UnknownSignatureVersion),
-        };
+        let kind = needed("Type", fields.kind)?.parse().map_err(|_| Malformed::UnknownType)?;
+        let signature_version = needed("SignatureVersion", fields.signature_version)?
+            .parse()
+            .map_err(|_| Malformed::UnknownSignatureVersion)?;
         let signature = needed("Signature", fields.signature)?;
         let timestamp = line("Timestamp", fields.timestamp)?;
         Ok(Self {
@@ -182,25 +157,27 @@ impl Envelope {
     /// guide, "Verifying the signatures of Amazon SNS messages").
     pub fn string_to_sign(&self) -> String {
         let mut text = String::with_capacity(self.message.len() + 512);
-        let mut push = |name: &str, value: &str| {
-            for part in [name, "\n", value, "\n"] {
-                text.push_str(part);
-            }
-        };
-        push("Message", &self.message);
-        push("MessageId", &self.message_id);
+        push_field(&mut text, "Message", &self.message);
+        push_field(&mut text, "MessageId", &self.message_id);
         if let Some(confirmation) = &self.confirmation {
-            push("SubscribeURL", &confirmation.subscribe_url);
+            push_field(&mut text, "SubscribeURL", &confirmation.subscribe_url);
         } else if let Some(subject) = &self.subject {
-            push("Subject", subject);
+            push_field(&mut text, "Subject", subject);
         }
-        push("Timestamp", &self.timestamp);
+        push_field(&mut text, "Timestamp", &self.timestamp);
         if let Some(confirmation) = &self.confirmation {
-            push("Token", &confirmation.token);
+            push_field(&mut text, "Token", &confirmation.token);
         }
-        push("TopicArn", &self.topic_arn);
-        push("Type", self.kind.word());
+        push_field(&mut text, "TopicArn", &self.topic_arn);
+        push_field(&mut text, "Type", self.kind.into_str());
         text
+    }
+}
+
+/// Appends a field to the signed text.
+fn push_field(text: &mut String, name: &str, value: &str) {
+    for part in [name, "\n", value, "\n"] {
+        text.push_str(part);
     }
 }
 
@@ -273,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_to_sign_of_a_notification_is_the_documented_one() {
+    fn notification_signs_documented_text() {
         let with_subject = parse(&notification()).unwrap();
         assert_eq!(
             with_subject.string_to_sign(),
@@ -293,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_to_sign_of_both_confirmations_is_the_documented_one() {
+    fn confirmations_sign_documented_text() {
         for kind in ["SubscriptionConfirmation", "UnsubscribeConfirmation"] {
             let mut fields = confirmation();
             fields["Type"] = json!(kind);
@@ -320,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_or_given_twice_is_refused() {
+    fn mistyped_or_duplicate_field_is_refused() {
         let mut fields = notification();
         fields["SignatureVersion"] = json!(1);
         assert_eq!(parse(&fields), Err(Malformed::NotJson));
@@ -329,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_types_signature_versions_times_and_signatures_are_refused() {
+    fn invalid_field_values_are_refused() {
         let cases = [
             ("Type", "notification", Malformed::UnknownType),
             ("SignatureVersion", "3", Malformed::UnknownSignatureVersion),
@@ -346,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn no_signed_field_but_the_message_can_hold_a_newline() {
+    fn only_message_may_contain_newline() {
         for name in ["MessageId", "TopicArn", "Subject", "Timestamp", "Token", "SubscribeURL"] {
             let mut fields = confirmation();
             fields[name] = json!("a\nType\nNotification");
@@ -355,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn an_oversized_envelope_is_refused_before_it_is_read() {
+    fn oversized_envelope_is_refused_unread() {
         let mut fields = notification();
         fields["Message"] = json!("x".repeat(ENVELOPE_BYTES));
         assert_eq!(parse(&fields), Err(Malformed::Oversized));
     }
 
     #[test]
-    fn debug_shows_neither_the_message_nor_a_token_nor_the_unsubscribe_url() {
+    fn debug_output_hides_message_and_token() {
         let mut fields = confirmation();
         fields["Message"] = json!("s3cret");
         let shown = format!("{:?}", parse(&fields).unwrap());

@@ -60,20 +60,19 @@ pub enum CallFault {
 }
 
 impl CallFault {
-    /// What an operator can do about the fault.
+    /// Advice to the operator about the fault.
     pub fn advice(&self) -> &'static str {
-        let of = |code: &str, meaning| faults::find(code).map_or(faults::advice(meaning), |row| row.advice);
         match self {
             Self::Gone => faults::GONE,
-            Self::Throttled(code) => of(code, Meaning::Throttled),
+            Self::Throttled(code) => advice_on(code, Meaning::Throttled),
             Self::Denied(_) => faults::DENIED,
-            Self::Credentials(code) => of(code, Meaning::Credentials),
+            Self::Credentials(code) => advice_on(code, Meaning::Credentials),
             // Some of AWS's codes for a refused signature mean its time.
             Self::Clock(_) => faults::advice(Meaning::Clock),
-            Self::Key(code) => of(code, Meaning::Key),
-            Self::Account(code) => of(code, Meaning::Account),
-            Self::Passing(code) => of(code, Meaning::Passing),
-            Self::Refused(code) => of(code, Meaning::Refused),
+            Self::Key(code) => advice_on(code, Meaning::Key),
+            Self::Account(code) => advice_on(code, Meaning::Account),
+            Self::Passing(code) => advice_on(code, Meaning::Passing),
+            Self::Refused(code) => advice_on(code, Meaning::Refused),
             Self::Settings(_) => {
                 "correct it (a variable, or a service, needs a new start): nearside check shows all that is wrong, each with \
                  its place"
@@ -97,12 +96,12 @@ impl CallFault {
 }
 
 impl CallFailure {
-    /// Whether AWS could not be asked, or is refusing to answer for now: no proof, and no loss.
+    /// True if AWS could not be asked, or is refusing to answer for now: no proof, and no loss.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.fault, CallFault::Throttled(_) | CallFault::Unreachable(_) | CallFault::Passing(_))
     }
 
-    /// What an operator can do about it.
+    /// Advice to the operator about it.
     pub fn advice(&self) -> &'static str {
         match self.fault {
             CallFault::Gone if OF_QUEUES.contains(&self.call) => faults::GONE_QUEUE,
@@ -178,7 +177,7 @@ fn unusable(error: &(dyn std::error::Error + 'static)) -> Option<String> {
 }
 
 /// Why there are no credentials. The SDK reports a failed credentials chain as a dispatch failure;
-/// only the error's source tells the difference. Of the SDK's own texts nothing is shown: they may
+/// only the error's source tells the difference. Of the SDK's own texts nothing is quoted: they may
 /// quote what an endpoint answered.
 fn of_credentials(failure: &ConnectorError) -> Option<String> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(failure);
@@ -207,24 +206,28 @@ fn of_credentials(failure: &ConnectorError) -> Option<String> {
 pub(crate) fn of_answer(code: Option<&str>, status: Option<u16>, message: Option<&str>) -> CallFault {
     let row = code.and_then(faults::find);
     let meaning = row.map_or(faults::by_status(status), |row| row.meaning);
-    let shown = || match (code, status) {
+    let shown = match (code, status) {
         (Some(code), _) => faults::bare(code).to_owned(),
         (None, Some(status)) => format!("HTTP status {status}"),
         (None, None) => "unknown".to_owned(),
     };
     match meaning {
         Meaning::Gone => CallFault::Gone,
-        Meaning::Throttled => CallFault::Throttled(shown()),
+        Meaning::Throttled => CallFault::Throttled(shown),
         Meaning::Denied => CallFault::Denied(message.unwrap_or("no reason given").to_owned()),
-        Meaning::Credentials if message.is_some_and(faults::is_about_time) => CallFault::Clock(shown()),
-        Meaning::Credentials => CallFault::Credentials(shown()),
-        Meaning::Clock => CallFault::Clock(shown()),
-        Meaning::Key => CallFault::Key(shown()),
-        Meaning::Account => CallFault::Account(shown()),
-        Meaning::Passing => CallFault::Passing(shown()),
-        Meaning::Refused if row.is_none() && code.is_none() && status.is_none() => CallFault::Passing(shown()),
-        Meaning::Refused => CallFault::Refused(shown()),
+        Meaning::Credentials if message.is_some_and(faults::is_about_time) => CallFault::Clock(shown),
+        Meaning::Credentials => CallFault::Credentials(shown),
+        Meaning::Clock => CallFault::Clock(shown),
+        Meaning::Key => CallFault::Key(shown),
+        Meaning::Account => CallFault::Account(shown),
+        Meaning::Passing => CallFault::Passing(shown),
+        Meaning::Refused if row.is_none() && code.is_none() && status.is_none() => CallFault::Passing(shown),
+        Meaning::Refused => CallFault::Refused(shown),
     }
+}
+
+fn advice_on(code: &str, meaning: Meaning) -> &'static str {
+    faults::find(code).map_or(faults::advice(meaning), |row| row.advice)
 }
 
 #[cfg(test)]

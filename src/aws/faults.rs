@@ -4,66 +4,12 @@
 //! SNS and STS speak the query protocol, SQS, DynamoDB and Kinesis speak JSON, so the same fault has
 //! several codes. A code that is in no row means what its HTTP status says ([`by_status`]).
 
+mod meaning;
 mod table;
 
-use std::time::Duration;
-
-use self::table::{CLOCK, KEY_STATE, OURS, QUOTA};
-pub use self::table::{CREDENTIALS, DENIED, GONE, GONE_QUEUE, PASSING, TABLE, THROTTLED};
-
-/// Meaning of an error code for the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// The topic, queue, table or stream does not exist.
-    Gone,
-    /// Too many calls a second.
-    Throttled,
-    /// The credentials are known but do not allow the call.
-    Denied,
-    /// AWS does not know the credentials, or no longer.
-    Credentials,
-    /// This machine's clock is off.
-    Clock,
-    /// A KMS key cannot be used.
-    Key,
-    /// The account lacks something: an opted-in region, a subscription, a larger quota.
-    Account,
-    /// AWS's own fault, or a state that passes by itself.
-    Passing,
-    /// The request itself, or the setting that it was made of.
-    Refused,
-}
-
-impl Meaning {
-    /// Its name in `docs/operations.md`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Throttled => "throttled",
-            Self::Denied => "denied",
-            Self::Credentials => "credentials",
-            Self::Clock => "clock",
-            Self::Key => "key",
-            Self::Account => "account",
-            Self::Passing => "passing",
-            Self::Refused => "refused",
-        }
-    }
-}
-
-/// One meaning of one or more codes.
-#[derive(Debug)]
-pub struct FaultRow {
-    pub codes: &'static [&'static str],
-    pub meaning: Meaning,
-    /// Shortest wait before the next try, where the caller's own first wait is too short.
-    pub least_wait: Duration,
-    pub advice: &'static str,
-}
-
-const fn row(meaning: Meaning, least_wait_s: u64, codes: &'static [&'static str], advice: &'static str) -> FaultRow {
-    FaultRow { codes, meaning, least_wait: Duration::from_secs(least_wait_s), advice }
-}
+pub use meaning::Meaning;
+use table::{CLOCK, FaultRow, KEY_STATE, OURS, QUOTA};
+pub use table::{CREDENTIALS, DENIED, GONE, GONE_QUEUE, PASSING, TABLE, THROTTLED};
 
 /// The code without what services write around it: `com.amazonaws.sqs#QueueDoesNotExist` and
 /// `AWS.SimpleQueueService.NonExistentQueue`. `KMS.` stays: a key that is missing is no missing

@@ -15,15 +15,15 @@ pub(crate) const UNKNOWN_CERTIFICATES: usize = 32;
 pub(crate) const CERTIFICATE_BYTES: usize = 64 * KIB;
 /// Most certificates in one served chain.
 pub(crate) const CERTIFICATE_CHAIN: usize = 8;
-/// How long a certificate fetch may take, including the wait for a permit.
+/// Longest time for a certificate fetch, including the wait for a permit.
 pub(crate) const CERTIFICATE_WAIT: Duration = Duration::from_secs(5);
 /// Certificate fetches running at once.
 pub(crate) const CERTIFICATE_FETCHES: usize = 4;
-/// How long the outcome of a certificate fetch stands before the same URL is fetched again.
+/// Lifetime of the outcome of a certificate fetch, before the same URL is fetched again.
 pub(crate) const CERTIFICATE_PAUSE: Duration = Duration::from_secs(1);
 /// Message ids remembered per process, to drop second copies before they are verified.
 pub(crate) const REMEMBERED_MESSAGES: usize = 65_536;
-/// How long one AWS call may take including its retries, and how long one attempt may take.
+/// Longest time for one AWS call including its retries, and for one attempt.
 pub(crate) const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
 pub(crate) const AWS_ATTEMPTS: u32 = 3;
 /// Largest profile or token file, in bytes. A pipe or device would have no end.
@@ -33,13 +33,13 @@ pub(crate) const SETTINGS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Deadline of a single read of a table. The SDK does not repeat it: a region hedges, and others try
 /// again.
 pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);
-/// How long a long poll waits for a message. SQS allows no more.
+/// Wait of a long poll for a message. SQS allows no more.
 pub(crate) const POLL_WAIT: Duration = Duration::from_secs(20);
-/// How long a long poll may take in total before the connection counts as dead.
+/// Longest time for a long poll in total, after which the connection counts as dead.
 pub(crate) const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
-/// How long a received message stays hidden. One that could not be applied comes back after that.
+/// Visibility timeout of a received message, after which one that could not be applied comes back.
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(30);
-/// How long a queue keeps a message that nobody takes. By then the lease has long expired (R9).
+/// Retention of a message that nobody takes. By then the lease has long expired (R9).
 pub(crate) const RETENTION: Duration = Duration::from_secs(300);
 
 const _: () = assert!(2 * REGIONS <= CERTIFICATES);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::config::TopicArn;
 
-/// Whether `policy`, which belongs to the queue with the ARN `queue`, lets `topic` send.
+/// True if `policy`, which belongs to the queue with the ARN `queue`, lets `topic` send.
 pub(crate) fn admits(policy: &str, topic: &TopicArn, queue: &str) -> bool {
     if policy.trim().is_empty() {
         return false;
@@ -19,20 +19,23 @@ pub(crate) fn admits(policy: &str, topic: &TopicArn, queue: &str) -> bool {
         Value::Null => Vec::new(),
         one => vec![one],
     };
-    let says = |statement: &Value, effect: &str| statement["Effect"] == effect;
-    let allows = |statement: &&Value| says(statement, "Allow") && covers(statement, topic, queue) != Some(false);
-    let denies = |statement: &&Value| says(statement, "Deny") && covers(statement, topic, queue) == Some(true);
-    statements.iter().any(allows) && !statements.iter().any(denies)
+    statements
+        .iter()
+        .any(|statement| statement["Effect"] == "Allow" && covers(statement, topic, queue) != Some(false))
+        && !statements
+            .iter()
+            .any(|statement| statement["Effect"] == "Deny" && covers(statement, topic, queue) == Some(true))
 }
 
-/// Whether a statement applies to this topic sending to this queue; `None` if that cannot be
+/// True if a statement applies to this topic sending to this queue; `None` if that cannot be
 /// determined.
 fn covers(statement: &Value, topic: &TopicArn, queue: &str) -> Option<bool> {
-    let listed = |name: &str, is_meant: &dyn Fn(&str) -> bool| statement.get(name).map(|value| any(value, is_meant));
     let parts = [
-        listed("Action", &|action| is_like(&action.to_ascii_lowercase(), "sqs:sendmessage")),
+        statement
+            .get("Action")
+            .map(|value| any(value, &|action| is_like(&action.to_ascii_lowercase(), "sqs:sendmessage"))),
         statement.get("Principal").map(is_sns),
-        listed("Resource", &|resource| is_like(resource, queue)),
+        statement.get("Resource").map(|value| any(value, &|resource| is_like(resource, queue))),
         statement.get("Condition").map_or(Some(true), |condition| holds(condition, topic)),
     ];
     if parts.contains(&Some(false)) {
@@ -43,10 +46,13 @@ fn covers(statement: &Value, topic: &TopicArn, queue: &str) -> Option<bool> {
 }
 
 fn is_sns(principal: &Value) -> bool {
-    let everybody = |name: &str| name == "*";
-    any(principal, &everybody)
-        || any(&principal["AWS"], &everybody)
-        || any(&principal["Service"], &|name| everybody(name) || name.starts_with("sns."))
+    any(principal, &is_everybody)
+        || any(&principal["AWS"], &is_everybody)
+        || any(&principal["Service"], &|name| is_everybody(name) || name.starts_with("sns."))
+}
+
+fn is_everybody(name: &str) -> bool {
+    name == "*"
 }
 
 /// Understands only conditions on the source; anything else gives `None`.
@@ -72,7 +78,7 @@ fn holds(condition: &Value, topic: &TopicArn) -> Option<bool> {
     all
 }
 
-/// In a policy, a single value may stand for a list of one.
+/// True if any value of a policy's list is meant; a single value stands for a list of one.
 fn any(value: &Value, is_meant: &dyn Fn(&str) -> bool) -> bool {
     match value {
         Value::Array(all) => all.iter().filter_map(Value::as_str).any(is_meant),
@@ -141,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_that_we_made_and_what_says_the_same_in_other_words_let_the_topic_in() {
+    fn own_and_equivalent_policies_admit_topic() {
         assert!(admitted(json!([ours()])) && admitted(ours()));
         assert!(with("Principal", json!("*")) && with("Principal", json!({"AWS": ["*"]})));
         assert!(with("Action", json!(["SQS:Send*", "sqs:ReceiveMessage"])) && with("Action", json!("*")));
@@ -152,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_gone_or_is_for_somebody_else_keeps_the_topic_out() {
+    fn missing_or_foreign_policy_denies_topic() {
         assert!(!admits("", &topic(), QUEUE) && !admits("{}", &topic(), QUEUE) && !admitted(json!([])));
         assert!(!with("Effect", json!("Deny")));
         assert!(!with("Principal", json!({"AWS": "arn:aws:iam::000000000000:root"})));
@@ -165,22 +171,26 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_counts_where_it_is_plain_and_not_where_it_depends_on_what_is_not_known() {
-        let denied = |also: Value| {
-            let mut deny = json!({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": "*"});
-            deny.as_object_mut().unwrap().extend(also.as_object().unwrap().clone());
-            !admitted(json!([ours(), deny]))
-        };
-        assert!(denied(json!({})));
-        assert!(denied(json!({"Condition": {"ArnNotEquals": {"aws:SourceArn": "arn:aws:sns:eu-west-1:1:other"}}})));
-        assert!(!denied(json!({"Condition": {"Bool": {"aws:SecureTransport": "false"}}})));
-        assert!(!denied(json!({"Principal": {"AWS": "arn:aws:iam::1:root"}})));
-        assert!(!denied(json!({"Action": "sqs:DeleteQueue"})));
+    fn only_certain_denial_counts() {
+        assert!(is_denied_by(json!({})));
+        assert!(is_denied_by(
+            json!({"Condition": {"ArnNotEquals": {"aws:SourceArn": "arn:aws:sns:eu-west-1:1:other"}}})
+        ));
+        assert!(!is_denied_by(json!({"Condition": {"Bool": {"aws:SecureTransport": "false"}}})));
+        assert!(!is_denied_by(json!({"Principal": {"AWS": "arn:aws:iam::1:root"}})));
+        assert!(!is_denied_by(json!({"Action": "sqs:DeleteQueue"})));
         assert!(admits("no policy", &topic(), QUEUE), "nobody knows what it says");
     }
 
+    /// Returns whether our own statement counts for nothing beside a denial that also says this.
+    fn is_denied_by(also: Value) -> bool {
+        let mut deny = json!({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": "*"});
+        deny.as_object_mut().unwrap().extend(also.as_object().unwrap().clone());
+        !admitted(json!([ours(), deny]))
+    }
+
     #[test]
-    fn a_pattern_may_hold_any_number_of_stars() {
+    fn pattern_allows_any_number_of_stars() {
         for (pattern, text, fits) in [
             ("*", "", true),
             ("a*b*c", "axxbyybzc", true),

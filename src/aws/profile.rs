@@ -21,6 +21,17 @@ pub(super) struct Property {
 /// The sections of a file, by their names as written (`default`, `profile x`, `services y`).
 pub(super) type Sections = BTreeMap<String, Properties>;
 
+/// A profile as the SDK makes it of the two files: what the credentials file says goes before what the
+/// config file says. `None` if neither has it.
+pub(super) fn merged(config: &Sections, credentials: &Sections, name: &str) -> Option<Properties> {
+    let configured =
+        config.get(&format!("profile {name}")).or_else(|| config.get(name).filter(|_| name == "default"));
+    let credited = credentials.get(name);
+    (configured.is_some() || credited.is_some()).then(|| {
+        configured.into_iter().chain(credited).flatten().map(|(key, it)| (key.clone(), it.clone())).collect()
+    })
+}
+
 /// Reads a file; what is no profile file is in `wrong`.
 pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sections {
     let mut sections = Sections::new();
@@ -32,31 +43,37 @@ pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sect
         if content.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
-        let mut refuse = |what: &str, instead: &str| {
-            wrong.push(ConfigError::new(place.clone(), "", ConfigProblem::new(what, instead)));
-        };
         if line.starts_with('[') {
             last = None;
             section = name_of(line);
             match &section {
                 Some(name) => drop(sections.entry(name.clone()).or_default()),
-                None => refuse("a section's line does not end with ]", "write [default], or [profile NAME]"),
+                None => refuse(
+                    wrong,
+                    &place,
+                    "a section's line does not end with ]",
+                    "write [default], or [profile NAME]",
+                ),
             }
             continue;
         }
         let Some(properties) = section.as_ref().and_then(|name| sections.get_mut(name)) else {
-            refuse("a line before any section", "write [default] above it");
+            refuse(wrong, &place, "a line before any section", "write [default] above it");
             continue;
         };
         let pair = split(content);
         if line.starts_with(SPACE) {
             let outer = last.as_ref().and_then(|name| properties.get_mut(name));
             match (outer, pair) {
-                (None, _) => refuse("an indented line below no property", "begin the line at its left margin"),
+                (None, _) => {
+                    refuse(wrong, &place, "an indented line below no property", "begin the line at its left margin")
+                }
                 (Some(outer), Some((name, value))) if outer.value.is_empty() => {
                     outer.inner.insert(name, Property { value, place, inner: Properties::new() });
                 }
-                (Some(outer), None) if outer.value.is_empty() => refuse("a line without =", "write NAME = VALUE"),
+                (Some(outer), None) if outer.value.is_empty() => {
+                    refuse(wrong, &place, "a line without =", "write NAME = VALUE")
+                }
                 (Some(outer), _) => outer.value = format!("{}\n{content}", outer.value),
             }
             continue;
@@ -66,10 +83,19 @@ pub(super) fn read(file: &str, text: &str, wrong: &mut Vec<ConfigError>) -> Sect
                 last = Some(name.clone());
                 properties.insert(name, Property { value, place, inner: Properties::new() });
             }
-            None => refuse("a line without = or without a name", "write NAME = VALUE, or # before a comment"),
+            None => refuse(
+                wrong,
+                &place,
+                "a line without = or without a name",
+                "write NAME = VALUE, or # before a comment",
+            ),
         }
     }
     sections
+}
+
+fn refuse(wrong: &mut Vec<ConfigError>, place: &Place, what: &str, instead: &str) {
+    wrong.push(ConfigError::new(place.clone(), "", ConfigProblem::new(what, instead)));
 }
 
 /// White space at the ends of lines, names and values; nothing else is.
@@ -92,12 +118,14 @@ fn split(line: &str) -> Option<(String, String)> {
 fn without_comment(line: &str, after_space: bool) -> &str {
     let line = line.trim_matches(SPACE);
     let mut is_after = !after_space;
-    let begins = |(_, letter): &(usize, char)| {
-        let begins = matches!(letter, '#' | ';') && is_after;
-        is_after = !after_space || letter.is_whitespace();
-        begins
-    };
-    let end = line.char_indices().find(begins).map_or(line.len(), |(at, _)| at);
+    let end = line
+        .char_indices()
+        .find(|(_, letter)| {
+            let begins = matches!(letter, '#' | ';') && is_after;
+            is_after = !after_space || letter.is_whitespace();
+            begins
+        })
+        .map_or(line.len(), |(at, _)| at);
     line[..end].trim_matches(SPACE)
 }
 
@@ -117,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sign_after_white_space_begins_a_comment() {
+    fn comment_begins_after_white_space() {
         for (line, value) in [
             ("a = b # c ; d", Some("b")),
             ("a = b ; c # d", Some("b")),
@@ -142,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_none_have_their_place() {
+    fn malformed_lines_report_their_position() {
         let text = "region = x\n[default\n[default]\n  a = b\nnothing\n= x\n";
         let mut wrong = Vec::new();
         read("f", text, &mut wrong);

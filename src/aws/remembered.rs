@@ -2,12 +2,13 @@
 //!
 //! An id gets in only after a message with it was verified and applied for the same region, and the
 //! oldest leaves first. [`super::verify`] lets a copy pass unverified, marked as such. Such a copy
-//! changes nothing and proves nothing: whoever repeats a known id gets an acknowledgement and no
-//! more.
+//! changes nothing and proves nothing: a sender that repeats a known id gets an acknowledgement and
+//! no more.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::aws::limits;
 use crate::model::ids::RegionId;
@@ -31,7 +32,7 @@ impl Remembered {
         Self::default()
     }
 
-    /// Whether a message with this id was applied for this region and is still remembered.
+    /// True if a message with this id was applied for this region and is still remembered.
     pub fn contains(&self, region: RegionId, message_id: &str) -> bool {
         let id = self.id(region, message_id);
         self.kept().known.contains(&id)
@@ -56,9 +57,9 @@ impl Remembered {
         self.keys.hash_one((region, message_id))
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> parking_lot::MutexGuard<'_, Kept> {
         // A panic while the lock is held cannot leave the value half-written.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_remembered_for_its_region_only() {
+    fn ids_are_remembered_per_region() {
         let remembered = Remembered::new();
         remembered.note(RegionId(1), "a");
         assert!(remembered.contains(RegionId(1), "a"));
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten_first_and_the_set_is_bounded() {
+    fn bounded_set_evicts_oldest_first() {
         let remembered = Remembered::new();
         for id in 0..=limits::REMEMBERED_MESSAGES {
             remembered.note(RegionId(0), &id.to_string());

@@ -12,7 +12,8 @@ mod sources;
 use std::path::{Path, PathBuf};
 
 use self::kind::{Kind, NotRead, contents};
-use super::profile::{self, Properties, Sections};
+use self::sources::{ENDPOINT, FULL, MODE, OWN, RELATIVE, Source, TOKEN};
+use super::profile::{self, Properties, Sections, merged};
 use crate::config::error::{ConfigError, ConfigProblem, Place};
 
 /// The services that are called, as their variables and `services` sections name them.
@@ -23,7 +24,6 @@ pub(super) const SERVICES: [&str; 5] = ["SNS", "SQS", "DYNAMODB", "KINESIS", "ST
 pub struct SdkSettings {
     /// Faults that keep AWS from being called.
     pub fatal: Vec<ConfigError>,
-    /// Faults that are passed over.
     pub ignored: Vec<ConfigError>,
     /// Text of the two profile files.
     pub(super) config: String,
@@ -33,7 +33,7 @@ pub struct SdkSettings {
 }
 
 impl SdkSettings {
-    /// Text that is shown in place of a call, if AWS must not be called.
+    /// Text to report in place of a call, if AWS must not be called.
     pub(super) fn unusable(&self) -> Option<String> {
         let first = self.fatal.first()?;
         Some(match self.fatal.len() - 1 {
@@ -122,29 +122,8 @@ pub fn read(variable: impl Fn(&str) -> Option<String>) -> SdkSettings {
             settings.judge(Place::Variable((*name).into()), "", &value, *kind, *fatal);
         }
     }
-    let home = variable("HOME");
-    let mut file = |name: &str, usual: &str| {
-        let named = variable(name).map(|path| (path.clone(), expanded(&path, home.as_deref())));
-        let is_named = named.is_some();
-        let usual = home.as_ref().map(|home| (format!("~/.aws/{usual}"), Path::new(home).join(".aws").join(usual)));
-        let Some((_, path)) = named.or(usual) else { return (String::new(), String::new()) };
-        match contents(&path) {
-            Ok(text) => (path.display().to_string(), text),
-            Err(NotRead::Absent) if !is_named => (String::new(), String::new()),
-            Err(why) => {
-                let place = if is_named {
-                    Place::Variable(name.into())
-                } else {
-                    Place::File(path.display().to_string().into())
-                };
-                // One that nobody named counts as empty, as it does with the SDK.
-                settings.refuse(place, "", why.problem(&path), is_named);
-                (String::new(), String::new())
-            }
-        }
-    };
-    let config = file("AWS_CONFIG_FILE", "config");
-    let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+    let config = settings.file("AWS_CONFIG_FILE", "config", &variable);
+    let credentials = settings.file("AWS_SHARED_CREDENTIALS_FILE", "credentials", &variable);
     let (mut wrong, others) = (Vec::new(), settings.fatal.len());
     let configured = profile::read(&config.0, &config.1, &mut wrong);
     let credited = profile::read(&credentials.0, &credentials.1, &mut wrong);
@@ -182,11 +161,34 @@ impl SdkSettings {
         }
     }
 
+    /// Path and text of the profile file that the variable `name` names, or else of the usual one.
+    fn file(&mut self, name: &str, usual: &str, variable: &impl Fn(&str) -> Option<String>) -> (String, String) {
+        let home = variable("HOME");
+        let named = variable(name).map(|path| expanded(&path, home.as_deref()));
+        let is_named = named.is_some();
+        let usual = home.map(|home| Path::new(&home).join(".aws").join(usual));
+        let Some(path) = named.or(usual) else { return (String::new(), String::new()) };
+        match contents(&path) {
+            Ok(text) => (path.display().to_string(), text),
+            Err(NotRead::Absent) if !is_named => (String::new(), String::new()),
+            Err(why) => {
+                let place = if is_named {
+                    Place::Variable(name.into())
+                } else {
+                    Place::File(path.display().to_string().into())
+                };
+                // One that nobody named counts as empty, as it does with the SDK.
+                self.refuse(place, "", why.problem(&path), is_named);
+                (String::new(), String::new())
+            }
+        }
+    }
+
     /// Keys in variables come before every profile: what a profile says of credentials is not used.
     /// `from` is the first fault of the profile files.
     fn pass_over_credentials(&mut self, from: usize) {
-        let locates = |fault: &ConfigError| LOCATING.contains(&fault.setting.as_str());
-        let (kept, passed): (Vec<_>, Vec<_>) = self.fatal.drain(from..).partition(locates);
+        let (kept, passed): (Vec<_>, Vec<_>) =
+            self.fatal.drain(from..).partition(|fault| LOCATING.contains(&fault.setting.as_str()));
         self.fatal.extend(kept);
         self.ignored.extend(passed);
     }
@@ -231,24 +233,25 @@ impl SdkSettings {
 
     /// Judges how the profile says that a role is assumed.
     fn of_role(&mut self, properties: &Properties, config: &Sections, credentials: &Sections) {
-        let has = |name: &str| properties.get(name);
         for (key, other) in
             [("aws_access_key_id", "aws_secret_access_key"), ("aws_secret_access_key", "aws_access_key_id")]
         {
-            if let (Some(property), None) = (has(key), has(other)) {
+            if let (Some(property), None) = (properties.get(key), properties.get(other)) {
                 let wrong =
                     ConfigProblem::new(format!("is there, and {other} is not"), format!("write {other} below it"));
                 self.refuse(property.place.clone(), key, wrong, true);
             }
         }
         for key in ["credential_process", "sso_session", "sso_start_url", "sso_account_id", "login_session"] {
-            if let Some(property) = has(key) {
+            if let Some(property) = properties.get(key) {
                 let wrong = ConfigProblem::new("is not supported here", "use a role, a token file or keys");
                 self.refuse(property.place.clone(), key, wrong, true);
             }
         }
-        if let Some(role) = has("role_arn")
-            && ["source_profile", "credential_source", "web_identity_token_file"].iter().all(|key| has(key).is_none())
+        if let Some(role) = properties.get("role_arn")
+            && ["source_profile", "credential_source", "web_identity_token_file"]
+                .iter()
+                .all(|key| properties.get(*key).is_none())
         {
             let wrong = ConfigProblem::new(
                 "nothing says who assumes it",
@@ -256,11 +259,11 @@ impl SdkSettings {
             );
             self.refuse(role.place.clone(), "role_arn", wrong, true);
         }
-        if let Some(source) = has("credential_source") {
+        if let Some(source) = properties.get("credential_source") {
             let kind = Kind::OneOf(&["Environment", "Ec2InstanceMetadata", "EcsContainer"]);
             self.judge(source.place.clone(), "credential_source", &source.value, kind, true);
         }
-        if let Some(source) = has("source_profile") {
+        if let Some(source) = properties.get("source_profile") {
             let name = &source.value;
             if merged(config, credentials, name).is_none() {
                 let wrong = ConfigProblem::new(
@@ -276,15 +279,12 @@ impl SdkSettings {
     /// profile's own.
     fn locate(&mut self, config: &Sections, credentials: &Sections, variable: &impl Fn(&str) -> Option<String>) {
         let profile = &merged(config, credentials, &self.profile).unwrap_or_default();
-        let value = |properties: &Properties, key: &str| {
-            properties.get(key).map(|property| property.value.clone()).filter(|value| !value.is_empty())
-        };
         let ignores = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-            .or_else(|| value(profile, "ignore_configured_endpoint_urls"));
+            .or_else(|| filled(profile, "ignore_configured_endpoint_urls"));
         if ignores.is_some_and(|ignores| ignores.eq_ignore_ascii_case("true")) {
             return;
         }
-        let services = value(profile, "services").and_then(|services| config.get(&format!("services {services}")));
+        let services = filled(profile, "services").and_then(|services| config.get(&format!("services {services}")));
         let (mut located, mut wrong) = (Vec::new(), Vec::new());
         for service in SERVICES {
             let inner = services.and_then(|services| services.get(&service.to_ascii_lowercase()));
@@ -293,7 +293,7 @@ impl SdkSettings {
             let found = variable(&format!("AWS_ENDPOINT_URL_{service}"))
                 .or_else(|| variable("AWS_ENDPOINT_URL"))
                 .or_else(|| inner.map(|it| it.value.clone()))
-                .or_else(|| value(profile, "endpoint_url"));
+                .or_else(|| filled(profile, "endpoint_url"));
             located.extend(found.map(|url| (service, url)));
         }
         self.endpoints = located;
@@ -304,6 +304,30 @@ impl SdkSettings {
 }
 
 impl SdkSettings {
+    /// Passes over what no source that is asked reads, and refuses what is empty where one is read.
+    fn of_sources(&mut self, config: &Sections, credentials: &Sections, raw: &impl Fn(&str) -> Option<String>) {
+        let asked = sources::asked(&self.profile, config, credentials, raw);
+        let (kept, passed) = std::mem::take(&mut self.fatal)
+            .into_iter()
+            .partition(|wrong| source_of(&wrong.place).is_none_or(|source| asked.contains(&source)));
+        self.fatal = kept;
+        self.ignored.extend::<Vec<_>>(passed);
+        for (name, source) in OWN {
+            let is_empty = raw(name).is_some_and(|value| value.is_empty());
+            // What goes before it is set, or an empty one is as good as none.
+            let is_hidden = match name {
+                FULL => raw(RELATIVE).is_some(),
+                MODE => raw(ENDPOINT).is_some(),
+                TOKEN => true,
+                _ => false,
+            };
+            if is_empty && asked.contains(&source) && !is_hidden {
+                let wrong = ConfigProblem::new("is empty, which the SDK takes for a setting", "remove it");
+                self.refuse(Place::Variable(name.into()), "", wrong, true);
+            }
+        }
+    }
+
     /// A place where an empty variable cannot be made unset: the SDK's own calls to STS.
     fn emptied(&mut self, config: &Sections, credentials: &Sections, raw: &impl Fn(&str) -> Option<String>) {
         let role = ["default", &self.profile].map(|name| merged(config, credentials, name).unwrap_or_default());
@@ -319,23 +343,22 @@ impl SdkSettings {
     }
 }
 
-/// A profile as the SDK makes it of the two files: what the credentials file says goes before what the
-/// config file says. `None` if neither has it.
-fn merged(config: &Sections, credentials: &Sections, name: &str) -> Option<Properties> {
-    let configured =
-        config.get(&format!("profile {name}")).or_else(|| config.get(name).filter(|_| name == "default"));
-    let credited = credentials.get(name);
-    (configured.is_some() || credited.is_some()).then(|| {
-        configured.into_iter().chain(credited).flatten().map(|(key, it)| (key.clone(), it.clone())).collect()
-    })
-}
-
 /// `path` with a leading `~/` replaced.
 fn expanded(path: &str, home: Option<&str>) -> PathBuf {
     match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ => PathBuf::from(path),
     }
+}
+
+/// A property's value, unless it is empty.
+fn filled(properties: &Properties, key: &str) -> Option<String> {
+    properties.get(key).map(|property| property.value.clone()).filter(|value| !value.is_empty())
+}
+
+/// The one source that reads a variable.
+fn source_of(place: &Place) -> Option<Source> {
+    OWN.iter().find(|(name, _)| *place == Place::Variable((*name).into())).map(|(_, source)| *source)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::aws::limits;
 use crate::config::{QueuesConfig, TopicArn};
 use crate::model::time::Wall;
 
-/// How the names of all our queues begin.
+/// Prefix of the names of all our queues.
 pub const PREFIX: &str = "nearside-";
 /// The tag that marks a queue as ours; its value is `1`.
 pub const OURS: &str = "nearside";
@@ -21,33 +21,33 @@ pub const OURS: &str = "nearside";
 pub const ALIVE: &str = "alive";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Queue {
-    pub(crate) url: String,
-    pub(crate) arn: String,
-    /// Whether SQS returned the policy right after the queue was created. If it did, a policy that
+pub struct Queue {
+    pub url: String,
+    pub arn: String,
+    /// True if SQS returned the policy right after the queue was created. If it did, a policy that
     /// is missing later has been removed.
     pub(crate) states_policy: bool,
 }
 
 /// A random queue name that no other process will draw.
-pub(crate) fn draw_name(service: &str) -> String {
+pub fn draw_name(service: &str) -> String {
     let service: String = service.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
     let drawn: String = (0..20).map(|_| fastrand::alphanumeric().to_ascii_lowercase()).collect();
     format!("{PREFIX}{service}-{drawn}")
 }
 
-/// What a queue is created with.
-pub(crate) struct QueueOrder<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) topic: &'a TopicArn,
-    pub(crate) service: &'a str,
-    pub(crate) queues: &'a QueuesConfig,
-    pub(crate) visibility: Duration,
-    pub(crate) now: Wall,
+/// Attributes with which a queue is created.
+pub struct QueueOrder<'a> {
+    pub name: &'a str,
+    pub topic: &'a TopicArn,
+    pub service: &'a str,
+    pub queues: &'a QueuesConfig,
+    pub visibility: Duration,
+    pub now: Wall,
 }
 
 /// Creates a queue with its policy and tags. Calling it again with the same name is harmless.
-pub(crate) async fn create(sqs: &aws_sdk_sqs::Client, order: QueueOrder<'_>) -> Result<Queue, CallFailure> {
+pub async fn create(sqs: &aws_sdk_sqs::Client, order: QueueOrder<'_>) -> Result<Queue, CallFailure> {
     let made = sqs
         .create_queue()
         .queue_name(order.name)
@@ -100,20 +100,24 @@ fn attributes(topic: &TopicArn, visibility: Duration, queues: &QueuesConfig) -> 
 }
 
 fn tags(topic: &TopicArn, service: &str, queues: &QueuesConfig, now: Wall) -> HashMap<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || " _.:/=+-@".contains(c);
-    let value = |text: &str| text.chars().map(|c| if allowed(c) { c } else { '-' }).take(256).collect::<String>();
     let mut tags: HashMap<_, _> = queues.tags.iter().cloned().collect();
     tags.extend([
         (OURS.to_owned(), "1".to_owned()),
         (ALIVE.to_owned(), seconds(now)),
-        ("service".to_owned(), value(service)),
-        ("topic".to_owned(), value(&topic.arn)),
+        ("service".to_owned(), tag_value(service)),
+        ("topic".to_owned(), tag_value(&topic.arn)),
     ]);
     // Helps the operator who finds the queue; containers have it in their environment.
     if let Ok(host) = std::env::var("HOSTNAME") {
-        tags.insert("host".to_owned(), value(&host));
+        tags.insert("host".to_owned(), tag_value(&host));
     }
     tags
+}
+
+/// A text cut to what a tag's value may hold.
+fn tag_value(text: &str) -> String {
+    let kept = text.chars().map(|c| if c.is_ascii_alphanumeric() || " _.:/=+-@".contains(c) { c } else { '-' });
+    kept.take(256).collect()
 }
 
 fn seconds(now: Wall) -> String {
@@ -169,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_takes_messages_from_its_one_topic_only() {
+    fn queue_accepts_only_its_topic() {
         let policy: serde_json::Value = serde_json::from_str(
             &attributes(&topic(), limits::VISIBILITY, &QueuesConfig::default())[&QueueAttributeName::Policy],
         )
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_name_is_valid_whatever_the_service_is_called_and_drawn_anew_each_time() {
+    fn queue_names_are_valid_and_random() {
         let name = draw_name("Tenant contexts / \u{e9}\u{e8} with a very long name that goes on and on and on");
         assert!(name.len() <= 80 && name.starts_with(PREFIX));
         assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{name}");
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_say_whose_queue_it_is_and_when_its_process_lived() {
+    fn tags_record_owner_and_process_lifetime() {
         let queues =
             QueuesConfig { tags: vec![("team".to_owned(), "contexts".to_owned())], ..QueuesConfig::default() };
         let tags = tags(&topic(), "contexts!", &queues, Wall::from_millis(1_795_240_036_425));

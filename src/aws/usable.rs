@@ -1,5 +1,5 @@
-//! What keeps the SDK from what it cannot use: profile files read already, and credentials checked
-//! before they are put into a header, where it would panic.
+//! Keeps the SDK from two failures: opening profile files that block, and panicking on credentials
+//! that no header can hold.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ pub(super) fn profiles(settings: &SdkSettings) -> ProfileFiles {
         .build()
 }
 
-/// None, and why.
+/// A provider that has no credentials, and the reason.
 #[derive(Debug)]
 pub(super) struct NoCredentials(pub(super) String);
 
@@ -37,7 +37,7 @@ impl ProvideCredentials for NoCredentials {
     }
 }
 
-/// What the SDK's chain finds, if a header can hold it.
+/// Credentials by the SDK's chain, if a header can hold them.
 #[derive(Debug)]
 pub(super) struct CheckedCredentials(pub(super) SharedCredentialsProvider);
 
@@ -52,7 +52,7 @@ impl ProvideCredentials for CheckedCredentials {
                 Ok(polled) => polled,
                 Err(_) => Poll::Ready(Err(unusable("the AWS SDK panicked: the log says where".to_owned()))),
             });
-            check(found.await?)
+            check_header_safe(found.await?)
         })
     }
 
@@ -65,7 +65,7 @@ fn unusable(why: String) -> CredentialsError {
     CredentialsError::invalid_configuration(UnusableCredentials(why))
 }
 
-fn check(found: Credentials) -> Result<Credentials, CredentialsError> {
+fn check_header_safe(found: Credentials) -> Result<Credentials, CredentialsError> {
     let parts = [
         ("access key id", Some(found.access_key_id())),
         ("secret access key", Some(found.secret_access_key())),
@@ -74,7 +74,7 @@ fn check(found: Credentials) -> Result<Credentials, CredentialsError> {
     for (what, part) in parts {
         if part.is_some_and(|part| part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(unusable(format!(
-                "the {what} is empty, or holds a space or a line end; write it without that"
+                "the {what} is empty or has characters other than visible ASCII; write it without them"
             )));
         }
     }
@@ -86,16 +86,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_that_no_header_takes_are_refused() {
-        let with = |id: &str, secret: &str, token: Option<&str>| {
-            check(Credentials::new(id, secret, token.map(str::to_owned), None, "test")).is_ok()
-        };
-        assert!(with("AKIA", "s/+=", None) && with("AKIA", "s", Some("t")));
+    fn credentials_invalid_in_headers_are_refused() {
+        assert!(is_usable("AKIA", "s/+=", None) && is_usable("AKIA", "s", Some("t")));
         assert!(
-            !with("AKIA\n", "s", None)
-                && !with("AKIA", "s ", None)
-                && !with("AKIA", "s", Some("t\r"))
-                && !with("", "s", None)
+            !is_usable("AKIA\n", "s", None)
+                && !is_usable("AKIA", "s ", None)
+                && !is_usable("AKIA", "s", Some("t\r"))
+                && !is_usable("", "s", None)
         );
+    }
+
+    fn is_usable(id: &str, secret: &str, token: Option<&str>) -> bool {
+        check_header_safe(Credentials::new(id, secret, token.map(str::to_owned), None, "test")).is_ok()
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A [`Verified::Notification`] was signed, with a certificate that [`super::certificate`] admits,
 //! for exactly that topic. Its age does not matter here (R13). The transport counts a rejection
-//! under [`Rejected::word`] and keeps the message for a retry only if [`Rejected::retry`] says so.
+//! under its word and keeps the message for a retry only if [`Rejected::retry`] says so.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::remembered::Remembered;
 use crate::config::{RegionConfig, TopicArn};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
+use crate::telemetry::metrics::announcements::AnnouncementOutcome;
 
 #[derive(Clone, PartialEq, Eq)]
 pub enum Verified {
@@ -26,7 +27,7 @@ pub enum Verified {
         message: String,
         /// SNS `Timestamp`: when it was published. Says nothing about when it arrived.
         published: Wall,
-        /// The same on every retry.
+        /// Identifier of the message, equal on every retry.
         message_id: String,
     },
     /// A second copy of a message that was verified and applied, recognised by its id alone: **not
@@ -35,7 +36,7 @@ pub enum Verified {
     /// SNS asks whether this endpoint wants the topic. Answer with ConfirmSubscription, never
     /// through the URL.
     Confirmation {
-        /// Secret: whoever has it can confirm.
+        /// Secret: its holder can confirm.
         token: String,
         /// Always the topic configured for the region.
         topic: TopicArn,
@@ -72,14 +73,14 @@ pub enum Rejected {
 }
 
 impl Rejected {
-    /// Whether the transport must leave the message for another delivery (HTTP 503, or not deleted
+    /// True if the transport must leave the message for another delivery (HTTP 503, or not deleted
     /// from the queue). All other rejections are final: acknowledged, counted, dropped.
     pub const fn retry(self) -> bool {
         matches!(self, Self::Unfetched(_))
     }
 
-    /// What an operator should check when such messages arrive through a queue that accepts them
-    /// only from the topic.
+    /// Advice to the operator for the case that such messages arrive through a queue that accepts
+    /// them only from the topic.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Unfetched(_) => {
@@ -90,20 +91,20 @@ impl Rejected {
         }
     }
 
-    /// A stable word for the announcement metric.
-    pub const fn word(self) -> &'static str {
+    /// The outcome of the announcement, in metrics.
+    pub const fn outcome(self) -> AnnouncementOutcome {
         match self {
-            Self::Malformed(Malformed::Oversized) => "oversized",
-            Self::Malformed(Malformed::UnknownSignatureVersion) => "unknown-signature-version",
-            Self::Malformed(_) => "malformed",
-            Self::Topic => "wrong-topic",
-            Self::CertificateUrl(RefusedUrl::Host) => "wrong-host",
-            Self::CertificateUrl(RefusedUrl::Path) => "wrong-path",
-            Self::Certificate(Unfit::Expired) => "expired",
-            Self::Certificate(Unfit::NotYetValid) => "not-yet-valid",
-            Self::Certificate(_) => "bad-certificate",
-            Self::Signature => "forged",
-            Self::Unfetched(_) => "no-certificate",
+            Self::Malformed(Malformed::Oversized) => AnnouncementOutcome::Oversized,
+            Self::Malformed(Malformed::UnknownSignatureVersion) => AnnouncementOutcome::UnknownSignatureVersion,
+            Self::Malformed(_) => AnnouncementOutcome::Malformed,
+            Self::Topic => AnnouncementOutcome::WrongTopic,
+            Self::CertificateUrl(RefusedUrl::Host) => AnnouncementOutcome::WrongHost,
+            Self::CertificateUrl(RefusedUrl::Path) => AnnouncementOutcome::WrongPath,
+            Self::Certificate(Unfit::Expired) => AnnouncementOutcome::Expired,
+            Self::Certificate(Unfit::NotYetValid) => AnnouncementOutcome::NotYetValid,
+            Self::Certificate(_) => AnnouncementOutcome::BadCertificate,
+            Self::Signature => AnnouncementOutcome::Forged,
+            Self::Unfetched(_) => AnnouncementOutcome::NoCertificate,
         }
     }
 }
@@ -147,13 +148,17 @@ impl Verifier {
     /// Trusts the topics of `regions`, in configuration order. `insecure_signer` relaxes where a
     /// certificate may come from, for exactly that origin.
     pub fn new(regions: &[RegionConfig], insecure_signer: Option<&Url>, clock: Clock, fetcher: Fetcher) -> Self {
-        let trusted = |topic: &TopicArn| Trusted {
-            topic: topic.clone(),
-            trust: Trust::new(topic, insecure_signer),
-            latest: ArcSwapOption::empty(),
-        };
         Self {
-            topics: regions.iter().map(|region| region.topic.as_ref().map(trusted)).collect(),
+            topics: regions
+                .iter()
+                .map(|region| {
+                    region.topic.as_ref().map(|topic| Trusted {
+                        topic: topic.clone(),
+                        trust: Trust::new(topic, insecure_signer),
+                        latest: ArcSwapOption::empty(),
+                    })
+                })
+                .collect(),
             certificates: CertificateCache::new(fetcher, clock),
             remembered: Arc::new(Remembered::new()),
         }
@@ -191,21 +196,22 @@ impl Verifier {
 
     async fn signature(&self, trusted: &Trusted, envelope: &Envelope) -> Result<(), Rejected> {
         let (trust, admitted) = (&trusted.trust, trusted.admit(&envelope.certificate_url)?);
-        // Builds the signed text anew each time, so that no copy of the message is held while a
-        // fetch is awaited.
-        let fits = |certificate: &Certificate| {
-            certificate.signed(envelope.signature_version, &envelope.string_to_sign(), &envelope.signature)
-        };
         let certificate = self.certificates.get(trust, &admitted).await?;
-        if fits(&certificate) {
+        if signed_with(&certificate, envelope) {
             return Ok(());
         }
         // Either the message is forged, or its signer has a new certificate under the old URL.
         match self.certificates.instead(trust, &admitted, &certificate).await? {
-            Some(newer) if fits(&newer) => Ok(()),
+            Some(newer) if signed_with(&newer, envelope) => Ok(()),
             _ => Err(Rejected::Signature),
         }
     }
+}
+
+/// Builds the signed text anew each time, so that no copy of the message is held while a fetch is
+/// awaited.
+fn signed_with(certificate: &Certificate, envelope: &Envelope) -> bool {
+    certificate.signed(envelope.signature_version, &envelope.string_to_sign(), &envelope.signature)
 }
 
 impl fmt::Debug for Verified {

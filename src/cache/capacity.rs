@@ -14,10 +14,10 @@ use crate::cache::limits;
 use crate::http::limits::{BODIES_BYTES, CONNECTION_BYTES, PEERS_BYTES, SOCKET_BUFFER_BYTES, SOCKET_BUFFERS_FREE};
 use crate::protocol::limits::FLOOR_SLOTS;
 
-/// How much memory this process may use.
+/// Memory that this process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// In bytes; the cgroup's limit or the machine's memory.
+    /// Bytes of the cgroup's limit or of the machine's memory.
     pub limit: u64,
     /// The limit is a cgroup's: it is the process's own, and exceeding it ends the process.
     pub is_own: bool,
@@ -56,7 +56,7 @@ impl Memory {
         }
     }
 
-    /// How many bytes the cache may hold when the settings do not say. Under a cgroup: half of the
+    /// Bytes that the cache may hold when the settings do not say. Under a cgroup: half of the
     /// limit, or what everything else leaves of it, if that is less. On a machine that others use
     /// too: a sixteenth.
     pub fn capacity(self) -> u64 {
@@ -67,71 +67,73 @@ impl Memory {
         (self.limit / of_a_group).min(self.limit.saturating_sub(self.beyond())).max(limits::LEAST_CAPACITY)
     }
 
-    /// How many bytes the process may come to need besides the cache: its own under load,
-    /// remembered floors and failures, bodies, envelopes.
+    /// Bytes that the process may come to need besides the cache: its own under load, remembered
+    /// floors and failures, bodies, envelopes.
     fn beyond(self) -> u64 {
         let floors = self.floor_slots() as u64 * limits::FLOOR_SLOT_BYTES;
         let errors = self.remembered_errors() as u64;
         limits::PROCESS_BYTES + floors + errors + self.bodies() + self.peers() + limits::ENVELOPES_BYTES as u64
     }
 
-    /// How many bytes all remembered failures together may take.
+    /// Most bytes that all remembered failures take together.
     pub fn remembered_errors(self) -> usize {
         let share = usize::try_from(self.limit / limits::REMEMBERED_ERRORS_SHARE).unwrap_or(usize::MAX);
         if self.is_own { share.min(limits::REMEMBERED_ERROR_BYTES) } else { limits::REMEMBERED_ERROR_BYTES }
     }
 
-    /// How many races may be undecided at once; the others wait their turn.
+    /// Most races that are undecided at once; the others wait their turn.
     pub fn races(self) -> usize {
         let races = usize::try_from(self.limit / limits::BYTES_PER_RACE).unwrap_or(limits::FILLS);
         if self.is_own { races.clamp(limits::LEAST_RACES, limits::FILLS) } else { limits::FILLS }
     }
 
-    /// How many requests to each region may be under way at once: races, and what is passed on.
+    /// Most requests to each region that are under way at once: races, and what is passed on.
     pub fn permits(self) -> usize {
         let permits = usize::try_from(self.limit / limits::BYTES_PER_PERMIT).unwrap_or(limits::FILLS);
         if self.is_own { permits.clamp(limits::LEAST_PERMITS, limits::FILLS) } else { limits::FILLS }
     }
 
-    /// How many bytes may be taken by bodies that are held while they arrive or while a race runs.
+    /// Most bytes taken by bodies that are held while they arrive or while a race runs.
     pub fn bodies(self) -> u64 {
-        match self.is_own {
-            true => (self.limit / limits::BODIES_SHARE).clamp(limits::LEAST_BODIES_BYTES, BODIES_BYTES),
-            false => BODIES_BYTES,
+        if self.is_own {
+            (self.limit / limits::BODIES_SHARE).clamp(limits::LEAST_BODIES_BYTES, BODIES_BYTES)
+        } else {
+            BODIES_BYTES
         }
     }
 
-    /// How many bytes callers' connections may take, and what is half sent or under way on them.
+    /// Most bytes taken by callers' connections and by what is half sent or under way on them.
     fn peers(self) -> u64 {
-        match self.is_own {
-            true => (self.limit / limits::PEERS_SHARE).clamp(limits::LEAST_PEERS_BYTES, PEERS_BYTES),
-            false => PEERS_BYTES,
+        if self.is_own {
+            (self.limit / limits::PEERS_SHARE).clamp(limits::LEAST_PEERS_BYTES, PEERS_BYTES)
+        } else {
+            PEERS_BYTES
         }
     }
 
-    /// How many bytes callers may add to what their idle connections take.
+    /// Most bytes that callers add to what their idle connections take.
     pub fn requests(self) -> u64 {
         self.peers() / 2
     }
 
-    /// How many connections there may be that take `more` than an idle one of HTTP/1.1.
+    /// Most connections that take `more` than an idle one of HTTP/1.1.
     pub fn connections(self, more: usize) -> usize {
         let connections = self.peers() / 2 / (CONNECTION_BYTES + more as u64);
         if self.is_own { usize::try_from(connections).unwrap_or(usize::MAX) } else { usize::MAX }
     }
 
-    /// How many bytes the kernel may buffer per connection and direction; `None` leaves it to the
+    /// Bytes that the kernel may buffer per connection and direction; `None` leaves it to the
     /// kernel.
     pub fn socket_buffer(self) -> Option<usize> {
         (self.is_own && self.limit < SOCKET_BUFFERS_FREE).then_some(SOCKET_BUFFER_BYTES)
     }
 
-    /// Whether the kernel buffers so much that peers who take nothing of it have to go.
+    /// True if the kernel buffers so much that peers who take nothing of it have to go.
     pub fn is_clogged(self, sockets: u64) -> bool {
         self.is_own && sockets > self.limit / limits::SOCKETS_SHARE
     }
 
-    /// How many records without an entry are remembered; a power of two.
+    /// Number of records without an entry that are remembered; a power of two.
     pub fn floor_slots(self) -> usize {
         if !self.is_own {
             return FLOOR_SLOTS;
@@ -141,8 +143,8 @@ impl Memory {
         1 << slots.ilog2()
     }
 
-    /// What to give up while the process holds `resident` bytes. Without a limit of its own,
-    /// nothing.
+    /// Returns what to give up while the process holds `resident` bytes. Without a limit of its
+    /// own, nothing.
     pub fn pressure(self, resident: u64) -> Pressure {
         let (shed, evict) = limits::MEMORY_PRESSURE;
         match resident as f64 / self.limit as f64 {
@@ -154,9 +156,9 @@ impl Memory {
     }
 }
 
-/// How many bytes the process holds now, and how many the kernel holds for its sockets, where those
-/// count towards the limit (v2); `None` if the system does not say, as when it is short itself. Pages
-/// of the program's own file do not count, because the kernel reclaims them by itself.
+/// Bytes that the process holds now, and those that the kernel holds for its sockets, where those
+/// count towards the limit (v2); `None` if the system does not say, as when it is short itself.
+/// Pages of the program's own file do not count, because the kernel reclaims them by itself.
 pub fn resident() -> Option<(u64, u64)> {
     let own = held(&fs::read_to_string("/proc/self/status").ok()?);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -223,13 +225,13 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn found(groups: &str, files: &[(&str, &str)]) -> Option<u64> {
-        let read =
-            |file: &Path| files.iter().find(|(path, _)| Path::new(path) == file).map(|(_, text)| (*text).into());
-        limit_of(groups, Path::new("/c"), read)
+        limit_of(groups, Path::new("/c"), |file| {
+            files.iter().find(|(path, _)| Path::new(path) == file).map(|(_, text)| (*text).into())
+        })
     }
 
     #[test]
-    fn the_smallest_limit_on_the_way_up_holds() {
+    fn smallest_ancestor_limit_holds() {
         let files =
             [("/c/pod/memory.max", "536870912\n"), ("/c/pod/own/memory.max", "max\n"), ("/c/memory.max", "max\n")];
         assert_eq!(found("0::/pod/own\n", &files), Some(512 * MIB));
@@ -241,21 +243,25 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_the_group_count() {
+    fn cgroup_socket_memory_counts() {
         let files = [("/c/own/memory.stat", "anon 5\nsock 4096\nslab 7\n"), ("/c/memory.stat", "sock 9\n")];
-        let read =
-            |file: &Path| files.iter().find(|(path, _)| Path::new(path) == file).map(|(_, text)| (*text).into());
-        let of = |groups: &str| sockets(groups, Path::new("/c"), read);
-        assert_eq!((of("0::/own\n"), of("0::/\n"), of("0::/elsewhere\n")), (4096, 9, 9));
-        assert_eq!((of("4:memory:/own\n"), of("")), (0, 0), "v1 has another limit for them");
+        // v1, the fourth, has another limit for them.
+        for (groups, bytes) in
+            [("0::/own\n", 4096), ("0::/\n", 9), ("0::/elsewhere\n", 9), ("4:memory:/own\n", 0), ("", 0)]
+        {
+            let found = sockets(groups, Path::new("/c"), |file| {
+                files.iter().find(|(path, _)| Path::new(path) == file).map(|(_, text)| (*text).into())
+            });
+            assert_eq!(found, bytes, "{groups}");
+        }
     }
 
     #[test]
-    fn buffers_of_all_connections_fit_the_least_container() {
+    fn connection_buffers_fit_least_container() {
         for mib in [64, 128, 256, 512, 1023] {
             let memory = Memory { limit: mib * MIB, is_own: true };
             let (bytes, connections) = (memory.socket_buffer().unwrap(), memory.connections(0).min(4096));
-            // The kernel doubles what it is told, for what it keeps beside.
+            // The kernel doubles what it is given, to have room for its own data.
             let all = (2 * bytes * connections) as u64;
             assert!(all <= memory.limit * 2 / 5, "{mib} MiB: {connections} of {bytes}");
             assert!(!memory.is_clogged(memory.limit / 4) && memory.is_clogged(memory.limit / 3), "{mib} MiB");
@@ -278,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn version_one_is_read_too() {
+    fn cgroup_v1_is_read() {
         let groups = "12:cpu,cpuacct:/a\n4:memory:/docker/1\n1:name=systemd:/a\n";
         let inside = [("/c/memory/memory.limit_in_bytes", "134217728\n")];
         assert_eq!(found(groups, &inside), Some(128 * MIB), "a container sees its own group as the root");
@@ -287,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_is_half_of_a_group_and_a_sixteenth_of_a_machine() {
+    fn capacity_is_half_of_cgroup_limit() {
         assert_eq!(Memory::of(Some(512 * MIB), 64 * GIB).capacity(), 256 * MIB);
         assert_eq!(Memory::of(None, 64 * GIB).capacity(), 4 * GIB);
         assert_eq!(Memory::of(Some(9_223_372_036_854_771_712), 64 * GIB).capacity(), 4 * GIB, "v1's way to say none");
@@ -295,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_least_container_the_cache_and_everything_beside_it_have_room() {
+    fn least_container_has_room_for_everything() {
         for mib in [64, 96, 128, 256, 1024, 8192] {
             let memory = Memory::of(Some(mib * MIB), 64 * GIB);
             assert!(memory.capacity() + memory.beyond() <= memory.limit, "{mib} MiB: {memory:?}");
@@ -316,23 +322,23 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_the_kernel_takes_back_by_itself_are_not_held() {
+    fn reclaimable_pages_are_not_counted() {
         let status = "VmRSS:\t   15748 kB\nRssAnon:\t    1764 kB\nRssFile:\t   13980 kB\nRssShmem:\t       4 kB\n";
         assert_eq!(held(status), 1768 << 10);
     }
 
     #[test]
-    fn background_work_is_shed_first_then_entries_and_never_for_other_peoples_sake() {
+    fn background_is_shed_before_entries() {
         let own = Memory::of(Some(100 * MIB), GIB);
-        let told = [50, 84, 85, 91, 92, 120].map(|used| own.pressure(used * MIB));
-        assert_eq!(told[..2], [Pressure::None; 2]);
-        assert_eq!(told[2..4], [Pressure::Shed; 2]);
-        assert_eq!(told[4..], [Pressure::Evict; 2]);
+        let reported = [50, 84, 85, 91, 92, 120].map(|used| own.pressure(used * MIB));
+        assert_eq!(reported[..2], [Pressure::None; 2]);
+        assert_eq!(reported[2..4], [Pressure::Shed; 2]);
+        assert_eq!(reported[4..], [Pressure::Evict; 2]);
         assert_eq!(Memory::of(None, GIB).pressure(2 * GIB), Pressure::None);
     }
 
     #[test]
-    fn this_machine_says_what_it_has() {
+    fn memory_of_this_machine_is_read() {
         let memory = Memory::of_the_machine();
         assert!(memory.limit >= limits::LEAST_MEMORY && resident().unwrap().0 > MIB / 4, "{memory:?}");
     }

@@ -8,7 +8,7 @@
 //!
 //! What comes out is what went in: every line, in its order, byte for byte. The exception is
 //! `Set-Cookie`: it belongs to the one caller whose request was answered
-//! ([`crate::core::answer::Cookies`]), and an entry serves others too.
+//! ([`crate::shape::cookies::Cookies`]), and an entry serves others too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,20 +16,23 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use self::request_lines::RequestLines;
 use crate::cache::limits;
 
+mod lines;
 pub(crate) mod request_lines;
+
+use lines::{WAS_A_VALUE, append, lines, put_line, size, write};
+use request_lines::RequestLines;
 
 /// A reply's headers and body, and its request's headers.
 #[derive(Clone)]
 pub struct Content {
-    /// In this order: the reply's header lines in HTTP/1.1 form (`name: value`, CR, LF) without its
-    /// length; the length line; the body, unless it is stored apart; the key's bytes.
+    /// The reply's header lines in HTTP/1.1 form (`name: value`, CR, LF) without its length; the
+    /// length line; the body, unless it is stored apart; the key's bytes; in this order.
     block: Box<[u8]>,
     /// The request's header lines.
     request: Arc<Vec<u8>>,
-    /// How many bytes of the request's lines count towards this entry's weight.
+    /// Bytes of the request's lines that count towards this entry's weight.
     request_weight: u16,
     /// Length of the key, which is the last part of the block.
     key_len: u16,
@@ -40,7 +43,7 @@ pub struct Content {
     ends: Ends,
 }
 
-/// Where each part of the block ends. A part begins where the previous one ends.
+/// Ends of the parts of the block. A part begins at the end of the previous one.
 #[derive(Clone, Copy)]
 struct Ends {
     lines: u32,
@@ -57,36 +60,27 @@ impl Content {
     /// bytes of the key that it will be stored under.
     pub fn answering(headers: &HeaderMap, body: &Bytes, request: RequestLines, key: &[u8]) -> Self {
         if body.len() <= limits::COPIED_BODY_BYTES {
-            Self::of(headers, (body, None), request, key)
+            Self::of(headers, body, None, request, key)
         } else {
-            Self::of(headers, (&[], Some(Box::new(kept(body)))), request, key)
+            Self::of(headers, &[], Some(Box::new(kept(body))), request, key)
         }
     }
 
-    /// The same body under other headers, as the answer to another request for the same key.
+    /// Returns the body under other headers, as the answer to another request for the same key.
     #[must_use]
     pub fn under(&self, headers: &HeaderMap, request: RequestLines) -> Self {
-        Self::of(headers, (self.to_copy().unwrap_or_default(), self.apart.clone()), request, self.key())
+        Self::of(headers, self.to_copy().unwrap_or_default(), self.apart.clone(), request, self.key())
     }
 
     /// The body is given either to copy into the block or to keep apart.
-    fn of(
-        headers: &HeaderMap,
-        (inside, apart): (&[u8], Option<Box<Bytes>>),
-        request: RequestLines,
-        key: &[u8],
-    ) -> Self {
-        let is_length = |name: &HeaderName| *name == header::CONTENT_LENGTH;
-        let kept = || headers.iter().filter(|(name, _)| *name != header::SET_COOKIE);
-        let own = || kept().filter(|(name, _)| !is_length(name));
-        let length = || kept().filter(|(name, _)| is_length(name));
-        let before = kept().take_while(|(name, _)| !is_length(name));
-        let lines = size(own());
-        let stated = lines + size(length());
+    fn of(headers: &HeaderMap, inside: &[u8], apart: Option<Box<Bytes>>, request: RequestLines, key: &[u8]) -> Self {
+        let before = shared(headers).take_while(|(name, _)| *name != header::CONTENT_LENGTH);
+        let lines = size(without_length(headers));
+        let stated = lines + size(length(headers));
         // A key too long for `key_len` is stored beside the entry, as other kinds' keys are.
         let (key, key_len) = u16::try_from(key.len()).map_or((&[][..], 0), |length| (key, length));
         let mut block = Vec::with_capacity(stated as usize + inside.len() + key.len());
-        write(own().chain(length()), &mut block);
+        write(without_length(headers).chain(length(headers)), &mut block);
         block.put_slice(inside);
         block.put_slice(key);
         Self {
@@ -103,13 +97,12 @@ impl Content {
     /// The lines of another body that is made of this one: the same, except those that describe
     /// the bytes which the region sent, and with `own` instead of those of its name.
     pub fn outline(&self, own: Option<(&str, &str)>) -> Outline {
-        let kept = |name: &[u8]| {
-            let is_own = own.is_some_and(|(own, _)| name == own.as_bytes());
-            !is_own && !OF_THE_SENT_BYTES.iter().any(|sent| name == sent.as_bytes())
-        };
         let mut lines = Vec::with_capacity(self.ends.lines as usize + 64);
-        for (name, value) in self.lines().filter(|(name, _)| kept(name)) {
-            put_line(name, value, &mut lines);
+        for (name, value) in self.lines() {
+            let is_own = own.is_some_and(|(own, _)| name == own.as_bytes());
+            if !is_own && !OF_THE_SENT_BYTES.iter().any(|sent| name == sent.as_bytes()) {
+                put_line(name, value, &mut lines);
+            }
         }
         if let Some((name, value)) = own {
             put_line(name.as_bytes(), value.as_bytes(), &mut lines);
@@ -219,9 +212,9 @@ impl Content {
 
     /// Ranges of the reply's lines in the block, in their original order.
     fn reply(&self) -> [Range<usize>; 3] {
-        let Ends { lines, length } = self.ends;
-        let range = |from: u32, to: u32| from as usize..to as usize;
-        [range(0, self.length_at), range(lines, length), range(self.length_at, lines)]
+        let (lines, length) = (self.ends.lines as usize, self.ends.length as usize);
+        let length_at = self.length_at as usize;
+        [0..length_at, lines..length, length_at..lines]
     }
 }
 
@@ -264,7 +257,7 @@ impl Outline {
     }
 }
 
-/// RFC 9110, 8.8.3. What is none could not be told apart from others once it had a suffix.
+/// RFC 9110, 8.8.3. What is none could not be distinguished from others once it had a suffix.
 fn is_entity_tag(tag: &[u8]) -> bool {
     let opaque = tag.strip_prefix(b"W/").unwrap_or(tag);
     let within = opaque.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
@@ -298,52 +291,22 @@ const OF_THE_SENT_BYTES: [&str; 8] = [
     "accept-ranges",
 ];
 
-const WAS_A_VALUE: &str = "it was a header's value before";
-const WAS_A_LINE: &str = "it was written as a header's line";
-
-/// How many bytes the lines take on the wire.
-fn size<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> u32 {
-    let all: usize = lines.map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-    u32::try_from(all).expect("heads are bounded far below")
+/// The lines that an entry keeps, since they may serve others.
+fn shared(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    headers.iter().filter(|(name, _)| *name != header::SET_COOKIE)
 }
 
-fn write<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>, to: &mut impl BufMut) {
-    for (name, value) in lines {
-        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            to.put_slice(part);
-        }
-    }
+fn without_length(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    shared(headers).filter(|(name, _)| *name != header::CONTENT_LENGTH)
 }
 
-fn put_line(name: &[u8], value: &[u8], to: &mut impl BufMut) {
-    to.put_slice(name);
-    to.put_slice(b": ");
-    to.put_slice(value);
-    to.put_slice(b"\r\n");
+fn length(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    shared(headers).filter(|(name, _)| *name == header::CONTENT_LENGTH)
 }
 
 /// Copies a body that may share a read buffer with others; a larger one is kept as it is.
 fn kept(body: &Bytes) -> Bytes {
     if body.len() <= limits::READ_BODY_BYTES { Bytes::copy_from_slice(body) } else { body.clone() }
-}
-
-/// Splits text into lines' names and values.
-fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let mut begin = 0;
-    // A value holds neither CR nor LF.
-    memchr::memchr_iter(b'\n', text).map(move |end| {
-        let line = &text[begin..end - 1];
-        begin = end + 1;
-        let colon = line.iter().position(|byte| *byte == b':').expect(WAS_A_LINE);
-        (&line[..colon], &line[colon + 2..])
-    })
-}
-
-fn append(text: &Bytes, headers: &mut HeaderMap, wanted: &dyn Fn(&[u8]) -> bool) {
-    for (name, value) in lines(text).filter(|(name, _)| wanted(name)) {
-        let value = HeaderValue::from_maybe_shared(text.slice_ref(value)).expect(WAS_A_VALUE);
-        headers.append(HeaderName::from_bytes(name).expect(WAS_A_LINE), value);
-    }
 }
 
 #[cfg(test)]
@@ -353,13 +316,15 @@ mod tests {
     use super::*;
 
     fn map(lines: &[(String, Vec<u8>)]) -> HeaderMap {
-        let line = |(name, value): &(String, Vec<u8>)| {
-            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
-        };
         let mut map = HeaderMap::new();
-        lines.iter().filter_map(line).for_each(|(name, value)| {
-            map.append(name, value);
-        });
+        lines
+            .iter()
+            .filter_map(|(name, value)| {
+                Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
+            })
+            .for_each(|(name, value)| {
+                map.append(name, value);
+            });
         map
     }
 
@@ -371,7 +336,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(
+        fn content_round_trips(
             reply in lines(),
             request in lines(),
             body in prop_oneof![
@@ -410,37 +375,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_a_reply_has_its_tag_with_a_suffix_if_it_is_one() {
-        let made = |tag: Option<&'static str>| {
-            let headers = tag.map(|tag| (header::ETAG, HeaderValue::from_static(tag))).into_iter().collect();
-            let content = Content::new(&headers, &Bytes::from_static(b"body"));
-            let made = content.outline(Some(("content-type", "x/y"))).of("~s", Bytes::from_static(b"made"));
-            assert_eq!(
-                (made.body(), made.value(&header::CONTENT_TYPE)),
-                (Bytes::from_static(b"made"), Some(&b"x/y"[..]))
-            );
-            made.value(&header::ETAG).map(|tag| String::from_utf8(tag.to_vec()).unwrap())
-        };
+    fn derived_content_suffixes_valid_etag() {
         for (tag, suffixed) in [("\"a\"", "\"a~s\""), ("W/\"a\"", "W/\"a~s\""), ("\"\"", "\"~s\"")] {
-            assert_eq!(made(Some(tag)).as_deref(), Some(suffixed), "{tag}");
+            assert_eq!(derived_tag(Some(tag)).as_deref(), Some(suffixed), "{tag}");
         }
         for none in [Some("a"), Some(""), Some("\""), Some("\"a\"b\""), Some("w/\"a\""), Some("\"a b\""), None] {
-            assert_eq!(made(none), None, "{none:?}");
+            assert_eq!(derived_tag(none), None, "{none:?}");
+        }
+    }
+
+    /// The tag of content derived from content with this one.
+    fn derived_tag(tag: Option<&'static str>) -> Option<String> {
+        let headers = tag.map(|tag| (header::ETAG, HeaderValue::from_static(tag))).into_iter().collect();
+        let content = Content::new(&headers, &Bytes::from_static(b"body"));
+        let made = content.outline(Some(("content-type", "x/y"))).of("~s", Bytes::from_static(b"made"));
+        assert_eq!(
+            (made.body(), made.value(&header::CONTENT_TYPE)),
+            (Bytes::from_static(b"made"), Some(&b"x/y"[..]))
+        );
+        made.value(&header::ETAG).map(|tag| String::from_utf8(tag.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn overlong_key_is_not_stored() {
+        let body = Bytes::from_static(b"body");
+        let longest = vec![b'k'; usize::from(u16::MAX)];
+        let longer = [&longest[..], b"k"].concat();
+        for (key, stored) in [(&longest, &longest[..]), (&longer, &[])] {
+            let content = Content::answering(&HeaderMap::new(), &body, RequestLines::default(), key);
+            assert_eq!((content.key(), content.body()), (stored, body.clone()));
         }
     }
 
     #[test]
-    fn a_key_that_is_too_long_is_not_kept_in_the_block() {
-        let body = Bytes::from_static(b"body");
-        let of = |key: &[u8]| Content::answering(&HeaderMap::new(), &body, RequestLines::default(), key);
-        let longest = vec![b'k'; usize::from(u16::MAX)];
-        assert_eq!((of(&longest).key(), of(&longest).body()), (&longest[..], body.clone()));
-        let longer = of(&[&longest[..], b"k"].concat());
-        assert_eq!((longer.key(), longer.body()), (&[][..], body.clone()));
-    }
-
-    #[test]
-    fn a_read_buffer_is_not_kept_for_a_small_body_in_it() {
+    fn small_body_releases_read_buffer() {
         let buffer = Bytes::from(vec![b'x'; 8192]);
         let value = HeaderValue::from_maybe_shared(buffer.slice(..10)).unwrap();
         let headers = HeaderMap::from_iter([(header::ETAG, value)]);

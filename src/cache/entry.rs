@@ -1,6 +1,6 @@
-//! What the cache keeps: one representation, with what freshness needs to know about it.
+//! Entries of the cache: one representation, with what freshness needs to know about it.
 //!
-//! An entry is never changed, only replaced, so [`crate::core::lookup`] reads it without a lock.
+//! An entry is never changed, only replaced, so [`crate::request::lookup`] reads it without a lock.
 //! What does change (floors, generations) is in the records that the entry points to.
 
 use std::fmt;
@@ -14,11 +14,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use super::content::Content;
 use super::derived::Derived;
 use crate::cache::rfc9111::freshness::initial_age;
+use crate::cache::rfc9111::stored_facts::StoredFacts;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::RegionId;
 use crate::model::time::{Moment, ShortSpan};
 use crate::protocol::holding::{Routed, ShownRecord};
-use crate::protocol::horizon::Horizon;
+use crate::protocol::region_views::RegionViews;
 use crate::protocol::standing::{self, Assessment};
 
 pub struct Entry {
@@ -29,20 +30,19 @@ pub struct Entry {
     pub content: Content,
     /// The region that answered.
     pub region: RegionId,
-    /// When the request was sent.
+    /// Time at which the request was sent.
     pub sent: Moment,
     /// The age the reply already had on arrival, not counting its own transit time
     /// ([`crate::cache::rfc9111::freshness::initial_age`]).
     pub age_at_receipt: ShortSpan,
-    /// What keeps the entry fresh.
-    pub hold: Hold,
-    /// What was made of the body for callers who want it in another form.
+    pub validity: Validity,
+    /// Contents made of the body for callers who want it in another form.
     pub derived: Derived,
-    /// Whether the body is JSON, once somebody had to know.
+    /// True if the body is JSON; computed on first use.
     pub json: KnownJson,
 }
 
-/// What somebody found out about an entry's body. It takes no memory of its own.
+/// Findings about an entry's body. They take no memory of their own.
 #[derive(Debug, Default)]
 pub struct KnownJson(AtomicU8);
 
@@ -69,7 +69,7 @@ impl fmt::Debug for Entry {
             .field("region", &self.region)
             .field("sent", &self.sent)
             .field("age_at_receipt", &self.age_at_receipt)
-            .field("hold", &self.hold)
+            .field("validity", &self.validity)
             .finish_non_exhaustive()
     }
 }
@@ -77,11 +77,11 @@ impl fmt::Debug for Entry {
 impl Entry {
     /// A reply that is passed on and never stored.
     pub fn passing(reply: &Reply) -> Self {
-        Self::of(reply, Content::new(&reply.headers, &reply.body), Hold::Uncacheable)
+        Self::of(reply, Content::new(&reply.headers, &reply.body), Validity::Uncacheable)
     }
 
     /// An entry for `reply`, whose headers and body `content` already holds.
-    pub fn of(reply: &Reply, content: Content, hold: Hold) -> Self {
+    pub fn of(reply: &Reply, content: Content, validity: Validity) -> Self {
         let received = reply.sent_wall + reply.received.since(reply.sent);
         Self {
             status: reply.status,
@@ -89,16 +89,22 @@ impl Entry {
             region: reply.region,
             sent: reply.sent,
             age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received).into(),
-            hold,
+            validity,
             derived: Derived::NONE,
             json: KnownJson::default(),
         }
     }
 
-    /// The same entry with what was made of its body.
+    /// Adds what was made of the entry's body.
     #[must_use]
     pub fn with(&self, derived: Derived) -> Self {
-        Self { content: self.content.clone(), hold: self.hold.clone(), derived, json: KnownJson::default(), ..*self }
+        Self {
+            content: self.content.clone(),
+            validity: self.validity.clone(),
+            derived,
+            json: KnownJson::default(),
+            ..*self
+        }
     }
 
     /// A copy of the region's headers.
@@ -130,7 +136,7 @@ impl Entry {
 
     /// The request that a routed entry answers, for asking again. It carries the caller's
     /// credentials (`exact`) but not the sidecar's own; they live no longer than the entry and are
-    /// never shown. `target` comes from the entry's key ([`super::key::KeyRef::target`]).
+    /// never printed. `target` comes from the entry's key ([`super::key::KeyRef::target`]).
     pub fn request(&self, target: &str) -> Arc<Outgoing> {
         let (path_and_query, headers) = (target.to_owned(), self.content.request());
         Arc::new(Outgoing { method: Method::GET, path_and_query, headers, body: Bytes::new() })
@@ -144,71 +150,78 @@ impl Entry {
 
     /// As it stands at `now`, if a route names it.
     #[inline]
-    pub fn assess<'a>(&'a self, horizon: &'a Horizon, now: Moment) -> Option<Assessment<'a>> {
-        Some(standing::assess(self.hold.routed()?, self.sent, horizon, now))
+    pub fn assess<'a>(&'a self, region_views: &'a RegionViews, now: Moment) -> Option<Assessment<'a>> {
+        Some(standing::assess(self.validity.routed()?, self.sent, region_views, now))
     }
 
     /// Memory used, in bytes: body, headers, the key if the entry holds it, and what keeps it
     /// fresh.
     pub fn weight(&self) -> usize {
-        let hold = match &self.hold {
-            Hold::Routed(routed) => routed.shows.weight() + routed.digest.as_ref().map_or(0, |_| size_of::<u128>()),
-            Hold::Unrouted(stored) => size_of_val(&*stored.vary),
-            Hold::Uncacheable => 0,
+        let validity = match &self.validity {
+            Validity::Routed(routed) => {
+                routed.shows.weight() + routed.digest.as_ref().map_or(0, |_| size_of::<u128>())
+            }
+            Validity::Unrouted(stored) => size_of_val(&*stored.vary),
+            Validity::Uncacheable => 0,
         };
-        size_of::<Self>() + self.content.weight() + hold + self.derived.weight()
+        size_of::<Self>() + self.content.weight() + validity + self.derived.weight()
     }
 
     /// The records that the entry shows; empty if it is unrouted.
     pub fn shows(&self) -> &[ShownRecord] {
-        match &self.hold {
-            Hold::Routed(routed) => &routed.shows,
-            Hold::Unrouted(_) | Hold::Uncacheable => &[],
+        match &self.validity {
+            Validity::Routed(routed) => &routed.shows,
+            Validity::Unrouted(_) | Validity::Uncacheable => &[],
         }
     }
 
-    /// Whether it may replace `stored` under the same key: a late fill never overwrites a newer
+    /// True if it may replace `stored` under the same key: a late fill never overwrites a newer
     /// entry (R3).
     ///
     /// An older generation of any record that both show loses. Otherwise the later request wins.
     /// Among one fill's replies, which count as sent together, the last one put wins unless its
     /// versions are lower. A reply to an earlier request wins only with higher versions.
     pub fn supersedes(&self, stored: &Self) -> bool {
-        let both = || {
-            self.shows()
-                .iter()
-                .flat_map(|new| stored.shows().iter().filter(|old| old.id() == new.id()).map(move |old| (new, old)))
-        };
-        if both().any(|(new, old)| new.generation < old.generation) {
+        if self.shown_in_both(stored).any(|(new, old)| new.generation < old.generation) {
             return false;
         }
-        let newer = both().any(|(new, old)| new.version > old.version || new.generation > old.generation);
-        let older = both().any(|(new, old)| new.version < old.version && new.generation == old.generation);
+        let newer =
+            self.shown_in_both(stored).any(|(new, old)| new.version > old.version || new.generation > old.generation);
+        let older = self
+            .shown_in_both(stored)
+            .any(|(new, old)| new.version < old.version && new.generation == old.generation);
         self.sent > stored.sent || (self.sent == stored.sent || newer) && !older
+    }
+
+    /// The records that both show, as this entry and as the other shows them.
+    fn shown_in_both<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (&'a ShownRecord, &'a ShownRecord)> {
+        self.shows()
+            .iter()
+            .flat_map(|own| other.shows().iter().filter(|it| it.id() == own.id()).map(move |it| (own, it)))
     }
 }
 
-/// What an entry's freshness depends on.
+/// Facts that an entry's freshness depends on.
 #[derive(Clone, Debug)]
-pub enum Hold {
+pub enum Validity {
     /// Announcements.
     Routed(Routed),
     /// RFC 9111.
-    Unrouted(crate::cache::rfc9111::StoredFacts),
+    Unrouted(StoredFacts),
     /// Nothing: the reply is passed on and never stored.
     Uncacheable,
 }
 
-impl Hold {
+impl Validity {
     /// The RFC 9111 facts of an unrouted entry.
-    pub const fn unrouted(&self) -> Option<&crate::cache::rfc9111::StoredFacts> {
+    pub const fn unrouted(&self) -> Option<&StoredFacts> {
         match self {
             Self::Unrouted(stored) => Some(stored),
             Self::Routed(_) | Self::Uncacheable => None,
         }
     }
 
-    /// What freshness needs to know about a routed entry.
+    /// Facts for the freshness of a routed entry.
     pub const fn routed(&self) -> Option<&Routed> {
         match self {
             Self::Routed(routed) => Some(routed),

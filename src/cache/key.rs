@@ -2,8 +2,9 @@
 //! it.
 //!
 //! Two requests have the same key only if every part is the same; each part goes in with its
-//! length. The method is not a part, because HEAD is answered from what GET stored. The hash is
-//! computed once, under a secret of this process, because callers choose what it covers. A lookup
+//! length. The method is not part of a key under which something is stored, because HEAD is
+//! answered from what GET stored; only [`KeyBuffer::whole_request`] has it. The hash is computed
+//! once, under the [`HashKey`] of this process, because callers choose what it covers. A lookup
 //! allocates nothing beyond one reusable buffer.
 
 use std::cell::Cell;
@@ -15,11 +16,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use siphasher::sip::SipHasher13;
 
 use crate::cache::limits;
+use crate::model::ids::RouteId;
 
 #[cfg(test)]
 mod tests;
 
-/// The secret under which this process hashes keys, so that no caller can choose keys that collide.
+/// The hash key of this process, which is secret, so that no caller can choose keys that collide.
 #[derive(Clone, Copy)]
 pub struct HashKey(u64, u64);
 
@@ -31,14 +33,14 @@ impl HashKey {
     }
 
     /// For tests and simulations that must repeat.
-    pub const fn fixed(seed: u64) -> Self {
-        Self(seed, !seed)
+    pub const fn fixed(number: u64) -> Self {
+        Self(number, !number)
     }
 }
 
 impl fmt::Debug for HashKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seed(..)")
+        f.write_str("HashKey(..)")
     }
 }
 
@@ -66,7 +68,7 @@ impl Key {
         self.bytes.len()
     }
 
-    /// Always false: every key starts with its kind.
+    /// False: every key starts with its kind. Clippy wants it beside `len`.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -96,7 +98,7 @@ impl<'a> KeyRef<'a> {
         std::str::from_utf8(target).expect("a key's first part was a string")
     }
 
-    /// The hash under the process's seed, for the few places that spread work by it.
+    /// The hash under the process's [`HashKey`], for the few places that spread work by it.
     pub const fn hash(self) -> u64 {
         self.hash
     }
@@ -124,8 +126,8 @@ impl fmt::Debug for KeyRef<'_> {
 /// The parts of a routed representation's key.
 #[derive(Clone, Copy, Debug)]
 pub struct Representation<'a> {
-    /// The route's id ([`crate::core::router`]).
-    pub route: u16,
+    /// The route's id ([`crate::routing::router`]).
+    pub route: RouteId,
     /// Exactly as the caller wrote it.
     pub path_and_query: &'a str,
     /// The caller's headers. Only `Accept`, `Accept-Encoding` and the forwarded ones count.
@@ -133,8 +135,8 @@ pub struct Representation<'a> {
     pub forward: &'a [HeaderName],
     /// The route knows the form that is asked for: `Accept` does not count.
     pub is_form_known: bool,
-    /// Without a content coding, whatever the caller accepts: something is made of the bytes.
-    pub is_identity: bool,
+    /// Without a content coding, whatever the caller accepts: the reply is transformed here.
+    pub is_uncoded: bool,
     /// Whose reply it is; any constant for a route of mode `sidecar`.
     pub identity: u128,
 }
@@ -151,7 +153,7 @@ enum Kind {
 /// Builds keys. Its memory is reused for the next key on its thread.
 #[derive(Debug)]
 pub struct KeyBuffer {
-    seed: HashKey,
+    hash_key: HashKey,
     bytes: Vec<u8>,
 }
 
@@ -171,8 +173,8 @@ impl Drop for KeyBuffer {
 
 impl KeyBuffer {
     /// An empty buffer, in the memory of this thread's last one.
-    pub fn new(seed: HashKey) -> Self {
-        Self { seed, bytes: SPARE.try_with(Cell::take).unwrap_or_default() }
+    pub fn new(hash_key: HashKey) -> Self {
+        Self { hash_key, bytes: SPARE.try_with(Cell::take).unwrap_or_default() }
     }
 
     pub fn routed(&mut self, parts: Representation<'_>) -> KeyRef<'_> {
@@ -189,8 +191,8 @@ impl KeyBuffer {
         &self.bytes
     }
 
-    /// The same key as [`KeyBuffer::routed`], built from a path and the [`KeyBuffer::tail`] of the
-    /// rest.
+    /// Returns the key of [`KeyBuffer::routed`], built from a path and the [`KeyBuffer::tail`] of
+    /// the rest.
     pub fn routed_with(&mut self, path_and_query: &str, tail: &[u8]) -> KeyRef<'_> {
         self.begin(Kind::Routed, path_and_query);
         self.bytes.extend_from_slice(tail);
@@ -198,17 +200,18 @@ impl KeyBuffer {
     }
 
     fn put_tail(&mut self, parts: Representation<'_>) {
-        self.bytes.extend_from_slice(&u64::from(parts.route).to_le_bytes());
+        self.bytes.extend_from_slice(&u64::from(parts.route.0).to_le_bytes());
         self.bytes.extend_from_slice(&parts.identity.to_le_bytes());
-        let codings = if parts.is_identity { AcceptEncoding::default() } else { AcceptEncoding::of(parts.headers) };
+        let codings = if parts.is_uncoded { AcceptEncoding::default() } else { AcceptEncoding::of(parts.headers) };
         self.bytes.push(codings.0);
-        match parts.is_form_known {
-            // No request has so many lines.
-            true => self.count(u32::MAX as usize),
-            false => self.values(parts.headers, &header::ACCEPT),
+        if parts.is_form_known {
+            // Marker that no real line count equals.
+            self.put_len(u32::MAX as usize);
+        } else {
+            self.put_header(parts.headers, &header::ACCEPT);
         }
         for name in parts.forward {
-            self.values(parts.headers, name);
+            self.put_header(parts.headers, name);
         }
     }
 
@@ -223,21 +226,23 @@ impl KeyBuffer {
     /// `names` (RFC 9111, 4.1). Values are compared line by line, ignoring surrounding space.
     pub fn variant(&mut self, path_and_query: &str, names: &[HeaderName], headers: &HeaderMap) -> KeyRef<'_> {
         self.begin(Kind::Variant, path_and_query);
-        self.count(names.len());
+        self.put_len(names.len());
         for name in names {
-            self.text(name.as_str().as_bytes());
-            match *name == header::HOST {
+            self.put_bytes(name.as_str().as_bytes());
+            if *name == header::HOST {
                 // Regions get their own, whatever the caller's is.
-                true => self.count(0),
-                false => self.values(headers, name),
+                self.put_len(0);
+            } else {
+                self.put_header(headers, name);
             }
         }
         self.finish()
     }
 
-    /// The key by which requests of one method for an unrouted URI share a fill before its `Vary`
-    /// is known. Every header counts except those in `except`; their order does not.
-    pub fn request(
+    /// Key of one whole request: method, target and every header not in `except`, in any order.
+    /// Fills of unrouted URIs share it while their `Vary` is unknown; a foreign read uses it only
+    /// as a name.
+    pub fn whole_request(
         &mut self,
         method: &Method,
         path_and_query: &str,
@@ -245,13 +250,13 @@ impl KeyBuffer {
         except: &[HeaderName],
     ) -> KeyRef<'_> {
         self.begin(Kind::Request, path_and_query);
-        self.text(method.as_str().as_bytes());
+        self.put_bytes(method.as_str().as_bytes());
         let mut names: Vec<_> = headers.keys().filter(|name| !except.contains(name)).collect();
         names.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
-        self.count(names.len());
+        self.put_len(names.len());
         for name in names {
-            self.text(name.as_str().as_bytes());
-            self.values(headers, name);
+            self.put_bytes(name.as_str().as_bytes());
+            self.put_header(headers, name);
         }
         self.finish()
     }
@@ -259,29 +264,29 @@ impl KeyBuffer {
     fn begin(&mut self, kind: Kind, path_and_query: &str) {
         self.bytes.clear();
         self.bytes.push(kind as u8);
-        self.text(path_and_query.as_bytes());
+        self.put_bytes(path_and_query.as_bytes());
     }
 
-    fn count(&mut self, count: usize) {
+    fn put_len(&mut self, len: usize) {
         // Heads and targets are bounded far below this (`limits`), so the length always fits.
-        self.bytes.extend_from_slice(&(count as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&(len as u32).to_le_bytes());
     }
 
-    fn text(&mut self, text: &[u8]) {
-        self.count(text.len());
-        self.bytes.extend_from_slice(text);
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.put_len(bytes.len());
+        self.bytes.extend_from_slice(bytes);
     }
 
-    fn values(&mut self, headers: &HeaderMap, name: &HeaderName) {
+    fn put_header(&mut self, headers: &HeaderMap, name: &HeaderName) {
         let lines = headers.get_all(name);
-        self.count(lines.iter().count());
+        self.put_len(lines.iter().count());
         for line in lines {
-            self.text(line.as_bytes().trim_ascii());
+            self.put_bytes(line.as_bytes().trim_ascii());
         }
     }
 
     fn finish(&self) -> KeyRef<'_> {
-        let hash = SipHasher13::new_with_keys(self.seed.0, self.seed.1).hash(&self.bytes);
+        let hash = SipHasher13::new_with_keys(self.hash_key.0, self.hash_key.1).hash(&self.bytes);
         KeyRef { hash, bytes: &self.bytes }
     }
 }
@@ -303,12 +308,12 @@ impl AcceptEncoding {
                 let (coding, parameters) = item.split_once(';').unwrap_or((item, ""));
                 let coding = coding.trim();
                 let wanted = weight_above_zero(parameters);
-                let matches = |name: &str| {
-                    name.eq_ignore_ascii_case(coding) || name == "gzip" && coding.eq_ignore_ascii_case("x-gzip")
-                };
+                let known = CODINGS.iter().position(|name| {
+                    name.eq_ignore_ascii_case(coding) || *name == "gzip" && coding.eq_ignore_ascii_case("x-gzip")
+                });
                 if coding == "*" {
                     others = wanted;
-                } else if let Some(place) = CODINGS.iter().position(|name| matches(name)) {
+                } else if let Some(place) = known {
                     let bit = 1 << place;
                     named |= bit;
                     taken = if wanted { taken | bit } else { taken & !bit };
@@ -339,7 +344,7 @@ impl AcceptEncoding {
     }
 }
 
-/// Whether the weight (`q=`) is missing, or is anything but zero.
+/// True if the weight (`q=`) is missing, or is anything but zero.
 fn weight_above_zero(parameters: &str) -> bool {
     let weight = parameters
         .split(';')

@@ -45,17 +45,17 @@ pub const INVALIDATIONS: usize = 4096;
 pub const CACHE_SHARE: (u64, u64) = (2, 16);
 /// The least that the cache is given, in bytes.
 pub const LEAST_CAPACITY: u64 = 16 * MIB as u64;
-/// What the process needs besides the cache and everything that has a budget of its own, in bytes:
-/// stacks, tables, connections to regions, running races, what the allocator retains. 10 MiB were measured
-/// with 64 callers at some thousand misses a second.
+/// Bytes that the process needs besides the cache and everything that has a budget of its own:
+/// stacks, tables, connections to regions, running races, what the allocator retains. 10 MiB were
+/// measured with 64 callers at some thousand misses a second.
 pub const PROCESS_BYTES: u64 = 16 * MIB as u64;
 /// Under a cgroup's limit, connections and what peers make us hold by them may take one in this many
 /// of its bytes, half of it for idle connections and half for what is half sent or under way.
 pub const PEERS_SHARE: u64 = 8;
 /// Never less than this.
 pub const LEAST_PEERS_BYTES: u64 = 8 * MIB as u64;
-/// When the kernel buffers more than one in this many bytes of the limit, peers who take nothing of
-/// what waits for them are closed.
+/// Peers who take nothing of what waits for them are closed when the kernel buffers more than one
+/// in this many bytes of the limit.
 pub const SOCKETS_SHARE: u64 = 4;
 /// The least memory that a container may have, in bytes.
 pub const LEAST_CONTAINER: u64 = 64 * MIB as u64;
@@ -97,8 +97,7 @@ pub const INVALIDATED_TARGETS: usize = 5;
 pub const ENTRIES_PER_RECORD: usize = 4096;
 /// Fills running at once.
 pub const FILLS: usize = 8192;
-/// What all remembered failures together may take, in bytes. Each holds the error that is passed
-/// on.
+/// Most bytes taken by all remembered failures. Each holds the error that is passed on.
 pub const REMEMBERED_ERROR_BYTES: usize = 32 * MIB;
 /// Under a cgroup's limit, remembered failures may take one in this many of its bytes, if that is
 /// less.
@@ -112,7 +111,7 @@ pub const ENVELOPE_BYTES: usize = MIB;
 pub const ENVELOPES_BYTES: usize = ENDPOINT_CONNECTIONS * SMALL_ENVELOPE_BYTES + 2 * ENVELOPE_BYTES;
 /// Largest envelope that always has room, in bytes.
 pub const SMALL_ENVELOPE_BYTES: usize = 16 * KIB;
-/// What a slot of the floor table takes, in bytes. Under a cgroup's limit the table may take one in
+/// Bytes of a slot of the floor table. Under a cgroup's limit the table may take one in
 /// [`FLOORS_SHARE`] of its bytes, but there are always at least [`LEAST_FLOOR_SLOTS`] slots.
 pub const FLOOR_SLOT_BYTES: u64 = 32;
 /// See [`FLOOR_SLOT_BYTES`].
@@ -143,7 +142,7 @@ const _: () = assert!(SMALL_ENVELOPE_BYTES <= SMALL_BODY_BYTES && SMALL_BODY_BYT
 const _: () = assert!(COPIED_BODY_BYTES <= SMALL_BODY_BYTES && 8 * SMALL_BODY_BYTES <= SMALL_BODIES_BYTES);
 const _: () = assert!(3 * 256 * KIB <= ENVELOPE_BYTES, "what SNS lets publish, escaped");
 const _: () = assert!(LEAST_FLOOR_SLOTS.is_power_of_two() && LEAST_FLOOR_SLOTS <= FLOOR_SLOTS);
-const _: () = assert!((FLOOD_RECORDS as usize) < LEAST_FLOOR_SLOTS, "a flood is told before the table overflows");
+const _: () = assert!((FLOOD_RECORDS as usize) < LEAST_FLOOR_SLOTS, "a flood is seen before the table overflows");
 const _: () = assert!(INVALIDATIONS.is_power_of_two());
 const _: () = assert!(INDEX_SHARDS.is_power_of_two());
 const _: () = assert!(READ_BODY_BYTES >= REPLY_HEAD_BYTES, "the buffer a head is read into holds no more");

@@ -10,25 +10,26 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
 
+use self::held::{Held, Variants, What};
 use self::index::{Departed, Index};
 use self::invalidations::Invalidations;
 use self::kept::{Change, SegmentedClock};
 use super::content::request_lines::{RequestLines, Requests};
-use super::entry::{Entry, Hold};
+use super::entry::{Entry, Validity};
 use super::key::{Key, KeyBuffer, KeyRef};
 use crate::cache::limits;
-use crate::http::limits::REPLY_BODY_BYTES;
 use crate::model::ids::RecordId;
 use crate::model::time::Moment;
 use crate::protocol::audit::Slice;
 
+mod held;
 mod index;
 mod invalidations;
 mod kept;
 mod resize;
 #[cfg(test)]
 thread_local! {
-    /// How often this thread called [`Store::get`].
+    /// Number of calls to [`Store::get`] by this thread.
     pub(crate) static CALLED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -36,129 +37,7 @@ thread_local! {
 mod tests;
 mod walk;
 
-/// What is stored under one key, together with the key's bytes.
-#[derive(Clone, Debug)]
-enum Held {
-    /// An entry that holds its key itself (`Content::key`): a routed one.
-    Entry(Arc<Entry>),
-    /// Anything else; the key is stored next to it.
-    Apart(Arc<Apart>),
-}
-
-#[derive(Debug)]
-struct Apart {
-    key: Key,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
-    Entry(Arc<Entry>),
-    /// Under a primary key: where the replies that vary are (RFC 9111, 4.1).
-    Variants(Variants),
-}
-
-impl Held {
-    fn entry_under(key: KeyRef<'_>, entry: &Arc<Entry>) -> Self {
-        let entry = Arc::clone(entry);
-        if entry.content.key() == key.bytes() { Self::Entry(entry) } else { Self::apart(key, What::Entry(entry)) }
-    }
-
-    fn apart(key: KeyRef<'_>, what: What) -> Self {
-        Self::Apart(Arc::new(Apart { key: key.to_key(), what }))
-    }
-
-    fn key(&self) -> &[u8] {
-        match self {
-            Self::Entry(entry) => entry.content.key(),
-            Self::Apart(apart) => apart.key.as_ref().bytes(),
-        }
-    }
-
-    fn entry(&self) -> Option<&Arc<Entry>> {
-        match self {
-            Self::Entry(entry) => Some(entry),
-            Self::Apart(apart) => match &apart.what {
-                What::Entry(entry) => Some(entry),
-                What::Variants(_) => None,
-            },
-        }
-    }
-
-    fn variants(&self) -> Option<&Variants> {
-        match self {
-            Self::Apart(apart) => match &apart.what {
-                What::Variants(variants) => Some(variants),
-                What::Entry(_) => None,
-            },
-            Self::Entry(_) => None,
-        }
-    }
-
-    /// Memory used, including the key, in bytes.
-    fn weight(&self) -> usize {
-        // Overhead: the slot, the record's place in its table, the index's place, reference counts,
-        // the allocator's rounding. Measured as process memory at a million entries.
-        const AROUND: usize = 200;
-        const LEAST: usize = AROUND + size_of::<Entry>();
-        const _: () = assert!(REPLY_BODY_BYTES / LEAST < limits::UNTOLD_RELEASES);
-        let held = self.entry().map_or(0, |entry| entry.weight()) + self.variants().map_or(0, Variants::weight);
-        let apart = match self {
-            Self::Entry(_) => 0,
-            Self::Apart(apart) => size_of::<Apart>() + apart.key.len(),
-        };
-        AROUND + held + apart
-    }
-
-    /// Notes that it was replaced, removed or `evicted` from the key with this hash.
-    /// [`Store::settle`] acts on the notes once the operation that caused this is done.
-    fn leave(&self, key: u64, evicted: bool, index: &Index) {
-        if let Some(entry) = self.entry() {
-            index.remove(key, entry.shows());
-        }
-        if let Some(variants) = self.variants().filter(|_| evicted) {
-            index.orphan(&variants.keys);
-        }
-    }
-}
-
-/// How the replies of one unrouted URI vary, and where they are. Both lists are ordered oldest
-/// first, and bounded.
-#[derive(Clone, Debug, Default)]
-struct Variants {
-    sets: Vec<Box<[HeaderName]>>,
-    keys: Vec<Key>,
-}
-
-impl Variants {
-    /// Adds a set of names and a key; `None` if both are already listed. Also returns the keys that
-    /// had to make room.
-    fn with(&self, names: &[HeaderName], key: &Key) -> Option<(Self, Vec<Key>)> {
-        let (known_set, known_key) = (self.sets.iter().any(|set| **set == *names), self.keys.contains(key));
-        if known_set && known_key {
-            return None;
-        }
-        let mut more = self.clone();
-        if !known_set {
-            more.sets.push(names.into());
-        }
-        if !known_key {
-            more.keys.push(key.clone());
-        }
-        let spare_sets = more.sets.len().saturating_sub(limits::VARY_SETS_PER_URI);
-        more.sets.drain(..spare_sets);
-        let spare_keys = more.keys.len().saturating_sub(limits::VARIANTS_PER_URI);
-        let gone = more.keys.drain(..spare_keys).collect();
-        Some((more, gone))
-    }
-
-    fn weight(&self) -> usize {
-        let names: usize = self.sets.iter().map(|set| size_of_val(&**set)).sum();
-        size_of::<Self>() + names + self.keys.len() * size_of::<Key>()
-    }
-}
-
-/// What happened to an entry that was put.
+/// Outcome of putting an entry.
 #[derive(Clone, Debug)]
 pub enum Put {
     /// It is in the store until it has to make room.
@@ -218,8 +97,9 @@ impl Store {
     pub fn select(&self, buffer: &mut KeyBuffer, path_and_query: &str, headers: &HeaderMap) -> Option<Arc<Entry>> {
         let held = self.kept.get(buffer.primary(path_and_query))?;
         let Some(variants) = held.variants() else { return held.entry().cloned() };
-        let mut select = |names: &[HeaderName]| self.get(buffer.variant(path_and_query, names, headers));
-        variants.sets.iter().filter_map(|names| select(names)).max_by_key(|entry| entry.sent)
+        let selected =
+            variants.sets.iter().filter_map(|names| self.get(buffer.variant(path_and_query, names, headers)));
+        selected.max_by_key(|entry| entry.sent)
     }
 
     /// Puts a routed entry unless the stored one is newer ([`Entry::supersedes`]). Atomic for its
@@ -268,9 +148,9 @@ impl Store {
         headers: &HeaderMap,
         entry: &Arc<Entry>,
     ) -> Put {
-        let names: &[HeaderName] = match &entry.hold {
-            Hold::Unrouted(stored) => &stored.vary,
-            Hold::Routed(_) | Hold::Uncacheable => &[],
+        let names: &[HeaderName] = match &entry.validity {
+            Validity::Unrouted(stored) => &stored.vary,
+            Validity::Routed(_) | Validity::Uncacheable => &[],
         };
         let primary = buffer.primary(path_and_query).to_key();
         let allowed = || entry.sent > self.invalidated.latest(primary.as_ref());
@@ -352,32 +232,41 @@ impl Store {
         self.settle();
     }
 
-    /// When an unrouted URI was last invalidated. A later request shares no reply from before that.
+    /// Time at which an unrouted URI was last invalidated. A later request shares no reply from
+    /// before that.
     pub fn invalidated(&self, buffer: &mut KeyBuffer, path_and_query: &str) -> Moment {
         self.invalidated.latest(buffer.primary(path_and_query))
     }
 
     /// The entries that show a record, with their keys, for refetching after an announcement.
     pub fn entries_of(&self, id: RecordId) -> Vec<(Key, Arc<Entry>)> {
-        let shows = |entry: &Entry| entry.shows().iter().any(|shown| shown.id() == id);
-        self.index.keys(id).into_iter().flat_map(|hash| self.under(hash)).filter(|(_, entry)| shows(entry)).collect()
+        let under = self.index.keys(id).into_iter().flat_map(|hash| self.under(hash));
+        under.filter(|(_, entry)| entry.shows().iter().any(|shown| shown.id() == id)).collect()
     }
 
     /// The keys of the entries whose first record's hash is in `slice`: those due for an audit
     /// (R17). In one full round each entry is in exactly one slice.
     pub fn due(&self, slice: Slice) -> Vec<Key> {
-        let of = |(id, keys): (RecordId, Vec<u64>)| {
-            let first = move |entry: &Entry| entry.shows().first().is_some_and(|shown| shown.id() == id);
-            let under = keys.into_iter().flat_map(|hash| self.under(hash));
-            under.filter_map(move |(key, entry)| first(&entry).then_some(key))
-        };
-        self.index.slice(slice).into_iter().flat_map(of).collect()
+        self.index
+            .slice(slice)
+            .into_iter()
+            .flat_map(|(id, keys)| {
+                let under = keys.into_iter().flat_map(|hash| self.under(hash));
+                under.filter_map(move |(key, entry)| {
+                    let first = entry.shows().first().is_some_and(|shown| shown.id() == id);
+                    first.then_some(key)
+                })
+            })
+            .collect()
     }
 
     /// The entries under keys with this hash: almost always one.
     fn under(&self, hash: u64) -> Vec<(Key, Arc<Entry>)> {
-        let entry = |(key, held): (Key, Held)| held.entry().map(|entry| (key, Arc::clone(entry)));
-        self.kept.under(hash).into_iter().filter_map(entry).collect()
+        self.kept
+            .under(hash)
+            .into_iter()
+            .filter_map(|(key, held)| held.entry().map(|entry| (key, Arc::clone(entry))))
+            .collect()
     }
 
     /// The records that some entry shows.

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 const STEP: &str = "$nearside:step";
 
 thread_local! {
-    /// What is left of the budget of the evaluation on this thread.
+    /// Remainder of the budget of the evaluation on this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -48,14 +48,18 @@ pub(super) fn within<T>(left: &mut u64, evaluation: impl FnOnce() -> T) -> Resul
 /// # Errors
 /// A JSON Pointer into the schema, and what is wrong there.
 pub(super) fn validator(schema: &Value) -> Result<Validator, (String, String)> {
-    let said = |error: ValidationError<'_>| (error.instance_path().to_string(), error.to_string());
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
     // As it was written, so that an error's words are about that.
-    options.build(schema).map_err(said)?;
+    options.build(schema).map_err(located)?;
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
     let mut counted = schema.clone();
     count_steps(&mut counted);
-    options.with_keyword(STEP, step).build(&counted).map_err(said)
+    options.with_keyword(STEP, step).build(&counted).map_err(located)
+}
+
+/// Place and words of an error.
+fn located(error: ValidationError<'_>) -> (String, String) {
+    (error.instance_path().to_string(), error.to_string())
 }
 
 struct Step;
@@ -80,8 +84,8 @@ impl<'i> Keyword<'i> for Step {
     }
 }
 
-/// What the other keywords of a subschema do about an instance, apart from what is in it: patterns
-/// read a text, `required` and `uniqueItems` look at all members.
+/// Cost of the other keywords of a subschema for an instance, apart from its members: patterns read
+/// a text, `required` and `uniqueItems` look at all members.
 fn weight(instance: &Value) -> u64 {
     let size = match instance {
         Value::String(text) => text.len() / 64,
@@ -121,7 +125,7 @@ fn count_steps(schema: &mut Value) {
     }
 }
 
-/// What a keyword's value is.
+/// Kind of a keyword's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// An object of names and their schemas.
@@ -183,14 +187,14 @@ mod tests {
             (json!({"properties": {"a": true}, "unevaluatedProperties": false}), json!({"a": 1}), json!({"b": 1})),
         ] {
             let validator = validator(&schema).unwrap();
-            let verdict = |body: &Value| within(&mut 1_000, || validator.is_valid(body));
-            assert_eq!(verdict(&fits), Ok(true), "{schema}: {fits}");
-            assert_eq!(verdict(&does_not), Ok(false), "{schema}: {does_not}");
+            for (body, is_valid) in [(fits, true), (does_not, false)] {
+                assert_eq!(within(&mut 1_000, || validator.is_valid(&body)), Ok(is_valid), "{schema}: {body}");
+            }
         }
     }
 
     #[test]
-    fn another_panic_goes_on() {
+    fn foreign_panics_propagate() {
         let caught = catch_unwind(|| within(&mut 5, || resume_unwind(Box::new("another"))));
         assert_eq!(caught.map(|_: Result<(), Spent>| ()).unwrap_err().downcast_ref(), Some(&"another"));
     }

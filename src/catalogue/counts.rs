@@ -1,82 +1,102 @@
-//! What the catalogue counts for `/metrics`. Labels are words of the program, nothing else.
+//! Metrics of the catalogue.
 
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
 
-type Label = [(&'static str, &'static str); 1];
+use super::problem_kind::ProblemKind;
+use crate::telemetry::histogram::{Bounds, LatencyHistogram};
+use crate::telemetry::labels::{label_sets, label_values};
+use crate::telemetry::metrics::definition::{Family, metrics};
 
-/// Seconds: 1 ms, which is memory or a disk, to the patience of a caller.
-const STORE_BOUNDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
-const WRITES: [&str; 4] = ["created", "replaced", "deleted", "replayed"];
-const READS: [&str; 3] = ["record", "listing", "history"];
-const CALLS: [&str; 3] = ["get", "query", "write"];
+/// From 1 ms, which is memory or a disk, to the longest that a caller waits.
+#[derive(Clone, Copy, Debug)]
+struct StoreBounds;
 
-/// Counters of one catalogue.
-#[derive(Debug)]
-pub struct CatalogueCounts {
-    writes: Family<Label, Counter>,
-    reads: Family<Label, Counter>,
-    refusals: Family<Label, Counter>,
-    conflicts: Counter,
-    damaged: Counter,
-    store: Family<Label, Histogram, fn() -> Histogram>,
+impl Bounds for StoreBounds {
+    const NANOS: &'static [u64] = &[
+        1_000_000,
+        2_000_000,
+        5_000_000,
+        10_000_000,
+        20_000_000,
+        50_000_000,
+        100_000_000,
+        200_000_000,
+        500_000_000,
+        1_000_000_000,
+        5_000_000_000,
+        30_000_000_000,
+    ];
 }
 
-impl Default for CatalogueCounts {
-    fn default() -> Self {
-        let counts = Self {
-            writes: Family::default(),
-            reads: Family::default(),
-            refusals: Family::default(),
-            conflicts: Counter::default(),
-            damaged: Counter::default(),
-            store: Family::new_with_constructor(|| Histogram::new(STORE_BOUNDS)),
-        };
-        // What never happened is shown as zero.
-        for word in WRITES {
-            drop(counts.writes.get_or_create(&[("outcome", word)]));
-        }
-        for word in READS {
-            drop(counts.reads.get_or_create(&[("what", word)]));
-        }
-        for word in CALLS {
-            drop(counts.store.get_or_create(&[("call", word)]));
-        }
-        counts
+/// Outcome of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub(super) enum WriteOutcome {
+    Created,
+    Replaced,
+    Deleted,
+    /// The answer of an earlier request with its idempotency key.
+    Replayed,
+}
+
+/// Kind of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub(super) enum ReadKind {
+    Record,
+    Listing,
+    History,
+}
+
+/// Call of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub(super) enum StoreCall {
+    Get,
+    Query,
+    Write,
+}
+
+label_values!(WriteOutcome, ReadKind, StoreCall, ProblemKind);
+
+label_sets! {
+    WriteLabels { outcome: WriteOutcome }
+    ReadLabels { what: ReadKind }
+    RefusalLabels { problem: ProblemKind }
+    StoreLabels { call: StoreCall }
+}
+
+metrics! {
+    /// Metrics of one catalogue.
+    pub struct CatalogueCounts("catalogue_") {
+        /// Records written, and requests whose answer was repeated.
+        writes: Family<WriteLabels, Counter>,
+        /// Reads that were answered with something.
+        reads: Family<ReadLabels, Counter>,
+        /// Requests that got a problem document, by problem.
+        refusals: Family<RefusalLabels, Counter>,
+        /// Writes that were tried again, or given up.
+        conflicts: Counter,
+        /// Reads of records that are no JSON objects.
+        damaged: Counter,
+        /// Time that the store took, whatever it answered.
+        store_duration_seconds: Family<StoreLabels, LatencyHistogram<StoreBounds>>,
     }
 }
 
 impl CatalogueCounts {
-    pub fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix("catalogue");
-        registry.register("writes", "Records written, and requests whose answer was repeated", self.writes.clone());
-        registry.register("reads", "Reads that were answered with something", self.reads.clone());
-        registry.register("refusals", "Requests that got a problem document, by problem", self.refusals.clone());
-        registry.register("conflicts", "Writes that were tried again, or given up", self.conflicts.clone());
-        registry.register("damaged", "Reads of records that are no JSON objects", self.damaged.clone());
-        let help = "How long the store took, whatever it answered";
-        registry.register_with_unit("store_duration", help, Unit::Seconds, self.store.clone());
+    pub(super) fn wrote(&self, outcome: WriteOutcome) {
+        self.writes.at(&WriteLabels { outcome }).inc();
     }
 
-    pub(super) fn wrote(&self, outcome: &'static str) {
-        self.writes.get_or_create(&[("outcome", outcome)]).inc();
+    pub(super) fn read(&self, what: ReadKind) {
+        self.reads.at(&ReadLabels { what }).inc();
     }
 
-    pub(super) fn read(&self, what: &'static str) {
-        self.reads.get_or_create(&[("what", what)]).inc();
-    }
-
-    /// It is shown from now on, as zero.
-    pub(super) fn may_refuse(&self, problem: &'static str) {
-        drop(self.refusals.get_or_create(&[("problem", problem)]));
-    }
-
-    pub(super) fn refused(&self, problem: &'static str) {
-        self.refusals.get_or_create(&[("problem", problem)]).inc();
+    pub(super) fn refused(&self, problem: ProblemKind) {
+        self.refusals.at(&RefusalLabels { problem }).inc();
     }
 
     pub(super) fn conflict(&self) {
@@ -87,7 +107,7 @@ impl CatalogueCounts {
         self.damaged.inc();
     }
 
-    pub(super) fn store_took(&self, call: &'static str, took: Duration) {
-        self.store.get_or_create(&[("call", call)]).observe(took.as_secs_f64());
+    pub(super) fn store_took(&self, call: StoreCall, took: Duration) {
+        self.store_duration_seconds.at(&StoreLabels { call }).observe(took);
     }
 }

@@ -19,12 +19,12 @@ pub enum CatalogueError {
     #[error("{0}")]
     BadJson(String),
     /// Without violations, there are too many branches to list them.
-    #[error("the body does not fit the schema of its type; {}", match .0.is_empty() {
-        true => "its branches are too many to list where",
-        false => "`violations` lists where",
-    })]
+    #[error(
+        "the body does not fit the schema of its type; {}",
+        if .0.is_empty() { "its branches are too many to list where" } else { "`violations` lists where" }
+    )]
     Schema(Vec<SchemaViolation>),
-    /// Whether it fits is not known: sending it again does not help.
+    /// Too many steps to know if it fits: sending it again does not help.
     #[error(
         "checking the body against the schema of its type takes too many steps (more than {}); nothing was written. \
          Nest the body less deep, or have the schema's owner tell its branches apart by a `const`",
@@ -57,13 +57,13 @@ pub enum CatalogueError {
     )]
     OutcomeUnknown,
     /// Nothing was written. A retry helps if it is transient; else an operator has to act.
-    #[error("the store did not do it: {}; nothing was written", .0.word())]
+    #[error("the store did not do it: {}; nothing was written", .0.into_str())]
     Store(EngineError),
     /// A read. A retry helps if it is transient; else an operator has to act.
-    #[error("the store could not be read: {}; {}", .0.word(), match .0.is_transient() {
-        true => "send it again",
-        false => "an operator has to act, the log says on what",
-    })]
+    #[error(
+        "the store could not be read: {}; {}", .0.into_str(),
+        if .0.is_transient() { "send it again" } else { "an operator has to act, the log says on what" }
+    )]
     Unread(EngineError),
     /// Somebody else wrote it, or a disk lost it: nobody may be given it as a record.
     #[error("the record is damaged: what is stored as version {version} is no JSON object; write it again")]
@@ -87,7 +87,7 @@ impl From<EngineError> for CatalogueError {
 }
 
 impl CatalogueError {
-    /// What is behind it, without the place in a batch.
+    /// Error behind it, without the place in a batch.
     pub fn root(&self) -> &Self {
         match self {
             Self::Part { why, .. } => why.root(),

@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_as_any_parser_would() {
+    fn object_parses_like_any_parser() {
         let text = r#" {"a":[1,-2,2.5,1e3,true,null,"\u00e9"],"b":{"":{}},"n":18446744073709551615} "#;
         assert_eq!(object(text.as_bytes()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(object(b"{}").unwrap(), json!({}));
     }
 
     #[test]
-    fn what_readers_would_not_agree_on_is_refused_with_its_place_and_without_its_words() {
+    fn ambiguous_json_is_refused_with_position() {
         assert_eq!(
             refusal(r#"{"secret":1,"b":{"s":1,"s":2}}"#),
             "the body: a member is named twice at line 1 column 26"
@@ -150,12 +150,18 @@ mod tests {
 
     #[test]
     fn nesting_and_size_are_bounded() {
-        let nested = |depth: usize| format!("{}{}", "{\"a\":".repeat(depth - 1) + "{", "}".repeat(depth));
         assert!(object(nested(NESTING).as_bytes()).is_ok());
         assert!(refusal(&nested(NESTING + 1)).contains("nested more than 32 deep"));
         assert!(refusal(&format!("{{\"a\":{}", "[".repeat(100_000))).contains("nested more than"));
-        let sized = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
         assert!(object(sized(RECORD_BYTES).as_bytes()).is_ok());
         assert_eq!(object(sized(RECORD_BYTES + 1).as_bytes()), Err(CatalogueError::LargeBody));
+    }
+
+    fn nested(depth: usize) -> String {
+        format!("{}{}", "{\"a\":".repeat(depth - 1) + "{", "}".repeat(depth))
+    }
+
+    fn sized(bytes: usize) -> String {
+        format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8))
     }
 }

@@ -25,9 +25,9 @@ pub const CHECK_STEPS: u64 = 1_000_000;
 pub const QUICK_STEPS: u64 = 5_000;
 /// Those that go into a list of what is wrong.
 pub const LISTED_STEPS: u64 = 50_000;
-/// How long a check waits for its turn on a thread of its own.
+/// Longest wait of a check for its turn on a thread of its own.
 pub const CHECK_WAIT: Duration = Duration::from_secs(5);
-/// What of a body that does not fit its type's schema is listed.
+/// Upper bound on the violations that are listed of a body that does not fit its type's schema.
 pub const VIOLATIONS: usize = 10;
 /// A JSON Pointer in that list; the rest of a longer one is cut off.
 pub const POINTER_BYTES: usize = 256;
@@ -35,12 +35,12 @@ pub const POINTER_BYTES: usize = 256;
 /// Time after the first failure for which a record is read again that the store does not give: unlike
 /// a region's reads, nobody sends a second one beside it. The last read may end a second later.
 pub const READ_AGAIN: Duration = Duration::from_secs(1);
-/// How often a write is tried while others change the same record.
+/// Number of tries of a write while others change the same record.
 pub const WRITE_ATTEMPTS: u32 = 7;
-/// How long an idempotency key is remembered.
+/// Retention of an idempotency key.
 pub const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
-/// What a caller is told to wait after a refusal that may pass by itself, in seconds.
+/// `Retry-After` of a refusal that may pass by itself, in seconds.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Records on a page: without a `limit`, and at most.
@@ -53,7 +53,7 @@ pub const PAGE_BYTES: usize = MIB;
 pub const PAGE_STEP: usize = 16;
 /// Buckets that a listing reads at once, while they hold little.
 pub const PAGE_BUCKETS: u16 = 8;
-/// How often one page of a listing asks the store: enough for every bucket of a small type, so that
+/// Queries of the store for one page of a listing: enough for every bucket of a small type, so that
 /// it fits on one page. A bucket may also hold many tombstones.
 pub const PAGE_QUERIES: usize = 300;
 /// Versions that one look at the end of a history reads.
@@ -67,8 +67,8 @@ pub const PAGES_HELD_BYTES: u64 = 64 * MIB as u64;
 /// The records of a page: the last one may go beyond its size. In JSON, an escaped byte of a key
 /// takes six; 100 go to what is around a record.
 pub const PAGE_MOST_BYTES: usize = PAGE_BYTES + RECORD_BYTES + PAGE_MOST_RECORDS * (6 * KEY_BYTES + 100);
-/// What a page takes while it is read: what the store is asked for, the records, and their JSON.
-/// Then its JSON alone counts.
+/// Cost of a page in bytes while it is read: the store's items, the records, and their JSON. Then
+/// its JSON alone counts.
 pub const PAGE_HELD_BYTES: u64 = (PAGE_STEP * RECORD_BYTES + 2 * PAGE_MOST_BYTES) as u64;
 
 const _: () = assert!(QUICK_STEPS < LISTED_STEPS && LISTED_STEPS < CHECK_STEPS);

@@ -8,19 +8,12 @@ use futures_util::future::try_join_all;
 
 use super::error::CatalogueError;
 use super::limits::{PAGE_BUCKETS, PAGE_BYTES, PAGE_MOST_RECORDS, PAGE_QUERIES, PAGE_STEP};
-use super::record::RecordVersion;
+use super::record::{RecordPage, RecordVersion};
 use super::{Catalogue, digits, history};
+use crate::catalogue::counts::ReadKind;
 use crate::engine::limits::BUCKETS;
 use crate::engine::{EngineError, Item, Page, Table, bucket};
 use crate::model::names::key_problem;
-
-/// Some records, and where to go on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecordPage {
-    pub records: Vec<RecordVersion>,
-    /// Opaque. Without it this was the last page; a page may be empty and not the last.
-    pub next: Option<String>,
-}
 
 /// Behind which item a listing goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +36,7 @@ impl Cursor {
         let digits = bucket.bytes().all(|digit| digit.is_ascii_hexdigit());
         let bucket = u16::from_str_radix(bucket, 16).ok().filter(|bucket| digits && *bucket < BUCKETS)?;
         let after = Some(after.to_owned()).filter(|after| !after.is_empty());
-        // The store refuses a longer one as if it were the catalogue's own mistake.
+        // The store refuses a longer one as if it were the catalogue's own fault.
         after.as_deref().is_none_or(|after| key_problem(after).is_none()).then_some(Self { bucket, after })
     }
 }
@@ -78,7 +71,7 @@ impl Filling {
 
 impl Catalogue {
     /// Up to `limit` records of a type that are not deleted, in no useful order, `after` an earlier
-    /// page. A damaged one is passed over, counted and logged.
+    /// page. A damaged one is skipped, counted and logged.
     ///
     /// # Errors
     /// [`CatalogueError::UnknownType`], [`CatalogueError::BadCursor`], [`CatalogueError::Unread`].
@@ -92,7 +85,7 @@ impl Catalogue {
         let cursor = after.map_or(Some(Cursor::START), Cursor::from_text).ok_or(CatalogueError::BadCursor)?;
         let Cursor { mut bucket, mut after } = cursor;
         let (mut page, mut queries, mut at_once) = (Filling::new(limit), 0, 1);
-        self.counts.read("listing");
+        self.counts.read(ReadKind::Listing);
         'filling: while queries < PAGE_QUERIES {
             at_once = at_once.min(BUCKETS - bucket);
             queries += usize::from(at_once);
@@ -135,11 +128,11 @@ impl Catalogue {
         after: Option<&str>,
     ) -> Result<Vec<Page>, EngineError> {
         let each = PAGE_STEP / usize::from(count);
-        let read = async |number: u16| {
+        try_join_all((first..first + count).map(async |number: u16| {
             let after = after.filter(|_| number == first);
             self.query(Table::Records, &bucket::of(record_type, number), after, each).await
-        };
-        try_join_all((first..first + count).map(read)).await
+        }))
+        .await
     }
 
     /// Up to `limit` versions of a record, oldest first, `after` an earlier page.
@@ -175,7 +168,7 @@ impl Catalogue {
         if !is_there {
             return Err(CatalogueError::NotFound { version: None });
         }
-        self.counts.read("history");
+        self.counts.read(ReadKind::History);
         let behind = after.filter(|_| more).and_then(|digits| digits.parse::<u64>().ok());
         let next = behind.map(|version| version.to_string());
         Ok(RecordPage { records: page.records, next })
@@ -187,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_come_back_as_they_went_and_nothing_else_is_one() {
+    fn cursors_round_trip_and_reject_others() {
         for cursor in [
             Cursor::START,
             Cursor { bucket: 255, after: None },
@@ -195,8 +188,8 @@ mod tests {
         ] {
             assert_eq!(Cursor::from_text(&cursor.to_text()), Some(cursor));
         }
-        let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
-        let (signed, long, control) = (encode("+fkey"), encode(&format!("07{}", "k".repeat(513))), encode("07a\0"));
+        let long = format!("07{}", "k".repeat(513));
+        let [signed, long, control] = ["+fkey", &long, "07a\0"].map(|text| URL_SAFE_NO_PAD.encode(text));
         for text in ["", "zz", "!!!!", "MA", "Z2dr", "w6TDpA", "MDAu", &signed, &long, &control] {
             assert_eq!(Cursor::from_text(text), None, "{text}");
         }

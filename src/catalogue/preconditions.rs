@@ -3,14 +3,14 @@
 
 use serde::Serialize;
 
-/// What a caller demands of the record; none of it by default.
+/// Conditions of a caller on the record; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preconditions {
     pub matches: Option<Tags>,
     pub none_match: Option<Tags>,
 }
 
-/// What an entity tag may be.
+/// Entity tags of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Tags {
     /// `*`: that of any record that exists.
@@ -19,7 +19,7 @@ pub enum Tags {
 }
 
 impl Tags {
-    /// Whether one of them is that of a record of this version (a tombstone has one too), which
+    /// True if one of them is that of a record of this version (a tombstone has one too), which
     /// `exists` or is deleted.
     fn include(&self, version: Option<u64>, exists: bool) -> bool {
         match self {
@@ -48,12 +48,12 @@ impl Preconditions {
         self.admits(version, exists) && !self.is_unchanged(version, exists)
     }
 
-    /// Whether what is there is what `If-Match` demands, which holds for reads too.
+    /// True if the current version is one that `If-Match` demands, which holds for reads too.
     pub fn admits(&self, version: Option<u64>, exists: bool) -> bool {
         self.matches.as_ref().is_none_or(|tags| tags.include(version, exists))
     }
 
-    /// Whether `If-None-Match` names what is there: then a read brings nothing new.
+    /// True if `If-None-Match` names the current version: then a read brings nothing new.
     pub fn is_unchanged(&self, version: Option<u64>, exists: bool) -> bool {
         self.none_match.as_ref().is_some_and(|tags| tags.include(version, exists))
     }
@@ -64,11 +64,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn preconditions_hold_as_rfc_9110_says_and_a_tombstone_has_a_tag_but_does_not_exist() {
+    fn preconditions_follow_rfc_9110() {
         let (absent, live, tombstone) = ((None, false), (Some(7), true), (Some(7), false));
-        let matches = |tags| Preconditions { matches: Some(tags), none_match: None };
-        let none_match = |tags| Preconditions { matches: None, none_match: Some(tags) };
-        let these = |versions: &[u64]| Tags::These(versions.to_vec());
         for (conditions, on_absent, on_live, on_tombstone) in [
             (Preconditions::none(), true, true, true),
             (Preconditions::absent(), true, false, true),
@@ -84,5 +81,17 @@ mod tests {
             let held = [absent, live, tombstone].map(|(version, exists)| conditions.may_replace(version, exists));
             assert_eq!(held, [on_absent, on_live, on_tombstone], "{conditions:?}");
         }
+    }
+
+    fn matches(tags: Tags) -> Preconditions {
+        Preconditions { matches: Some(tags), none_match: None }
+    }
+
+    fn none_match(tags: Tags) -> Preconditions {
+        Preconditions { matches: None, none_match: Some(tags) }
+    }
+
+    fn these(versions: &[u64]) -> Tags {
+        Tags::These(versions.to_vec())
     }
 }

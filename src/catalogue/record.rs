@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::preconditions::Preconditions;
+use crate::catalogue::counts::WriteOutcome;
 
 /// A record at one version; without a body it was deleted then.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub struct RecordWrite {
     pub only_if: Preconditions,
 }
 
-/// What became of one record. It lies in the store: members may be added, none may go.
+/// Outcome for one record. It lies in the store: members may be added, none may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordWritten {
     pub version: u64,
@@ -42,7 +43,6 @@ pub struct RecordWritten {
     pub deleted: bool,
 }
 
-/// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteAnswer {
     pub applied: Vec<RecordWritten>,
@@ -67,11 +67,19 @@ impl RecordWrite {
 }
 
 impl RecordWritten {
-    pub(super) const fn word(self) -> &'static str {
+    pub(super) const fn outcome(self) -> WriteOutcome {
         match (self.deleted, self.created) {
-            (true, _) => "deleted",
-            (false, true) => "created",
-            (false, false) => "replaced",
+            (true, _) => WriteOutcome::Deleted,
+            (false, true) => WriteOutcome::Created,
+            (false, false) => WriteOutcome::Replaced,
         }
     }
+}
+
+/// Some records, and where to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordPage {
+    pub records: Vec<RecordVersion>,
+    /// Opaque. Without it this was the last page; a page may be empty and not the last.
+    pub next: Option<String>,
 }

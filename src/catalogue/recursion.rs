@@ -97,7 +97,6 @@ mod tests {
 
     #[test]
     fn recursion_by_two_branches_is_named() {
-        let kind = |name: &str| json!({"properties": {"kind": {"const": name}, "child": {"$ref": "#/$defs/node"}}});
         for (schema, at) in [
             (json!({"$defs": {"node": {"oneOf": [kind("a"), kind("b")]}}}), Some("/$defs/node")),
             (json!({"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]}), Some("")),
@@ -120,5 +119,9 @@ mod tests {
         ] {
             assert_eq!(doubling(&schema).as_deref(), at, "{schema}");
         }
+    }
+
+    fn kind(name: &str) -> Value {
+        json!({"properties": {"kind": {"const": name}, "child": {"$ref": "#/$defs/node"}}})
     }
 }

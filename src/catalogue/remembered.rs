@@ -32,7 +32,7 @@ impl IdempotencyKey {
         ItemKey::new(bucket::partition(&self.writer, &self.key), &self.key)
     }
 
-    /// What the store has under it for a request that writes `records`, if that counts at `now`.
+    /// Stored answer under the key for a request that writes `records`, if it counts at `now`.
     ///
     /// # Errors
     /// [`CatalogueError::KeyReused`].
@@ -50,11 +50,10 @@ impl IdempotencyKey {
         }
         let answer = item.body.as_ref().and_then(|body| serde_json::from_slice::<Vec<RecordWritten>>(body).ok());
         let answer = answer.filter(|applied| applied.len() == records);
-        let unreadable = || EngineError::Refused {
-            what: "an idempotency item".to_owned(),
-            why: "it is not what a catalogue writes".to_owned(),
-        };
-        answer.map(Some).ok_or_else(|| unreadable().into())
+        answer.map(Some).ok_or_else(|| {
+            let what = "an idempotency item".to_owned();
+            EngineError::Refused { what, why: "it is not what a catalogue writes".to_owned() }.into()
+        })
     }
 
     /// Remembers `answer`, in place of `expired` if there is one. A request of the same key that
@@ -78,23 +77,24 @@ impl IdempotencyKey {
 /// Tells requests apart: what they write, where, and under which conditions.
 pub(super) fn hash_of(writes: &[RecordWrite], batch: bool) -> String {
     let mut hash = Context::new(&SHA256);
-    // A length before each part, so that no two requests read alike.
-    let mut add = |part: &[u8]| {
-        hash.update(&(part.len() as u64).to_le_bytes());
-        hash.update(part);
-    };
-    add(if batch { b"batch" } else { b"one" });
+    add(&mut hash, if batch { b"batch" } else { b"one" });
     for write in writes {
-        add(write.record_type.as_bytes());
-        add(write.key.as_bytes());
-        add(&serde_json::to_vec(&write.only_if).expect("numbers can always be written"));
+        add(&mut hash, write.record_type.as_bytes());
+        add(&mut hash, write.key.as_bytes());
+        add(&mut hash, &serde_json::to_vec(&write.only_if).expect("numbers can always be written"));
         match &write.body {
             Some(body) => {
-                add(b"put");
-                add(body);
+                add(&mut hash, b"put");
+                add(&mut hash, body);
             }
-            None => add(b"delete"),
+            None => add(&mut hash, b"delete"),
         }
     }
     hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Adds a part after its length, so that no two requests read alike.
+fn add(hash: &mut Context, part: &[u8]) {
+    hash.update(&(part.len() as u64).to_le_bytes());
+    hash.update(part);
 }

@@ -26,7 +26,7 @@ struct TypeOfRecord {
     validator: Arc<Validator>,
 }
 
-/// What is wrong with the configured types; an operator has to mend it.
+/// Fault of the configured types; an operator has to mend it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TypeError {
     #[error("`{name}` cannot name a record type: take a lower-case letter, then letters, digits, - and _")]
@@ -76,7 +76,7 @@ impl RecordTypes {
         self.find(name).map(|_| ())
     }
 
-    /// What checks a body of this type.
+    /// Checker of bodies of this type.
     ///
     /// # Errors
     /// [`CatalogueError::UnknownType`].
@@ -104,7 +104,7 @@ pub(super) struct BodyChecker {
 }
 
 impl BodyChecker {
-    /// Whether the body fits, in at most `left` steps, of which it takes what it needs.
+    /// True if the body fits, in at most `left` steps, from which it takes those it needs.
     ///
     /// # Errors
     /// [`Spent`].
@@ -112,7 +112,7 @@ impl BodyChecker {
         within(left, || self.validator.is_valid(body))
     }
 
-    /// The same, with what is wrong.
+    /// Checks the body as `fits` does, and reports the violations.
     ///
     /// # Errors
     /// [`CatalogueError::Schema`] where the body does not fit, [`CatalogueError::SchemaCost`] where
@@ -127,12 +127,15 @@ impl BodyChecker {
 
     /// Listing them costs far more than the verdict: every branch of an `oneOf` has its own.
     fn violations(&self, body: &Value) -> Result<Vec<SchemaViolation>, Spent> {
-        let violation = |error: jsonschema::ValidationError<'_>| SchemaViolation {
-            pointer: cut(error.instance_path().as_str()),
-            rule: cut(error.schema_path().as_str()),
-        };
         within(&mut LISTED_STEPS.clone(), || {
-            self.validator.iter_errors(body).take(VIOLATIONS).map(violation).collect()
+            self.validator
+                .iter_errors(body)
+                .take(VIOLATIONS)
+                .map(|error| SchemaViolation {
+                    pointer: cut(error.instance_path().as_str()),
+                    rule: cut(error.schema_path().as_str()),
+                })
+                .collect()
         })
     }
 }
@@ -154,19 +157,20 @@ mod tests {
         }
     }
 
-    /// A tree of two kinds of node, told apart by their `kind`, in each of the ways of `keyword`.
+    /// A tree of two kinds of node, distinguished by their `kind`, in each of the ways of
+    /// `keyword`.
     fn tree(keyword: &str) -> Value {
-        let kind = |name: &str| {
-            json!({"type": "object", "required": ["kind"],
-                "properties": {"kind": {"const": name}, "child": {"$ref": "#/$defs/node"}}})
-        };
         json!({"properties": {"root": {"$ref": "#/$defs/node"}},
             "$defs": {"node": {keyword: [kind("group"), kind("rule")]}}})
     }
 
+    fn kind(name: &str) -> Value {
+        json!({"type": "object", "required": ["kind"],
+            "properties": {"kind": {"const": name}, "child": {"$ref": "#/$defs/node"}}})
+    }
+
     fn nested(depth: usize, leaf: &str) -> Value {
-        let node = |child, level| json!({"kind": if level % 2 == 0 { "rule" } else { "group" }, "child": child});
-        json!({"root": (0..depth).fold(json!({"kind": leaf}), node)})
+        json!({"root": (0..depth).fold(json!({"kind": leaf}), |child, level| json!({"kind": if level % 2 == 0 { "rule" } else { "group" }, "child": child}))})
     }
 
     fn types(schema: Value) -> RecordTypes {
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_fit_is_refused_with_pointers_and_none_of_its_values() {
+    fn misfit_names_pointers_without_values() {
         let types = types(json!({
             "type": "object",
             "properties": {"limits": {"properties": {"users": {"maximum": 10}}}, "plan": {"enum": ["free"]}},
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_type_is_told_the_nearest() {
+    fn unknown_type_suggests_nearest() {
         let known = types(json!(true));
         assert_eq!(known.check_known("tenant"), Ok(()));
         let near = known.check_known("tennant").unwrap_err().to_string();
@@ -213,18 +217,17 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_with_the_configuration_is_said_at_once() {
-        let type_of = |name: &str, schema| (name.to_owned(), schema);
-        let errors = RecordTypes::compile([
-            type_of("Tenant", json!(true)),
-            type_of("a", json!({"properties": {"x": {"type": "strin"}}})),
-            type_of("b", json!({"$ref": "https://example.com/schema.json"})),
-            type_of("c", json!({"$ref": "file:///etc/passwd"})),
-            type_of("d", json!({"pattern": "(?=look)ahead"})),
-            type_of("e", json!(true)),
-            type_of("e", json!(true)),
-        ])
-        .unwrap_err();
+    fn all_configuration_errors_are_reported() {
+        let types = [
+            ("Tenant", json!(true)),
+            ("a", json!({"properties": {"x": {"type": "strin"}}})),
+            ("b", json!({"$ref": "https://example.com/schema.json"})),
+            ("c", json!({"$ref": "file:///etc/passwd"})),
+            ("d", json!({"pattern": "(?=look)ahead"})),
+            ("e", json!(true)),
+            ("e", json!(true)),
+        ];
+        let errors = RecordTypes::compile(types.map(|(name, schema)| (name.to_owned(), schema))).unwrap_err();
         let named: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(named.len(), 6, "{named:#?}");
         assert!(named[1].starts_with("the schema of `a` does not compile at `/properties/x/type`"), "{named:#?}");
@@ -252,33 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_take_linear_time_however_schemas_recur() {
-        let child = |node: &Value| json!({"properties": {"child": node}});
-        let late = |node: &Value, name: &str| json!({"allOf": [child(node), {"required": [name]}]});
-        let of = |node: &Value, more: &Value| {
-            let either = json!([late(node, "x"), late(node, "y")]);
-            let mut schemas = vec![
-                json!({"oneOf": either}),
-                json!({"anyOf": either}),
-                json!({"allOf": [child(node), child(node)]}),
-                json!({"if": child(node), "then": child(node), "else": child(node)}),
-                json!({"not": {"not": child(node)}, "allOf": [child(node)]}),
-                json!({"dependentSchemas": {"child": child(node), "n": child(node)}, "allOf": [child(node)]}),
-                json!({"properties": {"child": node}, "patternProperties": {"^c": node}}),
-                json!({"allOf": [{"additionalProperties": node}, {"additionalProperties": node}]}),
-                json!({"anyOf": [child(node), {"properties": {"n": node}}], "unevaluatedProperties": node}),
-            ];
-            for schema in &mut schemas {
-                schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            }
-            schemas
-        };
+    fn recursive_schemas_validate_in_linear_time() {
         let schemas = [
-            of(&json!({"$ref": "#"}), &json!({})),
-            of(&json!({"$ref": "#node"}), &json!({"$anchor": "node"})),
-            of(&json!({"$dynamicRef": "#node"}), &json!({"$dynamicAnchor": "node"})),
-            of(&json!({"$ref": "#"}), &json!({"$schema": "http://json-schema.org/draft-07/schema#"})),
-            of(
+            recursive(&json!({"$ref": "#"}), &json!({})),
+            recursive(&json!({"$ref": "#node"}), &json!({"$anchor": "node"})),
+            recursive(&json!({"$dynamicRef": "#node"}), &json!({"$dynamicAnchor": "node"})),
+            recursive(&json!({"$ref": "#"}), &json!({"$schema": "http://json-schema.org/draft-07/schema#"})),
+            recursive(
                 &json!({"$recursiveRef": "#"}),
                 &json!({"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveAnchor": true}),
             ),
@@ -295,8 +278,36 @@ mod tests {
         }
     }
 
+    fn child(node: &Value) -> Value {
+        json!({"properties": {"child": node}})
+    }
+
+    fn child_and(node: &Value, name: &str) -> Value {
+        json!({"allOf": [child(node), {"required": [name]}]})
+    }
+
+    /// Schemas that also say `more` and lead to themselves by the reference `node`.
+    fn recursive(node: &Value, more: &Value) -> Vec<Value> {
+        let either = json!([child_and(node, "x"), child_and(node, "y")]);
+        let mut schemas = vec![
+            json!({"oneOf": either}),
+            json!({"anyOf": either}),
+            json!({"allOf": [child(node), child(node)]}),
+            json!({"if": child(node), "then": child(node), "else": child(node)}),
+            json!({"not": {"not": child(node)}, "allOf": [child(node)]}),
+            json!({"dependentSchemas": {"child": child(node), "n": child(node)}, "allOf": [child(node)]}),
+            json!({"properties": {"child": node}, "patternProperties": {"^c": node}}),
+            json!({"allOf": [{"additionalProperties": node}, {"additionalProperties": node}]}),
+            json!({"anyOf": [child(node), {"properties": {"n": node}}], "unevaluatedProperties": node}),
+        ];
+        for schema in &mut schemas {
+            schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        }
+        schemas
+    }
+
     #[test]
-    fn a_costly_type_is_named_with_its_place() {
+    fn costly_type_is_named_with_position() {
         let types = types(tree("oneOf"));
         assert_eq!(types.costly().collect::<Vec<_>>(), [("tenant", "/$defs/node".to_owned())]);
     }

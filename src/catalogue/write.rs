@@ -9,12 +9,14 @@ use super::limits::{BATCH_BYTES, BATCH_RECORDS, CHECK_STEPS, CHECK_WAIT, HISTORY
 use super::record::{RecordWrite, RecordWritten, WriteAnswer};
 use super::remembered::{IdempotencyKey, hash_of};
 use super::{Catalogue, digits, history, json, place};
-use crate::engine::guard::{Guard, is_on};
+use crate::catalogue::counts::StoreCall;
+use crate::catalogue::counts::WriteOutcome;
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, WriteError, retry_delay};
 use crate::model::time::Wall;
+use crate::switch::{Guard, is_on};
 use crate::tasks;
 
-/// What is known of a record before a write.
+/// State of a record before a write.
 struct Head {
     version: Option<u64>,
     exists: bool,
@@ -56,8 +58,8 @@ impl Catalogue {
             return Err(CatalogueError::BadBatch(format!("the bodies have more than {BATCH_BYTES} bytes together")));
         }
         for (at, write) in writes.iter().enumerate() {
-            let same = |other: &RecordWrite| other.record_type == write.record_type && other.key == write.key;
-            if writes[..at].iter().any(same) {
+            let mut earlier = writes[..at].iter();
+            if earlier.any(|other| other.record_type == write.record_type && other.key == write.key) {
                 return Err(CatalogueError::BadBatch(format!("part {at} writes the same record as an earlier one")));
             }
         }
@@ -91,7 +93,7 @@ impl Catalogue {
             if let (Some((_, hash)), Some(item)) = (&once, &remembered)
                 && let Some(applied) = IdempotencyKey::answered(item, hash, writes.len(), now)?
             {
-                self.counts.wrote("replayed");
+                self.counts.wrote(WriteOutcome::Replayed);
                 return Ok(WriteAnswer { applied, replayed: true });
             }
             // Not before: what took place under another schema is still answered as it was then.
@@ -102,13 +104,13 @@ impl Catalogue {
             }
             match self.commit(parts).await {
                 Ok(()) => {
-                    applied.iter().for_each(|applied| self.counts.wrote(applied.word()));
+                    applied.iter().for_each(|applied| self.counts.wrote(applied.outcome()));
                     return Ok(WriteAnswer { applied, replayed: false });
                 }
                 Err(WriteError::Conflict(_)) => self.counts.conflict(),
                 Err(WriteError::Engine(error @ EngineError::Unavailable { .. })) => {
-                    if let Some(left_out) = self.failure_lines.take(self.clock.now()) {
-                        tracing::warn!(%error, left_out, "the outcome of a write is not known");
+                    if let Some(suppressed) = self.failure_lines.admit(self.clock.now()) {
+                        tracing::warn!(%error, suppressed, "the outcome of a write is not known");
                     }
                     return Err(CatalogueError::OutcomeUnknown);
                 }
@@ -127,9 +129,8 @@ impl Catalogue {
         let (mut left, mut quick) = (CHECK_STEPS, QUICK_STEPS);
         for (at, write) in writes.iter().enumerate() {
             let Some(body) = &write.body else { continue };
-            let of_part = |why| CatalogueError::Part { at, why: Box::new(why) };
-            let body = json::object(body).map_err(of_part)?;
-            let checker = self.types.checker(&write.record_type).map_err(of_part)?;
+            let body = json::object(body).map_err(|why| of_part(at, why))?;
+            let checker = self.types.checker(&write.record_type).map_err(|why| of_part(at, why))?;
             if checker.fits(&body, &mut quick) == Ok(true) {
                 continue;
             }
@@ -138,15 +139,15 @@ impl Catalogue {
                 (checked, left)
             });
             let done =
-                tokio::time::timeout(CHECK_WAIT, check).await.map_err(|_| of_part(CatalogueError::ChecksBusy))?;
-            let (checked, rest) = done.ok_or_else(|| of_part(CatalogueError::SchemaCost))?;
-            checked.map_err(of_part)?;
+                tokio::time::timeout(CHECK_WAIT, check).await.map_err(|_| of_part(at, CatalogueError::ChecksBusy))?;
+            let (checked, rest) = done.ok_or_else(|| of_part(at, CatalogueError::SchemaCost))?;
+            checked.map_err(|why| of_part(at, why))?;
             left = rest;
         }
         Ok(())
     }
 
-    /// What this request was answered when it took place.
+    /// Answer to this request when it took place.
     async fn answered(
         &self,
         key: &IdempotencyKey,
@@ -157,21 +158,20 @@ impl Catalogue {
         let Some(item) = self.item(Table::Requests, &key.place()).await? else { return Ok(None) };
         let applied = IdempotencyKey::answered(&item, hash, records, now)?;
         Ok(applied.map(|applied| {
-            self.counts.wrote("replayed");
+            self.counts.wrote(WriteOutcome::Replayed);
             WriteAnswer { applied, replayed: true }
         }))
     }
 
     /// All in one transaction, whatever guards may be off.
     async fn commit(&self, parts: Vec<ItemWrite>) -> Result<(), WriteError> {
-        let comes_later = |part: &ItemWrite| match part.table() {
+        let (later, parts): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| match part.table() {
             Table::History => !is_on(Guard::HistoryWithRecord),
             Table::Requests => !is_on(Guard::RememberedWithRecord),
             _ => false,
-        };
-        let (later, parts): (Vec<_>, Vec<_>) = parts.into_iter().partition(comes_later);
-        self.timed("write", self.store.write(parts)).await?;
-        if later.is_empty() { Ok(()) } else { self.timed("write", self.store.write(later)).await }
+        });
+        self.timed(StoreCall::Write, self.store.write(parts)).await?;
+        if later.is_empty() { Ok(()) } else { self.timed(StoreCall::Write, self.store.write(later)).await }
     }
 
     async fn head(&self, write: &RecordWrite, now: Wall) -> Result<Head, EngineError> {
@@ -215,27 +215,35 @@ fn plan(
 ) -> Result<(Vec<ItemWrite>, Vec<RecordWritten>), CatalogueError> {
     let (mut parts, mut applied) = (Vec::with_capacity(2 * writes.len() + 1), Vec::with_capacity(writes.len()));
     for (at, (write, head)) in writes.iter().zip(heads).enumerate() {
-        let refused = |why| CatalogueError::Part { at, why: Box::new(why) };
         let version = head.version;
         if write.body.is_none() && !head.exists {
-            return Err(refused(CatalogueError::NotFound { version }));
+            return Err(of_part(at, CatalogueError::NotFound { version }));
         }
         if !write.only_if.may_replace(version, head.exists) {
-            return Err(refused(CatalogueError::PreconditionFailed { version }));
+            return Err(of_part(at, CatalogueError::PreconditionFailed { version }));
         }
-        let given = match is_on(Guard::VersionFromCalendar) {
-            true => now.as_millis().max(head.last.saturating_add(1)),
-            false => version.unwrap_or_default().saturating_add(1),
+        let given = if is_on(Guard::VersionFromCalendar) {
+            now.as_millis().max(head.last.saturating_add(1))
+        } else {
+            version.unwrap_or_default().saturating_add(1)
         };
-        let item = |key: ItemKey| Item { body: write.body.clone(), ..Item::new(key, given) };
-        let unchanged = match is_on(Guard::VersionInCondition) {
-            true => version.map_or(Condition::Absent, Condition::VersionIs),
-            false => Condition::Any,
+        let unchanged = if is_on(Guard::VersionInCondition) {
+            version.map_or(Condition::Absent, Condition::VersionIs)
+        } else {
+            Condition::Any
         };
-        parts.push(ItemWrite::Put(Table::Records, item(place(&write.record_type, &write.key)), unchanged));
-        let kept = ItemKey::new(history(&write.record_type, &write.key), digits(given));
-        parts.push(ItemWrite::Put(Table::History, item(kept), Condition::Absent));
+        let keys = [
+            (Table::Records, place(&write.record_type, &write.key), unchanged),
+            (Table::History, ItemKey::new(history(&write.record_type, &write.key), digits(given)), Condition::Absent),
+        ];
+        parts.extend(keys.map(|(table, key, condition)| {
+            ItemWrite::Put(table, Item { body: write.body.clone(), ..Item::new(key, given) }, condition)
+        }));
         applied.push(RecordWritten { version: given, created: !head.exists, deleted: write.body.is_none() });
     }
     Ok((parts, applied))
+}
+
+fn of_part(at: usize, why: CatalogueError) -> CatalogueError {
+    CatalogueError::Part { at, why: Box::new(why) }
 }

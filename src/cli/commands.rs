@@ -5,30 +5,26 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-
-use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
+use super::args::HeartbeatArgs;
+use super::error::CommandError;
+use super::load;
 use crate::admin::health;
+use crate::app::process;
 use crate::app::reload::Source;
 use crate::app::services::needed::{self, EngineCheck};
 use crate::app::services::verify::{self, VerifyError, VerifyOrder, VerifyShown};
 use crate::app::services::{Contents, ServiceProcess, setup};
-use crate::app::{self, process};
 use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServicesConfig};
-use crate::config::{Config, Log, proxies, read};
+use crate::config::{Config, Log, proxies};
 use crate::engine::EngineError;
-use crate::lab::dev::Ports;
-use crate::lab::dev::control::{self, RecordName};
-use crate::lab::dev::demo::{self, DevOptions};
 use crate::model::time::Clock;
 use crate::sidecar::announcements::heartbeat::Heartbeat;
 use crate::sidecar::announcements::janitor::{self, JanitorTarget};
 use crate::tasks::Tasks;
 use crate::telemetry::log;
-use crate::telemetry::sink::LogSink;
 
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::Failed(error.to_string())
@@ -61,34 +57,38 @@ pub(super) fn look_at_engine(process: &ServiceProcess, config: &ServicesConfig) 
     if !matches!(config.engine, EngineConfig::Aws { .. }) {
         return Ok(());
     }
-    let told = |line: String| writeln!(std::io::stderr().lock(), "{line}").map_err(failed);
     match process::block_on(needed::check(process, config)).map_err(failed)? {
-        EngineCheck::Whole => told("AWS has every table and stream that this process needs".to_owned()),
-        EngineCheck::NotAsked(why) => told(format!("AWS was not asked what it has: {why}")),
+        EngineCheck::Whole => report("AWS has every table and stream that this process needs"),
+        EngineCheck::NotAsked(why) => report(&format!("AWS was not asked what it has: {why}")),
         EngineCheck::Lacks(lines) => {
-            lines.into_iter().try_for_each(told)?;
+            lines.iter().try_for_each(|line| report(line))?;
             Err(CommandError::Failed("the settings are right, but AWS lacks what this process needs".to_owned()))
         }
     }
+}
+
+fn report(line: &str) -> Result<(), CommandError> {
+    writeln!(std::io::stderr().lock(), "{line}").map_err(failed)
 }
 
 /// `nearside setup`
 pub(super) fn create_missing(config: &ServicesConfig, origins: &Origins) -> Result<(), CommandError> {
     begin_log(&log::for_commands(), origins)?;
     if !matches!(config.engine, EngineConfig::Aws { .. }) {
-        let told = format!("engine.kind = {:?} needs nothing: it creates what it lacks", config.engine.word());
-        return writeln!(std::io::stdout().lock(), "{told}").map_err(failed);
+        let reported = format!("engine.kind = {:?} needs nothing: it creates what it lacks", config.engine.word());
+        return writeln!(std::io::stdout().lock(), "{reported}").map_err(failed);
     }
-    let on_ready = |what: &str, was_there: bool| {
-        let how = if was_there { "was there" } else { "created" };
-        // If standard output is closed, nobody is left to tell.
-        let _ = writeln!(std::io::stdout().lock(), "{what}: {how}");
-    };
-    process::block_on(setup::set_up(config, &Clock::System, &on_ready)).map_err(failed)?.map_err(failed)?;
+    process::block_on(setup::set_up(config, &Clock::System, &report_ready)).map_err(failed)?.map_err(failed)?;
     match setup::left_out(config) {
-        Some(told) => writeln!(std::io::stdout().lock(), "{told}").map_err(failed),
+        Some(reported) => writeln!(std::io::stdout().lock(), "{reported}").map_err(failed),
         None => Ok(()),
     }
+}
+
+fn report_ready(what: &str, was_there: bool) {
+    let how = if was_there { "was there" } else { "created" };
+    // If standard output is closed, nobody is left to tell.
+    let _ = writeln!(std::io::stdout().lock(), "{what}: {how}");
 }
 
 /// `nearside verify`
@@ -99,8 +99,8 @@ pub(super) fn compare(
     origins: &Origins,
 ) -> Result<(), CommandError> {
     if matches!(config.engine, EngineConfig::Memory) {
-        let told = "engine.kind = \"memory\": what another process holds in memory cannot be compared";
-        return Err(CommandError::Usage(told.to_owned()));
+        let reported = "engine.kind = \"memory\": what another process holds in memory cannot be compared";
+        return Err(CommandError::Usage(reported.to_owned()));
     }
     begin_log(&log::for_commands(), origins)?;
     let progress = if std::io::stderr().is_terminal() { VerifyShown::OnTerminal } else { VerifyShown::AsLines };
@@ -126,68 +126,6 @@ fn begin_log(config: &Log, origins: &Origins) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// `nearside dev`
-pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
-    let options = DevOptions {
-        ports: if args.any_ports { Ports::Ephemeral } else { Ports::Fixed },
-        port: args.port,
-        data: args.data,
-        story: !args.no_story,
-        exit_after_demo: args.exit_after_demo,
-        pace: Duration::from_millis(900),
-        terminal: std::io::stdout().is_terminal(),
-        program: called().into(),
-    };
-    // A story that nobody reads holds up nothing that it tells of.
-    let sink = LogSink::start(std::io::stdout()).map_err(failed)?;
-    let told = sink.clone();
-    let work = async move {
-        let mut out = std::io::LineWriter::new(told);
-        let stop = async {
-            // If signals cannot be caught, it runs until it is killed.
-            let _ = process::told_to_stop().await;
-        };
-        // On the heap: it is large.
-        Box::pin(demo::run(options, &mut out, start_for_the_world, stop)).await
-    };
-    let ended = process::block_on(work);
-    sink.flush();
-    ended.map_err(failed)?.map(drop).map_err(failed)
-}
-
-/// How a shell finds this program: by the path with which it was started, or by its name.
-fn called() -> String {
-    let path = std::env::args().next().unwrap_or_default();
-    if path.contains('/') { path } else { "nearside".to_owned() }
-}
-
-/// Starts the sidecar that runs in production, from configuration text.
-async fn start_for_the_world(text: String) -> Result<demo::DemoSidecar, String> {
-    let told = |mistakes: Vec<ConfigError>| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let config = read::from_toml(&text).map_err(told)?;
-    log::init(&config.log).map_err(|error| error.to_string())?;
-    let app = app::start(config).await.map_err(|error| error.to_string())?;
-    let tcp = app.tcp.ok_or("the world's sidecar listens on TCP")?;
-    Ok(demo::DemoSidecar { tcp, admin: app.admin, stop: async move { drop(app.stop().await) }.boxed() })
-}
-
-/// `nearside dev put|delete|chaos|state`
-pub(super) fn order_world(command: DevCommand) -> Result<(), CommandError> {
-    let (control, order) = match command {
-        DevCommand::Put { key, value, record_type, control } => {
-            (control, control::ControlCommand::Put(RecordName::new(record_type, key), value))
-        }
-        DevCommand::Delete { key, record_type, control } => {
-            (control, control::ControlCommand::Delete(RecordName::new(record_type, key)))
-        }
-        DevCommand::Chaos { region, order, control } => (control, control::ControlCommand::Chaos(region, order)),
-        DevCommand::State { control } => (control, control::ControlCommand::State),
-    };
-    let told = process::block_on(async move { control::ask(control.control, &order).await });
-    let told = told.map_err(failed)?.map_err(failed)?;
-    writeln!(std::io::stdout().lock(), "{told}").map_err(failed)
-}
-
 /// `nearside health`
 pub(super) fn probe(admin: SocketAddr, within: Duration) -> Result<(), CommandError> {
     let reasons = health::probe(admin, within).map_err(failed)?;
@@ -208,10 +146,10 @@ pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError
         }
         let tasks = Tasks::new();
         let stopping = tasks.stopping();
-        let told = process::told_to_stop();
+        let reported = process::stop_requested();
         tokio::select! {
             () = heartbeat.run(stopping) => Ok(()),
-            told = told => told.map_err(failed),
+            reported = reported => reported.map_err(failed),
         }
     })
     .map_err(failed)?
@@ -219,7 +157,7 @@ pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError
 
 /// Says which proxies are ignored, where no settings are read that would say it.
 fn warn_of_proxies() {
-    let variables: Vec<_> = super::variables().collect();
+    let variables: Vec<_> = load::variables().collect();
     proxies::ignored(&variables).for_each(|warning| tracing::warn!("{warning}"));
 }
 

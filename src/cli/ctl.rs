@@ -1,58 +1,32 @@
 //! `nearside ctl`: what operators do to a running sidecar, over its socket or its admin port.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::CommandError;
-use crate::admin::acts::compare::WrittenPath;
-use crate::admin::acts::target::WrittenTarget;
+use super::args;
+use super::error::CommandError;
+use crate::admin::commands::compare::WrittenPath;
+use crate::admin::commands::target::WrittenTarget;
 
 mod ask;
 mod follow;
 mod print;
+mod reach;
+
+pub(crate) use reach::Reach;
 
 /// `nearside ctl`
 #[derive(Clone, Debug, Args)]
 pub struct CtlArgs {
-    /// What to do
+    /// Command to perform
     #[command(subcommand)]
-    pub act: Act,
+    pub command: Command,
     #[command(flatten)]
     pub reach: Reach,
 }
 
-/// How the sidecar is reached.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "How to reach the sidecar")]
-pub struct Reach {
-    /// Its Unix socket (admin.unix) [default: from --config, else NEARSIDE__ADMIN__UNIX]
-    #[arg(long, global = true, value_name = "PATH", conflicts_with = "admin")]
-    pub socket: Option<PathBuf>,
-    /// Its admin address, which takes a token [default: from --config, else
-    /// NEARSIDE__ADMIN__LISTEN, else 127.0.0.1:8701]
-    #[arg(long, global = true, value_name = "ADDRESS")]
-    pub admin: Option<SocketAddr>,
-    /// The file with the token, for --admin [default: from --config, else
-    /// NEARSIDE__ADMIN__TOKEN_FILE]
-    #[arg(long, global = true, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// Take all of these from the sidecar's configuration
-    #[arg(long, short, global = true, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// How long the sidecar may take to answer
-    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
-    pub timeout: Duration,
-    /// Print the reply as JSON, for programs
-    #[arg(long, global = true)]
-    pub json: bool,
-}
-
-/// What is meant: exactly one of these.
+/// Target: exactly one of these.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct TargetArgs {
@@ -71,9 +45,9 @@ pub struct TargetArgs {
     pub all: bool,
 }
 
-/// What an operator does.
+/// Command of an operator.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Act {
+pub enum Command {
     /// Remove what is stored: the next read asks the regions. Floors stay
     #[command(after_help = "Examples:\n  nearside ctl purge --record context:acme\n  \
                             nearside ctl purge --path '/v1/contexts/acme/*'\n  nearside ctl purge --all")]
@@ -103,10 +77,10 @@ pub enum Act {
                             nearside ctl compare /v1/contexts/acme/limits --header 'X-Tenant: acme'")]
     Compare {
         /// A path as callers write it, with its query
-        #[arg(value_parser = super::doctor::path)]
+        #[arg(value_parser = args::path)]
         path: String,
         /// Send this header with it, as your callers do; may be given several times
-        #[arg(long, value_name = "NAME: VALUE", value_parser = super::doctor::header)]
+        #[arg(long, value_name = "NAME: VALUE", value_parser = args::header)]
         header: Vec<(HeaderName, HeaderValue)>,
     },
     /// Take a region out, or back in
@@ -114,17 +88,17 @@ pub enum Act {
         after_help = "Examples:\n  nearside ctl region drain us-east-1\n  nearside ctl region restore us-east-1"
     )]
     Region {
-        /// What to do with it.
+        /// Act on the region.
         #[command(subcommand)]
-        act: RegionAct,
+        command: RegionCommand,
     },
     /// Stop believing a region's topic, or believe it again
     #[command(after_help = "Examples:\n  nearside ctl announcements pause us-east-1\n  \
                             nearside ctl announcements resume us-east-1")]
     Announcements {
-        /// What to do with them.
+        /// Act on the announcements.
         #[command(subcommand)]
-        act: AnnouncementsAct,
+        command: AnnouncementsCommand,
     },
     /// Show the log filter, or change it until the next restart or reload
     #[command(after_help = "Examples:\n  nearside ctl log\n  nearside ctl log info,nearside::sidecar=debug")]
@@ -144,9 +118,9 @@ pub enum Act {
     Reload,
 }
 
-/// What is done with a region.
+/// Act on a region.
 #[derive(Clone, Debug, Subcommand)]
-pub enum RegionAct {
+pub enum RegionCommand {
     /// Nobody asks it: no race, no pass, no recheck
     Drain {
         /// Its configured name
@@ -162,9 +136,9 @@ pub enum RegionAct {
     },
 }
 
-/// What is done with a region's announcements.
+/// Act on a region's announcements.
 #[derive(Clone, Debug, Subcommand)]
-pub enum AnnouncementsAct {
+pub enum AnnouncementsCommand {
     /// Its topic is acknowledged and counted, and neither applied nor taken for a proof
     Pause {
         /// The region's configured name
@@ -184,8 +158,8 @@ impl From<TargetArgs> for Value {
     }
 }
 
-impl Act {
-    /// The act's name, and its arguments as the sidecar expects them.
+impl Command {
+    /// The command's name, and its arguments as the sidecar expects them.
     fn written(self) -> (&'static str, Value) {
         match self {
             Self::Purge(target) => ("purge", target.into()),
@@ -193,16 +167,20 @@ impl Act {
             Self::Reset(target) => ("reset", target.into()),
             Self::Inspect(target) => ("inspect", target.into()),
             Self::Compare { path, header } => {
-                let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-                let headers = header.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+                let headers = header
+                    .iter()
+                    .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+                let headers = headers.collect();
                 ("compare", json!(WrittenPath { path, headers }))
             }
-            Self::Region { act: RegionAct::Drain { region, force } } => {
+            Self::Region { command: RegionCommand::Drain { region, force } } => {
                 ("drain", json!({ "region": region, "force": force }))
             }
-            Self::Region { act: RegionAct::Restore { region } } => ("restore", json!({ "region": region })),
-            Self::Announcements { act: AnnouncementsAct::Pause { region } } => ("pause", json!({ "region": region })),
-            Self::Announcements { act: AnnouncementsAct::Resume { region } } => {
+            Self::Region { command: RegionCommand::Restore { region } } => ("restore", json!({ "region": region })),
+            Self::Announcements { command: AnnouncementsCommand::Pause { region } } => {
+                ("pause", json!({ "region": region }))
+            }
+            Self::Announcements { command: AnnouncementsCommand::Resume { region } } => {
                 ("resume", json!({ "region": region }))
             }
             Self::Log { filter } => ("log", json!({ "filter": filter })),
@@ -212,23 +190,23 @@ impl Act {
     }
 }
 
-/// Asks a running sidecar for one act.
+/// Asks a running sidecar for one command.
 pub(super) fn ask_for(reach: Reach, name: &str, arguments: &Value) -> Result<Value, CommandError> {
-    ask::CtlClient::of(reach)?.act(name, arguments)
+    ask::CtlClient::of(reach)?.command(name, arguments)
 }
 
 /// The reply to `inspect`, in sentences.
 pub(super) fn inspected(reply: &Value) -> Result<String, CommandError> {
-    print::told("inspect", reply)
+    print::reported("inspect", reply)
 }
 
-/// Carries out the act, and prints the result.
+/// Carries out the command, and prints the result.
 pub(super) fn ctl(args: CtlArgs) -> Result<(), CommandError> {
-    let CtlArgs { act, reach } = args;
-    let (json, waits) = (reach.json, matches!(act, Act::Refresh { wait: true, .. }));
-    let (name, arguments) = act.written();
+    let CtlArgs { command, reach } = args;
+    let (json, waits) = (reach.json, matches!(command, Command::Refresh { wait: true, .. }));
+    let (name, arguments) = command.written();
     let asking = ask::CtlClient::of(reach)?;
-    let reply = asking.act(name, &arguments)?;
+    let reply = asking.command(name, &arguments)?;
     if waits && name == "refresh" {
         return follow::refresh(&asking, reply, json);
     }

@@ -8,20 +8,21 @@ use clap::Args;
 use clap::builder::styling::{AnsiColor, Style};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{CommandError, ConfigArgs, told, variables, with_schemas};
+use super::args::{ConfigArgs, header, path};
+use super::error::CommandError;
+use super::load::{reported, sdk_settings, variables, with_schemas};
 use crate::admin::findings::Check;
 use crate::admin::findings::report::{LineState, ReportLine};
-use crate::app::doctor::{self, DoctorOrder, SECOND_WAY};
-use crate::app::{Instead, process};
+use crate::app::doctor::{self, CANDIDATE, DoctorOrder};
+use crate::app::{Overrides, process};
 use crate::config::{Config, RegionConfig, Route, read};
-use crate::core::router::Router;
+use crate::routing::router::Router;
 use crate::telemetry::log;
 
 /// `nearside doctor`
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "a doc comment here would become the command's help")]
     pub settings: ConfigArgs,
     /// Ask every region for this path while it listens; may be given several times
     #[arg(long, value_name = "PATH", value_parser = path)]
@@ -29,43 +30,29 @@ pub struct DoctorArgs {
     /// Send this header with it, as your callers do; may be given several times
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     pub header: Vec<(HeaderName, HeaderValue)>,
-    /// How long it listens
+    /// Time to listen
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     pub listen: Duration,
     /// Print everything as JSON, for programs
     #[arg(long)]
     pub json: bool,
-    /// Show what is not seen, too
+    /// Show what was not checked, too
     #[arg(long, short)]
     pub verbose: bool,
 }
 
-pub(super) fn path(text: &str) -> Result<String, String> {
-    match text.starts_with('/') {
-        true => Ok(text.to_owned()),
-        false => Err("write it from its first slash, without scheme and host: /v1/contexts/acme".to_owned()),
-    }
-}
-
-pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let instead = || "write it as NAME: VALUE, such as \"Authorization: Bearer abc\"".to_owned();
-    let (name, value) = text.split_once(':').ok_or_else(instead)?;
-    let name = name.trim().parse().map_err(|_| instead())?;
-    Ok((name, value.trim().parse().map_err(|_| instead())?))
-}
-
 /// Examines, prints, and fails if something is wrong.
 pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
-    let (config, origins) = told(with_schemas(read::load(args.settings.config.as_deref(), variables())))?;
+    let (config, origins) = reported(with_schemas(read::load(args.settings.config.as_deref(), variables())))?;
     log::init(&log::for_commands()).map_err(|error| CommandError::Failed(error.to_string()))?;
     origins.warnings.iter().for_each(|warning| say(&warning.to_string()));
-    let sdk = super::sdk_settings(&config);
+    let sdk = sdk_settings(&config);
     sdk.fatal.iter().for_each(|wrong| say(&format!("the AWS SDK cannot use this, so AWS is not called: {wrong}")));
-    sdk.ignored.iter().for_each(|wrong| say(&format!("the AWS SDK's setting is passed over: {wrong}")));
+    sdk.ignored.iter().for_each(|wrong| say(&format!("the AWS SDK's setting is skipped: {wrong}")));
     let listen = args.listen;
     if doctor::is_posted_to(&config) {
         say(
-            "with the http transport only a running sidecar hears the topics: its /status says what it found, here the regions are asked",
+            "with the http transport only a running sidecar receives announcements: its /status says what it found, here the regions are asked",
         );
     }
     let mut headers = HeaderMap::new();
@@ -80,18 +67,18 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
             "change the record of --path now, twice if you can: only then it shows whether announcements name what is read",
         );
     }
-    let strays: Vec<_> = args.path.iter().filter_map(|path| unrouted(&config, path)).collect();
-    strays.iter().for_each(|it| say(&format!("{}: {}; {}", it.subject, it.saw, it.advice)));
+    let unmatched_paths: Vec<_> = args.path.iter().filter_map(|path| unrouted(&config, path)).collect();
+    unmatched_paths.iter().for_each(|it| say(&format!("{}: {}; {}", it.subject, it.saw, it.advice)));
     let router = Router::new(&config.service);
     // A GET of a batch path is no read of its route.
     let asked = args.path.iter().filter(|path| batch_of(&router, path).is_none());
     let order = DoctorOrder { paths: asked.cloned().collect(), headers, listen };
     let examined = config.clone();
-    let looked = process::block_on(async move { doctor::examine(examined, order, Instead::default()).await });
+    let looked = process::block_on(async move { doctor::examine(examined, order, Overrides::default()).await });
     let looked = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
     let mut lines = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
     name_paths(&mut lines, &config, &args.path);
-    lines.extend(strays);
+    lines.extend(unmatched_paths);
     let written = if args.json { as_json(&lines) } else { write(&lines, args.verbose) };
     written.map_err(|error| CommandError::Failed(error.to_string()))?;
     match lines.iter().filter(|line| line.state == LineState::Wrong).count() {
@@ -100,13 +87,15 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Where a line shows a route's template as what was asked, it shows a path of the order instead.
+/// Replaces a route's template as what was asked, where a line shows it, by a path of the order.
 fn name_paths(lines: &mut [ReportLine], config: &Config, paths: &[String]) {
     let router = Router::new(&config.service);
     for path in paths {
         let Some(matched) = router.find(bare(path)) else { continue };
         let template = &matched.route.path.text;
-        for line in lines.iter_mut().filter(|line| line.check == Check::Absent.word() && line.subject == *template) {
+        for line in
+            lines.iter_mut().filter(|line| line.check == Check::Absent.into_str() && line.subject == *template)
+        {
             line.saw = line.saw.replacen(template.as_str(), path, 1);
         }
     }
@@ -117,29 +106,21 @@ fn batch_of<'r>(router: &'r Router, path: &str) -> Option<&'r Route> {
     if router.find(bare(path)).is_some() {
         return None;
     }
-    router.routes().nth(router.batch(bare(path))?)
+    router.routes().nth(router.batch(bare(path))?.0)
 }
 
-/// What is wrong with a path that no route names: nothing that it shows says anything of routes.
+/// Fault of a path that no route names: its result proves nothing about routes.
 fn unrouted(config: &Config, path: &str) -> Option<ReportLine> {
     let router = Router::new(&config.service);
     if router.find(bare(path)).is_some() {
         return None;
     }
-    let wrong = |saw: String, advice: String| ReportLine {
-        state: LineState::Wrong,
-        subject: path.to_owned(),
-        check: Check::RouteUnmatched.word(),
-        title: Check::RouteUnmatched.title(),
-        saw,
-        advice,
-    };
     if let Some(route) = batch_of(&router, path) {
         let saw = "it is a batch path: callers POST many keys to it, and nothing is asked for at it here";
-        return Some(wrong(saw.to_owned(), format!("give a path of one key instead: {}", one_of(route, bare(path)))));
+        let advice = format!("give a path of one key instead: {}", single_key_path(route, bare(path)));
+        return Some(unmatched(path, saw.to_owned(), advice));
     }
-    let base = |region: &&RegionConfig| starts_with(path, base_of(region));
-    let twice = config.service.regions.iter().find(base);
+    let twice = config.service.regions.iter().find(|region| starts_with(path, base_of(region)));
     let asked = twice.or(config.service.regions.first())?;
     let near = "but it is nearly a route's: the letter case, a slash, an escape or its length differs";
     let meant: Vec<_> = router.resembled(bare(path)).collect();
@@ -153,17 +134,32 @@ fn unrouted(config: &Config, path: &str) -> Option<ReportLine> {
         None => format!("give a path of a route; nearside explain {path} lists the routes"),
     };
     let saw = format!("no route names this path: nothing keeps it fresh; it is asked for as {}{path}", url_of(asked));
-    Some(wrong(saw, advice))
+    Some(unmatched(path, saw, advice))
 }
 
-/// The path of one key that belongs to a batch path, with the name that a key fills.
-fn one_of(route: &Route, batch: &str) -> String {
-    let captures = route.batch.as_ref().and_then(|template| template.captures(batch));
-    let named: Vec<_> = route.path.names().map(|name| (name, format!("{{{name}}}"))).collect();
+fn unmatched(path: &str, saw: String, advice: String) -> ReportLine {
+    ReportLine {
+        state: LineState::Wrong,
+        subject: path.to_owned(),
+        check: Check::RouteUnmatched.into_str(),
+        title: Check::RouteUnmatched.title(),
+        saw,
+        advice,
+    }
+}
+
+/// For `/v1/batch/limits`: `/v1/contexts/{key}/limits`, with the missing segment as a placeholder.
+fn single_key_path(route: &Route, batch_path: &str) -> String {
+    let captures = route.batch.as_ref().and_then(|template| template.captures(batch_path));
+    // Owned here, because `filled` borrows what it writes.
+    let placeholders: Vec<_> = route.path.names().map(|name| (name, format!("{{{name}}}"))).collect();
     route.path.filled(|name| {
         let written = captures.as_ref().and_then(|captures| captures.written(name));
-        let open = || named.iter().find(|(known, _)| *known == name).map(|(_, open)| open.as_str());
-        written.or_else(open).unwrap_or_default()
+        written
+            .or_else(|| {
+                placeholders.iter().find(|(known, _)| *known == name).map(|(_, placeholder)| placeholder.as_str())
+            })
+            .unwrap_or_default()
     })
 }
 
@@ -181,7 +177,7 @@ fn base_of(region: &RegionConfig) -> &str {
     region.url.path().trim_end_matches('/')
 }
 
-/// Whether `base` stands before the rest of `path`.
+/// True if `base` stands before the rest of `path`.
 fn starts_with(path: &str, base: &str) -> bool {
     !base.is_empty() && path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -201,7 +197,6 @@ fn as_json(lines: &[ReportLine]) -> std::io::Result<()> {
 fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
     let stdout = std::io::stdout();
     let coloured = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let style = |colour: AnsiColor| if coloured { colour.on_default().bold() } else { Style::new() };
     let mut out = stdout.lock();
     let mut subjects: Vec<&str> = Vec::new();
     for line in lines {
@@ -217,12 +212,13 @@ fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
         }
         writeln!(out, "{subject}")?;
         for line in shown {
-            let (mark, style) = match line.state {
-                LineState::Well => ("ok   ", style(AnsiColor::Green)),
-                LineState::Wrong => ("WRONG", style(AnsiColor::Red)),
-                LineState::Unseen => ("?    ", style(AnsiColor::Yellow)),
-                LineState::Note => ("note ", style(AnsiColor::Yellow)),
+            let (mark, colour) = match line.state {
+                LineState::Well => ("ok   ", AnsiColor::Green),
+                LineState::Wrong => ("WRONG", AnsiColor::Red),
+                LineState::Unchecked => ("?    ", AnsiColor::Yellow),
+                LineState::Note => ("note ", AnsiColor::Yellow),
             };
+            let style = if coloured { colour.on_default().bold() } else { Style::new() };
             let what = if line.state == LineState::Well { line.title } else { line.check };
             writeln!(out, "  {style}{mark}{style:#} {what}: {}", line.saw)?;
             if !line.advice.is_empty() {
@@ -230,20 +226,23 @@ fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
             }
         }
     }
-    let count = |state: LineState| lines.iter().filter(|line| line.state == state).count();
-    writeln!(out, "{}", summary(count(LineState::Well), count(LineState::Wrong), count(LineState::Unseen), verbose))
+    let [well, wrong, unchecked] = [LineState::Well, LineState::Wrong, LineState::Unchecked]
+        .map(|state| lines.iter().filter(|line| line.state == state).count());
+    writeln!(out, "{}", summary(well, wrong, unchecked, verbose))
 }
 
-/// Whether a line is shown without `--verbose`. Who named a second way waits for what comes of it.
+/// True if a line appears without `--verbose`. Lines about a candidate are always shown.
 fn is_shown(line: &ReportLine) -> bool {
-    line.state != LineState::Unseen || line.check == SECOND_WAY
+    line.state != LineState::Unchecked || line.check == CANDIDATE
 }
 
-fn summary(well: usize, wrong: usize, unseen: usize, verbose: bool) -> String {
+fn summary(well: usize, wrong: usize, unchecked: usize, verbose: bool) -> String {
     let how = if verbose { "the arrows say" } else { "--verbose says" };
-    match unseen {
+    match unchecked {
         0 => format!("{well} well, {wrong} wrong"),
-        _ => format!("{well} well, {wrong} wrong, {unseen} not seen, which proves nothing ({how} how to see them)"),
+        _ => format!(
+            "{well} well, {wrong} wrong, {unchecked} not checked, which proves nothing ({how} how to check them)"
+        ),
     }
 }
 
@@ -260,30 +259,30 @@ mod tests {
         from_toml(&text).unwrap()
     }
 
-    fn told(base: &str, path: &str) -> Option<(String, String)> {
+    fn reported(base: &str, path: &str) -> Option<(String, String)> {
         unrouted(&config(base), path).map(|line| (line.saw, line.advice))
     }
 
     #[test]
-    fn a_path_that_no_route_names_is_wrong_and_says_what_was_asked_and_what_may_be_meant() {
-        assert_eq!(told("", "/v1/contexts/acme/limits?a=b"), None);
-        let (saw, advice) = told("/api", "/api/v1/contexts/acme/limits").unwrap();
+    fn unrouted_path_suggests_likely_route() {
+        assert_eq!(reported("", "/v1/contexts/acme/limits?a=b"), None);
+        let (saw, advice) = reported("/api", "/api/v1/contexts/acme/limits").unwrap();
         assert_eq!(
             saw,
             "no route names this path: nothing keeps it fresh; it is asked for as \
              http://127.0.0.1:1/api/api/v1/contexts/acme/limits"
         );
         assert!(advice.starts_with("leave /api out of --path"), "{advice}");
-        let (_, advice) = told("", "/v1/contexts/acme/limits/").unwrap();
+        let (_, advice) = reported("", "/v1/contexts/acme/limits/").unwrap();
         assert!(advice.contains("it is nearly a route's"), "{advice}");
-        let (_, advice) = told("", "/v1/context/acme/limits").unwrap();
+        let (_, advice) = reported("", "/v1/context/acme/limits").unwrap();
         assert!(advice.contains("perhaps /v1/contexts/{key}/{view} is meant"), "{advice}");
-        let (_, advice) = told("", "/about").unwrap();
+        let (_, advice) = reported("", "/about").unwrap();
         assert!(advice.contains("nearside explain /about lists the routes"), "{advice}");
     }
 
     #[test]
-    fn a_batch_path_is_told_as_one_with_the_path_of_one_key() {
+    fn batch_path_points_to_key_path() {
         let mut config = config("");
         let batch = crate::config::PathTemplate::parse("/v1/batch/{view}").unwrap();
         config.service.routes[0].batch = Some(batch);
@@ -294,28 +293,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_of_a_second_way_is_shown_all_the_same() {
-        let line = |check: &'static str| {
+    fn unchecked_candidate_is_still_printed() {
+        for (check, shown) in [(CANDIDATE, true), (Check::Absent.into_str(), false)] {
             let (saw, advice) = (String::new(), String::new());
-            ReportLine { state: LineState::Unseen, subject: String::new(), check, title: "", saw, advice }
-        };
-        assert!(is_shown(&line(SECOND_WAY)) && !is_shown(&line(Check::Absent.word())));
+            let line =
+                ReportLine { state: LineState::Unchecked, subject: String::new(), check, title: "", saw, advice };
+            assert_eq!(is_shown(&line), shown, "{check}");
+        }
     }
 
     #[test]
-    fn what_was_asked_is_shown_with_its_path() {
+    fn requests_are_printed_with_path() {
         let saw = "nothing: a was asked for http://127.0.0.1:1/v1/contexts/{key}/{view}".to_owned();
         let subject = "/v1/contexts/{key}/{view}".to_owned();
         let (state, advice) = (LineState::Wrong, String::new());
-        let mut lines = [ReportLine { state, subject, check: Check::Absent.word(), title: "", saw, advice }];
+        let mut lines = [ReportLine { state, subject, check: Check::Absent.into_str(), title: "", saw, advice }];
         name_paths(&mut lines, &config(""), &["/about".to_owned(), "/v1/contexts/acme/limits".to_owned()]);
         assert_eq!(lines[0].saw, "nothing: a was asked for http://127.0.0.1:1/v1/contexts/acme/limits");
     }
 
     #[test]
-    fn the_summary_does_not_count_what_was_not_seen_as_well() {
+    fn summary_never_counts_unchecked_as_good() {
         assert_eq!(summary(9, 0, 0, false), "9 well, 0 wrong");
-        let told = summary(9, 1, 7, false);
-        assert_eq!(told, "9 well, 1 wrong, 7 not seen, which proves nothing (--verbose says how to see them)");
+        let reported = summary(9, 1, 7, false);
+        assert_eq!(
+            reported,
+            "9 well, 1 wrong, 7 not checked, which proves nothing (--verbose says how to check them)"
+        );
     }
 }

@@ -7,13 +7,16 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::json;
 
+use super::args;
 use super::ctl::{self, Reach};
-use super::{CommandError, doctor, settings, variables};
+use super::error::CommandError;
+use super::load::{settings, variables};
 use crate::config::{Config, IdentityMode, Route, Unrouted};
-use crate::core::fill::ask;
-use crate::core::router::{Matched, Router};
-use crate::core::way;
 use crate::http::admission::Head;
+use crate::migration::candidate;
+use crate::request::sent::request_of_caller;
+use crate::routing::headers::goes_along;
+use crate::routing::router::{Matched, Router};
 
 mod headers;
 mod payload;
@@ -25,17 +28,16 @@ use payload::Wanted;
 #[derive(Clone, Debug, Args)]
 pub struct ExplainArgs {
     /// The path as callers write it, with any query
-    #[arg(value_parser = doctor::path)]
+    #[arg(value_parser = args::path)]
     pub path: String,
     /// A header that callers send; may be given several times
-    #[arg(long, value_name = "NAME: VALUE", value_parser = doctor::header)]
+    #[arg(long, value_name = "NAME: VALUE", value_parser = args::header)]
     pub header: Vec<(HeaderName, HeaderValue)>,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "a doc comment here would become the command's help")]
     pub reach: Reach,
 }
 
-/// What to give beside the path, when nothing was given.
+/// Advice for a path that was given alone.
 const WITH_WHAT: &str = "nothing says which routes there are: give --config FILE, as nearside run gets it; or ask a \
                          running sidecar what it has stored for the path, with --socket PATH (its admin.unix) or --admin \
                          ADDRESS and --token-file FILE";
@@ -59,7 +61,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
     }
     let router = Router::new(&config.service);
     let mut matched = router.find(&args.path[..path_len]);
-    matched.iter_mut().for_each(way::choose);
+    matched.iter_mut().for_each(candidate::choose);
     let mut lines = match &matched {
         Some(matched) => {
             let head = Head { method: &http::Method::GET, path_and_query: &args.path, path_len, headers: &headers };
@@ -88,7 +90,7 @@ fn print(lines: &[String]) -> Result<(), CommandError> {
 fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String> {
     let route = matched.route;
     let records: Vec<_> = matched.records().map(|(record_type, key)| format!("{record_type}:{key}")).collect();
-    let request = ask::routed_request(head, route);
+    let request = request_of_caller(head, route);
     let mut lines = vec![
         format!("route     {}", route.path.text),
         format!("records   {}", records.join(", ")),
@@ -103,7 +105,7 @@ fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String>
     let along = Some(names(along)).filter(|along| !along.is_empty());
     lines.push(format!("goes along  {}", along.as_deref().unwrap_or("nothing")));
     let coding = [header::ACCEPT_ENCODING].into_iter().filter(|_| !is_own_coding);
-    let may = ask::goes_along(route).chain(coding).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
+    let may = goes_along(route).chain(coding).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
     lines.push(format!("            (of these, where a caller sends them: {may})"));
     let accept = if payload::keeps_accept_apart(wanted) { ", Accept" } else { "" };
     let coding = if is_own_coding { "" } else { ", Accept-Encoding" };
@@ -160,7 +162,7 @@ fn unrouted(config: &Config, router: &Router, path: &str) -> Vec<String> {
     lines
 }
 
-/// What a running sidecar says. This command does not fail if there is none, or if it lets nobody
+/// Answer of a running sidecar. This command does not fail if there is none, or if it lets nobody
 /// in.
 fn stored(args: &ExplainArgs, path: &str) -> Vec<String> {
     match ctl::ask_for(args.reach.clone(), "inspect", &json!({ "path": path })).and_then(|it| ctl::inspected(&it)) {

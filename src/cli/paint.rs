@@ -1,4 +1,4 @@
-//! How mistakes, warnings and settings look on a terminal; anywhere else they look plain. Escape
+//! Config errors, warnings and settings on a terminal; anywhere else they look plain. Escape
 //! sequences go only to a terminal whose owner has not set `NO_COLOR`.
 
 use std::io::{self, IsTerminal, Write};
@@ -37,20 +37,20 @@ impl Styles {
     }
 }
 
-/// Every mistake on a line of its own, then how many there are.
-pub(super) fn mistakes(out: &mut dyn Write, mistakes: &[ConfigError], styles: Styles) -> io::Result<()> {
+/// Every config error on a line of its own, then how many there are.
+pub(super) fn errors(out: &mut dyn Write, errors: &[ConfigError], styles: Styles) -> io::Result<()> {
     let Styles { place, wrong, .. } = styles;
-    for mistake in mistakes {
-        let setting = if mistake.setting.is_empty() { String::new() } else { format!("{}: ", mistake.setting) };
+    for error in errors {
+        let setting = if error.setting.is_empty() { String::new() } else { format!("{}: ", error.setting) };
         writeln!(
             out,
             "{place}{}{place:#}: {wrong}error{wrong:#}: {setting}{}; {}",
-            mistake.place, mistake.wrong, mistake.instead
+            error.place, error.wrong, error.suggestion
         )?;
     }
-    match mistakes.len() {
-        1 => writeln!(out, "1 mistake"),
-        count => writeln!(out, "{count} mistakes"),
+    match errors.len() {
+        1 => writeln!(out, "1 error"),
+        count => writeln!(out, "{count} errors"),
     }
 }
 
@@ -69,17 +69,17 @@ mod tests {
     use crate::config::error::ConfigProblem;
 
     #[test]
-    fn a_pipe_gets_no_escape_sequence_and_a_terminal_does() {
-        let mistake =
-            ConfigError::new(Place::Variable("NEARSIDE__X".into()), "", ConfigProblem::new("wrong", "right"));
-        let show = |styles| {
-            let mut out = Vec::new();
-            mistakes(&mut out, std::slice::from_ref(&mistake), styles).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(show(Styles::default()), "NEARSIDE__X: error: wrong; right\n1 mistake\n");
-        assert!(show(Styles::colours()).contains("\u{1b}["));
+    fn only_terminals_get_escape_sequences() {
+        assert_eq!(shown(Styles::default()), "NEARSIDE__X: error: wrong; right\n1 error\n");
+        assert!(shown(Styles::colours()).contains("\u{1b}["));
         let file = tempfile::tempfile().unwrap();
-        assert!(!show(Styles::of(&file)).contains('\u{1b}'));
+        assert!(!shown(Styles::of(&file)).contains('\u{1b}'));
+    }
+
+    fn shown(styles: Styles) -> String {
+        let error = ConfigError::new(Place::Variable("NEARSIDE__X".into()), "", ConfigProblem::new("wrong", "right"));
+        let mut out = Vec::new();
+        errors(&mut out, std::slice::from_ref(&error), styles).unwrap();
+        String::from_utf8(out).unwrap()
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::check::{count, print_passed_over, print_settings};
+use super::check::{count, print_settings, print_skipped};
 use super::commands::{compare, create_missing, look_at_engine, run_service};
-use super::{CommandError, tell, usable_sdk, variables};
+use super::error::CommandError;
+use super::load::{tell, usable_sdk, variables};
 use crate::app::services::verify::VerifyOrder;
 use crate::app::services::{Contents, RegionDuties, ServiceProcess};
 use crate::aws::sdk_settings::{self, SdkSettings};
@@ -24,7 +25,7 @@ pub struct ServiceArgs {
     /// The services' configuration, a TOML file; without it, `NEARSIDE__*` variables say everything
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Run nothing: show the effective settings and where each came from, or every mistake
+    /// Run nothing: show the effective settings and where each came from, or every error
     #[arg(long)]
     pub check: bool,
 }
@@ -96,13 +97,13 @@ pub(super) fn region(args: &RegionArgs) -> Result<(), CommandError> {
 
 pub(super) fn setup(args: &SetupArgs) -> Result<(), CommandError> {
     let loaded = services::load(ServiceRole::Setup, args.config.as_deref(), variables());
-    let (config, origins) = told(loaded)?;
+    let (config, origins) = reported(loaded)?;
     create_missing(&config, &origins)
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
     let (config, origins) = load(ServiceRole::Views, args.config.as_deref(), |_| None)?;
-    let contents = told(Contents::read(&config))?;
+    let contents = reported(Contents::read(&config))?;
     let order = VerifyOrder { wait: args.wait, views_per_second: args.rate, shows_keys: args.show_keys };
     compare(&config, contents, &order, &origins)
 }
@@ -113,22 +114,14 @@ fn load(
     file: Option<&Path>,
     more: impl FnOnce(&ServicesConfig) -> Option<ConfigError>,
 ) -> Result<(ServicesConfig, Origins), CommandError> {
-    let all = |config: &ServicesConfig, mistakes: &[ConfigError]| {
-        Contents::mistakes(config, mistakes).into_iter().chain(more(config)).collect()
-    };
-    told(services::load_with(role, file, variables(), all))
+    reported(services::load_with(role, file, variables(), |config, errors| {
+        Contents::errors(config, errors).into_iter().chain(more(config)).collect()
+    }))
 }
 
-/// A file's settings and what they name, for whoever runs all of its processes.
-pub(super) fn whole(file: &Path) -> Result<(ServicesConfig, Contents), CommandError> {
-    let (config, _) = load(ServiceRole::Views, Some(file), |_| None)?;
-    let contents = told(Contents::read(&config))?;
-    Ok((config, contents))
-}
-
-fn told<T>(read: Result<T, Vec<ConfigError>>) -> Result<T, CommandError> {
-    read.map_err(|mistakes| {
-        tell(&mistakes);
+fn reported<T>(read: Result<T, Vec<ConfigError>>) -> Result<T, CommandError> {
+    read.map_err(|errors| {
+        tell(&errors);
         CommandError::Usage(String::new())
     })
 }
@@ -139,17 +132,21 @@ fn serve(
     args: &ServiceArgs,
     pick: impl Fn(&ServicesConfig) -> Result<ServiceProcess, ConfigError>,
 ) -> Result<(), CommandError> {
-    let mispicked = |config: &ServicesConfig| if config.regions.is_empty() { None } else { pick(config).err() };
-    let (config, mut origins) = load(role, args.config.as_deref(), mispicked)?;
-    let contents = told(Contents::read(&config))?;
+    let (config, mut origins) =
+        load(
+            role,
+            args.config.as_deref(),
+            |config| if config.regions.is_empty() { None } else { pick(config).err() },
+        )?;
+    let contents = reported(Contents::read(&config))?;
     if role == ServiceRole::Catalogue {
         origins.warnings.extend(contents.warnings(&config));
     }
-    let process = told(pick(&config).map_err(|mistake| vec![mistake]))?;
+    let process = reported(pick(&config).map_err(|error| vec![error]))?;
     if args.check {
-        let passed_over = usable_sdk(sdk_settings(&process, &config))?;
+        let skipped = usable_sdk(sdk_settings(&process, &config))?;
         show(&config, &origins)
-            .and_then(|()| print_passed_over(&passed_over))
+            .and_then(|()| print_skipped(&skipped))
             .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")))?;
         return look_at_engine(&process, &config);
     }

@@ -5,8 +5,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::TopicArn;
 use crate::config::error::{ConfigProblem, quoted};
+
+/// A checked `arn:PARTITION:sns:REGION:ACCOUNT:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TopicArn {
+    pub arn: String,
+    /// `aws`, `aws-cn`, `aws-us-gov`.
+    pub partition: String,
+    /// `eu-west-1`
+    pub region: String,
+    /// Twelve digits.
+    pub account: String,
+    pub name: String,
+}
 
 /// The shape that every error message shows.
 const SHAPE: &str =
@@ -25,8 +37,8 @@ impl FromStr for TopicArn {
         }
         if !partition_has(partition, region) {
             let what = format!("{} is not a region of the partition {}", quoted(region), quoted(partition));
-            let instead = "write a partition of aws, aws-cn or aws-us-gov and a region of it, such as eu-west-1";
-            return Err(ConfigProblem::new(what, instead));
+            let suggestion = "write a partition of aws, aws-cn or aws-us-gov and a region of it, such as eu-west-1";
+            return Err(ConfigProblem::new(what, suggestion));
         }
         if account.len() != 12 || !account.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(ConfigProblem::new(
@@ -41,8 +53,8 @@ impl FromStr for TopicArn {
             ));
         }
         if name.is_empty() || name.len() > 256 || !name.bytes().all(is_name_byte) {
-            let instead = "write 1 to 256 letters, digits, `-` and `_`";
-            return Err(ConfigProblem::new(format!("{} is not the name of a topic", quoted(name)), instead));
+            let suggestion = "write 1 to 256 letters, digits, `-` and `_`";
+            return Err(ConfigProblem::new(format!("{} is not the name of a topic", quoted(name)), suggestion));
         }
         Ok(Self {
             arn: text.to_owned(),
@@ -60,7 +72,7 @@ impl fmt::Display for TopicArn {
     }
 }
 
-/// Whether `name` is built as AWS names its regions: `eu-west-1`, `us-gov-east-1`.
+/// Returns whether `name` is built as AWS names its regions: `eu-west-1`, `us-gov-east-1`.
 pub(super) fn is_like_aws(name: &str) -> bool {
     const PLACES: [&str; 10] = ["af", "ap", "ca", "cn", "eu", "il", "me", "mx", "sa", "us"];
     const SIDES: [&str; 10] =
@@ -78,7 +90,7 @@ const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
-/// Whether `region` looks like a region (`eu-west-1`, `us-gov-east-1`) of `partition`.
+/// Returns whether `region` looks like a region (`eu-west-1`, `us-gov-east-1`) of `partition`.
 fn partition_has(partition: &str, region: &str) -> bool {
     let words: Vec<&str> = region.split('-').collect();
     let Some((number, words)) = words.split_last() else { return false };
@@ -113,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_like_that_of_an_aws_region_or_is_not() {
+    fn aws_region_names_are_recognized() {
         for name in ["eu-west-1", "ap-southeast-2", "us-gov-east-1", "mx-central-1", "cn-northwest-1"] {
             assert!(is_like_aws(name), "{name}");
         }
@@ -125,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_lead_to_another_host_or_policy_is_refused() {
+    fn arns_leading_elsewhere_are_refused() {
         for arn in [
             "",
             "context-changes",

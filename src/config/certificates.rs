@@ -1,7 +1,6 @@
 //! Reads the PEM files of a region's `tls`, both for the checks and for the connections that use
 //! them.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use aws_lc_rs::digest;
@@ -10,7 +9,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::settings::{self as schema, Setting};
+use super::file::content;
+use super::schema;
+use super::settings::Setting;
 use super::{ClientCertificate, RegionTls};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
@@ -20,15 +21,15 @@ use crate::model::time::Wall;
 pub(crate) struct Certificates {
     /// `None` trusts whom the platform trusts.
     pub roots: Option<rustls::RootCertStore>,
-    /// What the sidecar presents: its certificate with those that it was issued by, and the key.
+    /// The sidecar's certificate with those that it was issued by, and the key.
     pub client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     /// Equal for equal content.
     pub digest: [u8; 32],
-    /// What deserves a warning, with the setting.
+    /// Warnings, each with its setting.
     pub warnings: Vec<(&'static Setting, String)>,
 }
 
-/// What is wrong with one of the files, for the operator to fix.
+/// A file that cannot be used, for the operator to fix.
 #[derive(Debug)]
 pub(crate) struct UnusableFile {
     /// The setting that names the file.
@@ -72,25 +73,12 @@ pub(crate) fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableF
 
 /// A file's content, which is also added to `sum`.
 fn bytes(setting: &'static Setting, file: &Path, sum: &mut digest::Context) -> Result<Vec<u8>, UnusableFile> {
-    let mut bytes = Vec::new();
-    let read =
-        crate::config::file::open(file).and_then(|open| open.take(limits::PEM_BYTES + 1).read_to_end(&mut bytes));
-    let wrong = match read {
-        Err(error) => ConfigProblem::new(
-            format!("{} cannot be read: {error}", file.display()),
-            "create it, or correct the path and its permissions",
-        ),
-        Ok(_) if bytes.len() as u64 > limits::PEM_BYTES => {
-            let most = bytesize::ByteSize(limits::PEM_BYTES);
-            ConfigProblem::new(format!("{} is larger than {most}", file.display()), "name a PEM file")
-        }
-        Ok(_) => {
-            sum.update(&(bytes.len() as u64).to_le_bytes());
-            sum.update(&bytes);
-            return Ok(bytes);
-        }
-    };
-    Err(UnusableFile { setting, wrong })
+    let shown = file.display().to_string();
+    let bytes = content(file, &shown, limits::PEM_BYTES, "name a PEM file")
+        .map_err(|wrong| UnusableFile { setting, wrong })?;
+    sum.update(&(bytes.len() as u64).to_le_bytes());
+    sum.update(&bytes);
+    Ok(bytes)
 }
 
 fn certificates(
@@ -98,19 +86,17 @@ fn certificates(
     file: &Path,
     bytes: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, UnusableFile> {
-    let wrong = |what: String| {
-        let instead = "write certificates into it, in PEM (-----BEGIN CERTIFICATE-----)";
-        UnusableFile { setting, wrong: ConfigProblem::new(what, instead) }
-    };
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(bytes).collect();
-    let found = found.map_err(|error| wrong(format!("{} is not PEM: {error}", file.display())))?;
-    if found.is_empty() {
-        return Err(wrong(format!("{} holds no certificate", file.display())));
-    }
-    match found.iter().any(|der| X509Certificate::from_der(der).is_err()) {
-        true => Err(wrong(format!("{} holds a certificate that cannot be read", file.display()))),
-        false => Ok(found),
-    }
+    let what = match found {
+        Err(error) => format!("{} is not PEM: {error}", file.display()),
+        Ok(found) if found.is_empty() => format!("{} holds no certificate", file.display()),
+        Ok(found) if found.iter().any(|der| X509Certificate::from_der(der).is_err()) => {
+            format!("{} holds a certificate that cannot be read", file.display())
+        }
+        Ok(found) => return Ok(found),
+    };
+    let suggestion = "write certificates into it, in PEM (-----BEGIN CERTIFICATE-----)";
+    Err(UnusableFile { setting, wrong: ConfigProblem::new(what, suggestion) })
 }
 
 /// The key in the file `key`, which must belong to the first certificate of `chain`, read from
@@ -122,26 +108,27 @@ fn private_key(
     sum: &mut digest::Context,
 ) -> Result<PrivateKeyDer<'static>, UnusableFile> {
     let setting = &schema::TLS_CLIENT_KEY;
-    let wrong = |what: String, instead: &str| UnusableFile { setting, wrong: ConfigProblem::new(what, instead) };
     let found = PrivateKeyDer::from_pem_slice(&bytes(setting, key, sum)?).map_err(|error| {
         let what = match error {
             pem::Error::NoItemsFound => format!("{} holds no private key", key.display()),
             error => format!("{} is not PEM: {error}", key.display()),
         };
-        wrong(what, "write the private key into it, in PEM and without a passphrase")
+        let suggestion = "write the private key into it, in PEM and without a passphrase";
+        UnusableFile { setting, wrong: ConfigProblem::new(what, suggestion) }
     })?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
-    match CertifiedKey::from_der(chain, found.clone_key(), &provider) {
-        Ok(_) => Ok(found),
+    let wrong = match CertifiedKey::from_der(chain, found.clone_key(), &provider) {
+        Ok(_) => return Ok(found),
         Err(rustls::Error::InconsistentKeys(_)) => {
             let what = format!("{} is not the key of the certificate in {}", key.display(), cert.display());
-            Err(wrong(what, "name the key that belongs to the certificate"))
+            ConfigProblem::new(what, "name the key that belongs to the certificate")
         }
         Err(error) => {
             let what = format!("{} holds a key that cannot be used: {error}", key.display());
-            Err(wrong(what, "use an RSA, ECDSA or Ed25519 key"))
+            ConfigProblem::new(what, "use an RSA, ECDSA or Ed25519 key")
         }
-    }
+    };
+    Err(UnusableFile { setting, wrong })
 }
 
 /// A sentence for each certificate that is not valid at `now`.
@@ -152,7 +139,7 @@ fn out_of_date(
     now: Wall,
 ) -> Vec<(&'static Setting, String)> {
     let now = i64::try_from(now.as_millis() / 1000).unwrap_or(i64::MAX);
-    let told = |der: &CertificateDer<'_>| {
+    let sentences = certificates.iter().filter_map(|der| {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let (from, to) = (certificate.validity().not_before, certificate.validity().not_after);
         let text = match now {
@@ -161,8 +148,8 @@ fn out_of_date(
             _ => return None,
         };
         Some((setting, format!("a certificate in {} {text}", file.display())))
-    };
-    certificates.iter().filter_map(told).collect()
+    });
+    sentences.collect()
 }
 
 #[cfg(test)]

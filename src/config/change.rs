@@ -4,73 +4,40 @@
 use std::collections::BTreeMap;
 
 use super::scope::{Effective, Origins};
-use super::settings::{self as schema, Reload, Section, SettingKind};
-use super::{Admin, AnnouncementsConfig, Cache, Config, FreshnessConfig, Listen, Log, RegionConfig, Service, value};
+use super::settings::{Reload, Section, SettingKind};
+use super::table::Table as _;
+use super::{Config, RegionConfig, schema, value};
 
 #[cfg(test)]
 mod tests;
 
-/// What differs between two readings, one line each, without secrets.
+/// Differences between two readings, one line each, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// What takes effect with a reload.
+    /// Those that take effect with a reload.
     pub live: Vec<String>,
     /// The settings that keep their old value until a restart.
     pub restart: Vec<String>,
 }
 
-/// The configuration after a reload: `wanted`, except for what needs a restart.
-///
-/// Every field is named here, so that a new one has to be decided about.
+/// The configuration after a reload: `wanted`, except for what needs a restart. Regions come and go
+/// with a restart; those that stay take up how they are reached.
 pub(crate) fn merged(running: &Config, wanted: &Config) -> Config {
     let mut merged = wanted.clone();
-    let Config { service, listen, admin, cache, race, freshness, announcements, drain: _, log } = &mut merged;
-    let Service { name, regions, routes: _, version_header, authoritative } = service;
-    *authoritative = running.service.authoritative;
-    name.clone_from(&running.service.name);
-    version_header.clone_from(&running.service.version_header);
+    merged.keep_running(running);
+    let regions = &mut merged.service.regions;
     *regions = running.service.regions.iter().map(|known| region(known, &wanted.service.regions)).collect();
-    let primary = wanted.service.regions.get(race.primary).map(|region| &region.name);
-    let place = regions.iter().position(|region| Some(&region.name) == primary);
-    race.primary = place.unwrap_or(running.race.primary);
-    let Listen {
-        tcp,
-        unix,
-        allowed_hosts: _,
-        refuse_forwarded: _,
-        allow_cross_site: _,
-        token_file: _,
-        max_connections: _,
-        fast: _,
-    } = listen;
-    *tcp = running.listen.tcp;
-    unix.clone_from(&running.listen.unix);
-    let Admin { listen: admin_listen, unix: _, token_file: _ } = admin;
-    *admin_listen = running.admin.listen;
-    let Cache { ttl: _, negative_ttl: _, soft_ttl: _, max_bytes: _, stale_if_error: _, unrouted: _ } = cache;
-    let FreshnessConfig { heartbeats, worst_lag: _, grace: _, max_jump: _, strict: _, audit_period: _, state_file } =
-        freshness;
-    *heartbeats = running.freshness.heartbeats;
-    state_file.clone_from(&running.freshness.state_file);
-    let AnnouncementsConfig { transport, endpoint_url, insecure_sns_signer, queues } = announcements;
-    transport.clone_from(&running.announcements.transport);
-    endpoint_url.clone_from(&running.announcements.endpoint_url);
-    insecure_sns_signer.clone_from(&running.announcements.insecure_sns_signer);
-    queues.clone_from(&running.announcements.queues);
-    let Log { json, filter: _ } = log;
-    *json = running.log.json;
+    let primary = wanted.service.regions.get(wanted.race.primary).map(|region| &region.name);
+    let index = regions.iter().position(|region| Some(&region.name) == primary);
+    merged.race.primary = index.unwrap_or(running.race.primary);
     merged
 }
 
-/// A region, with where and how it is reached taken from `wanted`.
 fn region(running: &RegionConfig, wanted: &[RegionConfig]) -> RegionConfig {
-    let RegionConfig { name, url: _, topic, tls: _ } = running;
-    match wanted.iter().find(|region| region.name == *name) {
-        Some(RegionConfig { url, tls, .. }) => {
-            RegionConfig { name: name.clone(), url: url.clone(), topic: topic.clone(), tls: tls.clone() }
-        }
-        None => running.clone(),
-    }
+    let Some(same) = wanted.iter().find(|region| region.name == running.name) else { return running.clone() };
+    let mut region = same.clone();
+    region.keep_running(running);
+    region
 }
 
 /// The differences between the `running` settings and those `wanted`, and the origins of the
@@ -96,20 +63,20 @@ pub(crate) fn compare(running: &Origins, wanted: &Origins) -> (Changes, Origins)
             was => {
                 let inherited = known.is_default() && was.is_some_and(|was| was.is_default());
                 if !inherited && was.is_none_or(|was| !is_same(was, known)) {
-                    changes.live.push(told(name, was.copied(), known));
+                    changes.live.push(reported(name, was.copied(), known));
                 }
-                // Under the place that the region has in the running process.
-                let place = was.filter(|_| known.home() == Section::Region).and_then(|was| was.item);
-                holds.settings.push(Effective { item: place.or(known.item), ..(*known).clone() });
+                // Under the index that the region has in the running process.
+                let index = was.filter(|_| known.home() == Section::Region).and_then(|was| was.item);
+                holds.settings.push(Effective { item: index.or(known.item), ..(*known).clone() });
             }
         }
     }
-    let stays = |known: &&Effective| {
+    let stay = running.settings.iter().filter(|known| {
         let item = before.items.get(&(known.home(), known.item));
         let gone = item.is_some_and(|item| !after.has(Section::Region, item));
         known.home() == Section::Region && (gone || is_name(known))
-    };
-    holds.settings.extend(running.settings.iter().filter(stays).cloned());
+    });
+    holds.settings.extend(stay.cloned());
     let paths = wanted.settings.iter().filter(|known| known.home() == Section::Route && is_name(known));
     holds.settings.extend(paths.cloned());
     items(&before, &after, &mut changes);
@@ -129,12 +96,7 @@ fn items(before: &Reading<'_>, after: &Reading<'_>, changes: &mut Changes) {
             }
         }
     }
-    let order = |reading: &Reading<'_>, other: &Reading<'_>| {
-        let routes = reading.items.iter().filter(|((home, _), _)| *home == Section::Route);
-        let common = routes.map(|(_, item)| item.clone()).filter(|item| other.has(Section::Route, item));
-        common.collect::<Vec<_>>()
-    };
-    if order(before, after) != order(after, before) {
+    if before.routes_also_of(after) != after.routes_also_of(before) {
         changes.live.push(format!("{}: another order", Section::Route.path()));
     }
 }
@@ -142,7 +104,7 @@ fn items(before: &Reading<'_>, after: &Reading<'_>, changes: &mut Changes) {
 /// The settings of one reading by their full names.
 struct Reading<'o> {
     settings: BTreeMap<String, &'o Effective>,
-    /// The regions' names and the routes' paths, by their places.
+    /// The regions' names and the routes' paths, by their indexes.
     items: BTreeMap<(Section, Option<usize>), String>,
 }
 
@@ -151,7 +113,8 @@ impl<'o> Reading<'o> {
         let names = origins.settings.iter().filter(|known| is_name(known));
         let items: BTreeMap<_, _> =
             names.map(|known| ((known.home(), known.item), known.toml.trim_matches('"').to_owned())).collect();
-        let named = |known: &'o Effective| {
+        let mut settings = BTreeMap::new();
+        for known in origins.settings.iter().filter(|known| !is_name(known)) {
             let name = match items.get(&(known.home(), known.item)) {
                 Some(item) => {
                     let inner = known.setting.section.path().strip_prefix(known.home().path()).unwrap_or_default();
@@ -159,10 +122,15 @@ impl<'o> Reading<'o> {
                 }
                 None => known.setting.path(),
             };
-            (name, known)
-        };
-        let settings = origins.settings.iter().filter(|known| !is_name(known)).map(named).collect();
+            settings.insert(name, known);
+        }
         Self { settings, items }
+    }
+
+    /// Paths of the routes that `other` has too, in order.
+    fn routes_also_of(&self, other: &Self) -> Vec<&str> {
+        let routes = self.items.iter().filter(|((home, _), _)| *home == Section::Route);
+        routes.map(|(_, item)| item.as_str()).filter(|item| other.has(Section::Route, item)).collect()
     }
 
     fn has(&self, home: Section, item: &str) -> bool {
@@ -170,30 +138,29 @@ impl<'o> Reading<'o> {
     }
 }
 
-/// Whether this setting identifies a region or route.
+/// Returns whether this setting identifies a region or route.
 fn is_name(known: &Effective) -> bool {
     known.setting == &schema::REGION_NAME || known.setting == &schema::ROUTE_PATH
 }
 
-/// Whether both mean the same, however it is written.
+/// Returns whether both mean the same, however it is written.
 fn is_same(one: &Effective, other: &Effective) -> bool {
-    let kind = one.setting.kind;
-    let both = |read: fn(&Effective, SettingKind) -> Option<u128>| {
-        read(one, kind).zip(read(other, kind)).is_some_and(|(one, other)| one == other)
-    };
-    one.toml == other.toml
-        || match kind {
-            SettingKind::Duration(..) => {
-                both(|it, kind| value::duration(&it.raw, kind).ok().map(|span| span.as_nanos()))
-            }
-            SettingKind::Size(..) => both(|it, kind| value::size(&it.raw, kind).ok().map(u128::from)),
-            SettingKind::Count(..) => both(|it, kind| value::count(&it.raw, kind).ok().map(u128::from)),
-            SettingKind::Mode => both(|it, kind| value::mode(&it.raw, kind).ok().map(u128::from)),
-            _ => false,
-        }
+    one.toml == other.toml || number(one).is_some_and(|it| Some(it) == number(other))
 }
 
-fn told(name: &str, was: Option<&Effective>, known: &Effective) -> String {
+/// The number that a setting says, for those that can be written in several ways.
+fn number(known: &Effective) -> Option<u128> {
+    let kind = known.setting.kind;
+    match kind {
+        SettingKind::Duration(..) => value::duration(&known.raw, kind).ok().map(|span| span.as_nanos()),
+        SettingKind::Size(..) => value::size(&known.raw, kind).ok().map(u128::from),
+        SettingKind::Count(..) => value::count(&known.raw, kind).ok().map(u128::from),
+        SettingKind::Mode => value::mode(&known.raw, kind).ok().map(u128::from),
+        _ => None,
+    }
+}
+
+fn reported(name: &str, was: Option<&Effective>, known: &Effective) -> String {
     if known.setting == &schema::CREDENTIALS_PREFIX {
         // The prefix is sent with a secret, and may be part of it.
         return name.to_owned();

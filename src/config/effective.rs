@@ -1,4 +1,4 @@
-//! What `nearside check` prints: every setting in effect, as TOML, with where it came from. The
+//! The output of `nearside check`: every setting in effect, as TOML, with where it came from. The
 //! text is itself a configuration: reading it again gives the same settings.
 
 use std::io::{self, Write};
@@ -9,13 +9,13 @@ use super::settings::{PresetValue, Section};
 /// The column of the comment, if the setting leaves room.
 const COLUMN: usize = 52;
 
-/// How the parts of a line are shown: plain, or in a terminal's colours.
+/// Styles of the parts of a line: plain, or in a terminal's colours.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TomlStyles {
     pub heading: clap::builder::styling::Style,
-    /// Where a written setting came from.
+    /// The place of a setting that is written.
     pub written: clap::builder::styling::Style,
-    /// Where a default came from.
+    /// The place of a default.
     pub default: clap::builder::styling::Style,
 }
 

@@ -1,23 +1,23 @@
-//! What a person is told about a setting: the [`Place`] where it was written, what is wrong, and
-//! what to write instead. A mistake never shows a value that may hold a secret (a URL with a
+//! Errors and warnings about a setting: the [`Place`] where it was written, what is wrong, and
+//! what to write instead. An error never shows a value that may hold a secret (a URL with a
 //! password, a token).
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a setting was written. The order is the one in which mistakes are listed: the file from
+/// The place where a setting was written. The order is the one in which errors are listed: the file from
 /// its top, then the environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// In this file, nowhere in particular.
+    /// A file, nowhere in particular.
     File(Arc<str>),
-    /// In this file; line and column count from 1, the column in characters.
+    /// A place in a file; line and column count from 1, the column in characters.
     At {
         file: Arc<str>,
         line: usize,
         column: usize,
     },
-    /// In the environment, in no variable in particular.
+    /// The environment, no variable in particular.
     Environment,
     Variable(Arc<str>),
     /// Nowhere: it is the default.
@@ -39,18 +39,18 @@ impl fmt::Display for Place {
 /// Something that must be changed before Nearside starts. It is for the operator to fix; a retry
 /// does not help.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-#[error("{place}: {}{wrong}; {instead}", self.prefix())]
+#[error("{place}: {}{wrong}; {suggestion}", self.prefix())]
 pub struct ConfigError {
     pub place: Place,
     /// The setting's full name, such as `cache.ttl`; empty if no single setting is meant.
     pub setting: String,
     pub wrong: String,
-    pub instead: String,
+    pub suggestion: String,
 }
 
 impl ConfigError {
     pub fn new(place: Place, setting: impl Into<String>, wrong: ConfigProblem) -> Self {
-        Self { place, setting: setting.into(), wrong: wrong.what, instead: wrong.instead }
+        Self { place, setting: setting.into(), wrong: wrong.what, suggestion: wrong.suggestion }
     }
 
     fn prefix(&self) -> String {
@@ -61,9 +61,9 @@ impl ConfigError {
 /// Something that is allowed but probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warning {
-    /// Where it was written, or [`Place::Default`].
+    /// The place where it was written, or [`Place::Default`].
     pub place: Place,
-    /// What will happen, and what to write if that is not meant.
+    /// Says what will happen, and what to write if that is not meant.
     pub text: String,
 }
 
@@ -76,16 +76,16 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is wrong with a value and what to write instead, before it is known where it was written.
+/// The fault of a value and what to write instead, before it is known where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub what: String,
-    pub instead: String,
+    pub suggestion: String,
 }
 
 impl ConfigProblem {
-    pub fn new(what: impl Into<String>, instead: impl Into<String>) -> Self {
-        Self { what: what.into(), instead: instead.into() }
+    pub fn new(what: impl Into<String>, suggestion: impl Into<String>) -> Self {
+        Self { what: what.into(), suggestion: suggestion.into() }
     }
 }
 
@@ -119,15 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_reads_place_setting_wrong_instead() {
+    fn config_error_has_position_setting_suggestion() {
         let place = Place::At { file: "nearside.toml".into(), line: 12, column: 5 };
-        let mistake =
+        let error =
             ConfigError::new(place, "cache.ttl", ConfigProblem::new("`1x` is not a duration", "write \"1h\""));
-        assert_eq!(mistake.to_string(), "nearside.toml:12:5: cache.ttl: `1x` is not a duration; write \"1h\"");
+        assert_eq!(error.to_string(), "nearside.toml:12:5: cache.ttl: `1x` is not a duration; write \"1h\"");
     }
 
     #[test]
-    fn the_nearest_word_is_a_guess_only_when_there_is_something_to_guess_from() {
+    fn suggestions_need_similar_words() {
         let known = ["ttl", "negative_ttl", "soft_ttl"];
         assert_eq!(nearest("ttll", known), Some("ttl"));
         assert_eq!(nearest("negativ_ttl", known), Some("negative_ttl"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_value_is_cut_and_holds_no_control_character() {
+    fn quoted_values_are_truncated_and_escaped() {
         let shown = quoted(&format!("\n{}", "x".repeat(500)));
         assert!(shown.starts_with("`\\nx"), "{shown}");
         assert!(shown.len() < 80, "{shown}");

@@ -8,7 +8,7 @@ use http::HeaderName;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderPattern {
     Name(HeaderName),
-    /// In lower case, with its last `-` and without the `*`.
+    /// The beginning in lower case, with its last `-` and without the `*`.
     Prefix(String),
 }
 

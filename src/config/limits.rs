@@ -33,7 +33,7 @@ pub(crate) const SOCKET_PATH_BYTES: usize = 107;
 pub(crate) const TOKEN_BYTES: u64 = 16 * KIB as u64;
 /// The size of a FileDescriptorSet, bytes.
 pub(crate) const DESCRIPTOR_BYTES: u64 = 16 * 1024 * KIB as u64;
-/// The size of a compression dictionary, bytes; `zstd --train` makes 110 KiB unless told otherwise.
+/// The size of a compression dictionary, bytes; `zstd --train` makes 110 KiB unless set otherwise.
 pub(crate) const DICTIONARY_BYTES: u64 = 1024 * KIB as u64;
 /// The name of a query parameter, bytes.
 pub(crate) const PARAMETER_BYTES: usize = 64;

@@ -8,7 +8,7 @@ use crate::config::error::{Place, Warning};
 /// asks for nothing.
 const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
-/// Whether a variable names a proxy.
+/// Returns whether a variable names a proxy.
 pub(super) fn is_proxy(name: &str) -> bool {
     PROXIES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
@@ -31,17 +31,17 @@ mod tests {
 
     #[test]
     fn a_warning_names_the_variable_alone() {
-        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let variables = [
-            set("HTTP_PROXY", "http://user:secret@proxy:3128"),
-            set("https_proxy", "http://proxy:3128"),
-            set("ALL_PROXY", ""),
-            set("NO_PROXY", "*"),
-            set("FTP_PROXY", "http://proxy:3128"),
-        ];
-        let told: Vec<_> = ignored(&variables).map(|warning| warning.to_string()).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("HTTP_PROXY: is ignored") && told[1].starts_with("https_proxy: is ignored"));
-        assert!(!told.concat().contains("secret"));
+            ("HTTP_PROXY", "http://user:secret@proxy:3128"),
+            ("https_proxy", "http://proxy:3128"),
+            ("ALL_PROXY", ""),
+            ("NO_PROXY", "*"),
+            ("FTP_PROXY", "http://proxy:3128"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let found: Vec<_> = ignored(&variables).map(|warning| warning.to_string()).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("HTTP_PROXY: is ignored") && found[1].starts_with("https_proxy: is ignored"));
+        assert!(!found.concat().contains("secret"));
     }
 }

@@ -1,18 +1,18 @@
 //! Reads one table by the schema: each setting's value or default, and a record of where it came
-//! from ([`Origins`], which `nearside check` shows). A mistake never ends the reading: a default or
-//! stand-in takes the place of what is wrong, so that the next mistake is found too.
+//! from ([`Origins`], which `nearside check` shows). An error never ends the reading: a default or
+//! stand-in takes the place of what is wrong, so that the next error is found too.
 
-use super::settings::{PresetValue, ROUTE_SCHEMA, SERVICES, SIDECAR, Schema, Section, Setting, SettingKind, of};
+use super::settings::{PresetValue, Schema, Section, Setting};
 use super::tree::{Raw, TomlTable, Value};
-use super::value;
+use super::value::FromRaw;
 use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
 
-/// Where every setting came from, and what is allowed but probably not meant.
+/// The place that every setting came from, and warnings.
 #[derive(Clone, Debug, Default)]
 pub struct Origins {
     /// Every setting in effect, in the order of the schema within its table.
     pub settings: Vec<Effective>,
-    /// In the order of their places.
+    /// Values that are allowed but probably not meant, in the order of their places.
     pub warnings: Vec<Warning>,
 }
 
@@ -20,7 +20,7 @@ pub struct Origins {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effective {
     pub setting: &'static Setting,
-    /// The region or route that it belongs to, by its place from 0.
+    /// The region or route that it belongs to, by its index from 0.
     pub item: Option<usize>,
     /// Its value as TOML.
     pub toml: String,
@@ -33,6 +33,11 @@ impl Effective {
         self.place == Place::Default
     }
 
+    /// Its value, if that is text.
+    pub(super) fn text(&self) -> Option<&str> {
+        if let Value::Text(text) | Value::Untyped(text) = &self.raw.value { Some(text) } else { None }
+    }
+
     /// The table under whose heading it belongs.
     pub fn home(&self) -> Section {
         self.setting.section.home()
@@ -40,26 +45,29 @@ impl Effective {
 }
 
 impl Origins {
-    /// Where this setting (of this region or route) was written.
+    /// The place where this setting (of this region or route) was written.
     pub fn place(&self, setting: &Setting, item: Option<usize>) -> Place {
         self.find(setting, item).map_or(Place::Default, |found| found.place.clone())
-    }
-
-    /// A mistake in what the file of a route's `schema` holds: found when it is read, by those who
-    /// know what a schema is.
-    pub fn schema_mistake(&self, route: usize, wrong: ConfigProblem) -> ConfigError {
-        ConfigError::new(self.place(&ROUTE_SCHEMA, Some(route)), ROUTE_SCHEMA.path(), wrong)
     }
 
     pub fn is_written(&self, setting: &Setting, item: Option<usize>) -> bool {
         self.place(setting, item) != Place::Default
     }
 
-    /// Whether it was written with a value other than its default.
+    /// Returns whether it was written with a value other than its default.
     pub(super) fn is_changed(&self, setting: &Setting, item: Option<usize>) -> bool {
         let PresetValue::Is(text) = setting.preset else { return self.is_written(setting, item) };
-        let default = Raw { value: Value::Untyped(text.to_owned()), place: Place::Default };
-        self.find(setting, item).is_some_and(|known| known.toml != default.to_toml(setting.kind))
+        self.find(setting, item).is_some_and(|known| known.toml != default(text).to_toml(setting.kind))
+    }
+
+    /// Text of this setting.
+    pub(super) fn text(&self, setting: &Setting, item: Option<usize>) -> Option<&str> {
+        self.find(setting, item)?.text()
+    }
+
+    /// Index of the table whose `setting` is this text.
+    pub(super) fn item_of(&self, setting: &Setting, text: &str) -> Option<usize> {
+        self.settings.iter().find(|known| known.setting == setting && known.text() == Some(text))?.item
     }
 
     fn find(&self, setting: &Setting, item: Option<usize>) -> Option<&Effective> {
@@ -67,41 +75,46 @@ impl Origins {
     }
 }
 
-/// What reading a whole configuration collects.
+/// Collects what a whole configuration holds.
 #[derive(Debug)]
 pub(super) struct Collector {
     pub(super) schema: &'static Schema,
-    /// What is read: the file, or the environment alone.
+    /// The file, or the environment alone.
     pub(super) root: Place,
     pub(super) origins: Origins,
-    pub(super) mistakes: Vec<ConfigError>,
-    /// Settings that already have a mistake: no check looks at them again.
-    mistaken: Vec<(&'static str, Option<usize>)>,
+    pub(super) errors: Vec<ConfigError>,
+    /// Settings that already have an error: no check looks at them again.
+    failed: Vec<(&'static Setting, Option<usize>)>,
 }
 
 impl Collector {
     pub(super) fn new(schema: &'static Schema, root: Place) -> Self {
-        Self { schema, root, origins: Origins::default(), mistakes: Vec::new(), mistaken: Vec::new() }
+        Self { schema, root, origins: Origins::default(), errors: Vec::new(), failed: Vec::new() }
     }
 
-    /// Notes a mistake, unless the setting has one already.
-    pub(super) fn mistake(
+    /// Notes an error, unless the setting has one already.
+    pub(super) fn error(
         &mut self,
         setting: &'static Setting,
         item: Option<usize>,
         place: Place,
         wrong: ConfigProblem,
     ) {
-        if !self.is_mistaken(setting, item) {
-            self.mistaken.push((setting.about, item));
-            self.mistakes.push(ConfigError::new(place, setting.path(), wrong));
+        if !self.has_error(setting, item) {
+            self.failed.push((setting, item));
+            self.errors.push(ConfigError::new(place, setting.path(), wrong));
         }
     }
 
-    /// Whether this setting has a mistake already. Settings are told apart by `about`, which is
-    /// different for each.
-    pub(super) fn is_mistaken(&self, setting: &Setting, item: Option<usize>) -> bool {
-        self.mistaken.iter().any(|(about, of)| *about == setting.about && *of == item)
+    /// Notes an error where the setting was written.
+    pub(super) fn refuse(&mut self, setting: &'static Setting, item: Option<usize>, what: String, suggestion: &str) {
+        let place = self.origins.place(setting, item);
+        self.error(setting, item, place, ConfigProblem::new(what, suggestion));
+    }
+
+    /// Returns whether this setting has an error already.
+    pub(super) fn has_error(&self, setting: &'static Setting, item: Option<usize>) -> bool {
+        self.failed.contains(&(setting, item))
     }
 
     /// Notes something that is allowed but probably not meant.
@@ -109,48 +122,49 @@ impl Collector {
         self.origins.warnings.push(Warning { place, text: text.into() });
     }
 
-    /// The table under `key` of `parent`, with its keys checked; an empty one if there is none.
-    pub(super) fn table(&mut self, parent: &TomlTable, section: Section, key: &str) -> SettingScope {
-        let empty = || TomlTable::empty(parent.place.clone());
-        let table = match parent.get(key) {
-            None => empty(),
-            Some(Raw { value: Value::Table(table), .. }) => table.clone(),
-            Some(raw) => {
-                let wrong =
-                    ConfigProblem::new(format!("{} where a table belongs", raw.kind()), format!("write [{key}]"));
-                self.mistakes.push(ConfigError::new(raw.place.clone(), section.path(), wrong));
-                empty()
-            }
-        };
-        self.scope(table, section, None)
+    /// Warns of a setting where it was written.
+    pub(super) fn warn_of(&mut self, setting: &'static Setting, item: Option<usize>, text: String) {
+        self.warn(self.origins.place(setting, item), text);
+    }
+
+    /// The table of a section in `parent`, with its keys checked; an empty one if there is none.
+    pub(super) fn table(&mut self, parent: &TomlTable, section: Section) -> SettingScope {
+        let key = section.path();
+        if let Some(Raw { value: Value::Table(table), .. }) = parent.get(key) {
+            return self.checked_scope(table.clone(), section, None);
+        }
+        if let Some(raw) = parent.get(key) {
+            let what = format!("{} where a table belongs", raw.kind());
+            let problem = ConfigProblem::new(what, format!("write [{key}]"));
+            self.errors.push(ConfigError::new(raw.place.clone(), section.path(), problem));
+        }
+        self.checked_scope(TomlTable::empty(parent.place.clone()), section, None)
     }
 
     /// Refuses top-level keys that are not sections.
     pub(super) fn check_sections(&mut self, root: &TomlTable) {
         let schema = self.schema;
-        let sections = || schema.sections.iter().copied();
-        let known = || sections().map(Section::path).filter(|path| !path.contains('.'));
-        for (key, entry) in root.entries.iter().filter(|(key, _)| !known().any(|name| name == key.as_str())) {
+        let known: Vec<_> = schema.sections().map(Section::path).filter(|path| !path.contains('.')).collect();
+        for (key, entry) in root.entries.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
             let home = schema.settings().find(|setting| setting.key == key);
-            let is_list = |section: &Section| {
+            let list = schema.sections().find(|section| {
                 let last = section.path().rsplit_once('.').map(|(_, last)| last);
                 section.inner_key().is_none() && last == Some(key.trim_end_matches('s'))
-            };
-            let of = |schema: &&Schema| schema.sections.iter().any(|section| section.path() == key);
-            let instead = if let Some(list) = sections().find(is_list) {
+            });
+            let suggestion = if let Some(list) = list {
                 format!("did you mean {}?", list.heading())
-            } else if let Some(other) = [&SIDECAR, &SERVICES].into_iter().find(of) {
-                format!("it belongs in the file of {}", other.program)
-            } else if let Some(name) = nearest(key, known()) {
-                let meant = sections().find(|section| section.path() == name);
+            } else if schema.other.sections().any(|section| section.path() == key) {
+                format!("it belongs in the file of {}", schema.other.program)
+            } else if let Some(name) = nearest(key, known.iter().copied()) {
+                let meant = schema.sections().find(|section| section.path() == name);
                 format!("did you mean {}?", meant.map_or(String::new(), Section::heading))
             } else if let Some(setting) = home {
                 format!("did you mean {}?", setting.path())
             } else {
-                format!("known sections: {}", known().collect::<Vec<_>>().join(", "))
+                format!("known sections: {}", known.join(", "))
             };
-            let wrong = ConfigProblem::new(format!("no section is called {}", quoted(key)), instead);
-            self.mistakes.push(ConfigError::new(entry.key_place.clone(), "", wrong));
+            let wrong = ConfigProblem::new(format!("no section is called {}", quoted(key)), suggestion);
+            self.errors.push(ConfigError::new(entry.key_place.clone(), "", wrong));
         }
     }
 
@@ -158,40 +172,44 @@ impl Collector {
     pub(super) fn items(&mut self, parent: &TomlTable, section: Section) -> Vec<SettingScope> {
         let key = section.path().rsplit('.').next().unwrap_or_default();
         let Some(raw) = parent.get(key) else { return Vec::new() };
-        let mut refuse = |raw: &Raw| {
-            let what = format!("{} where a list of tables belongs", raw.kind());
-            let wrong = ConfigProblem::new(what, format!("write {}", section.heading()));
-            self.mistakes.push(ConfigError::new(raw.place.clone(), section.path(), wrong));
-        };
         let Value::List(list) = &raw.value else {
-            refuse(raw);
+            self.no_list(raw, section);
             return Vec::new();
         };
         let mut tables = Vec::with_capacity(list.len());
         for item in list {
             match &item.value {
                 Value::Table(table) => tables.push(table.clone()),
-                _ => refuse(item),
+                _ => self.no_list(item, section),
             }
         }
-        tables.into_iter().enumerate().map(|(at, table)| self.scope(table, section, Some(at))).collect()
+        tables.into_iter().enumerate().map(|(at, table)| self.checked_scope(table, section, Some(at))).collect()
     }
 
-    /// Checks the keys of a table against the schema.
-    pub(super) fn scope(&mut self, table: TomlTable, section: Section, item: Option<usize>) -> SettingScope {
-        let known = || of(section).map(|setting| setting.key).chain(section.nested().iter().copied());
-        for (key, entry) in &table.entries {
-            if known().any(|name| name == key) {
-                continue;
-            }
-            let instead = match nearest(key, known()) {
+    fn no_list(&mut self, raw: &Raw, section: Section) {
+        let what = format!("{} where a list of tables belongs", raw.kind());
+        let problem = ConfigProblem::new(what, format!("write {}", section.heading()));
+        self.errors.push(ConfigError::new(raw.place.clone(), section.path(), problem));
+    }
+
+    /// Reports unknown keys and returns the table for reading.
+    pub(super) fn checked_scope(
+        &mut self,
+        table: TomlTable,
+        section: Section,
+        list_index: Option<usize>,
+    ) -> SettingScope {
+        let setting_keys = self.schema.settings_of(section).map(|setting| setting.key);
+        let known: Vec<_> = setting_keys.chain(section.nested().iter().copied()).collect();
+        for (key, entry) in table.entries.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+            let suggestion = match nearest(key, known.iter().copied()) {
                 Some(name) => format!("did you mean {name}?"),
-                None => format!("known here: {}", known().collect::<Vec<_>>().join(", ")),
+                None => format!("known here: {}", known.join(", ")),
             };
-            let wrong = ConfigProblem::new(format!("no setting is called {}", quoted(key)), instead);
-            self.mistakes.push(ConfigError::new(entry.key_place.clone(), section.path(), wrong));
+            let wrong = ConfigProblem::new(format!("no setting is called {}", quoted(key)), suggestion);
+            self.errors.push(ConfigError::new(entry.key_place.clone(), section.path(), wrong));
         }
-        SettingScope { table, item }
+        SettingScope { table, item: list_index }
     }
 }
 
@@ -202,75 +220,40 @@ pub(super) struct SettingScope {
     pub(super) item: Option<usize>,
 }
 
-/// How a value is read: one of [`value`]'s functions.
-type Reading<T> = fn(&Raw, SettingKind) -> Result<T, ConfigProblem>;
-
 impl SettingScope {
-    /// A setting that has a default, its own or another setting's.
-    pub(super) fn given<T>(&self, ledger: &mut Collector, setting: &'static Setting, read: Reading<T>) -> T {
+    /// The value of a setting, its default where it is not written, or a stand-in for what is wrong.
+    pub(super) fn get<T: FromRaw>(&self, collector: &mut Collector, setting: &'static Setting) -> T {
         if let Some(raw) = self.table.get(setting.key) {
-            match read(raw, setting.kind) {
+            match T::from_raw(raw, setting.kind) {
                 Ok(value) => {
-                    self.record(ledger, setting, raw);
+                    self.record(collector, setting, raw);
                     return value;
                 }
-                Err(wrong) => ledger.mistake(setting, self.item, raw.place.clone(), wrong),
+                Err(problem) => collector.error(setting, self.item, raw.place.clone(), problem),
+            }
+            if let Some(none) = T::NONE {
+                return none;
             }
         }
-        let preset = preset(ledger, setting);
-        self.record(ledger, setting, &preset);
-        read(&preset, setting.kind).expect("the schema's tests read every default")
-    }
-
-    /// A setting that may be none.
-    pub(super) fn optional<T>(
-        &self,
-        ledger: &mut Collector,
-        setting: &'static Setting,
-        read: Reading<T>,
-    ) -> Option<T> {
-        let default = preset(ledger, setting);
-        let raw = self.table.get(setting.key).unwrap_or(&default);
-        let value = if value::is_none(raw, setting.kind) { Ok(None) } else { read(raw, setting.kind).map(Some) };
-        match value {
-            Ok(value) => {
-                self.record(ledger, setting, raw);
-                value
+        let preset = match setting.preset {
+            PresetValue::Required(stand_in) => {
+                let suggestion = format!("write `{} = ..`: {}", setting.key, setting.takes());
+                let missing = ConfigProblem::new("missing", suggestion);
+                collector.error(setting, self.item, self.table.place.clone(), missing);
+                let index = self.item.unwrap_or_default().to_string();
+                default(&stand_in.replace("{N}", &index))
             }
-            Err(wrong) => {
-                ledger.mistake(setting, self.item, raw.place.clone(), wrong);
-                None
+            _ => {
+                let preset = preset(collector, setting);
+                self.record(collector, setting, &preset);
+                preset
             }
-        }
-    }
-
-    /// A setting that must be written; if it is missing or wrong, `instead` takes its place.
-    pub(super) fn required<T>(
-        &self,
-        ledger: &mut Collector,
-        setting: &'static Setting,
-        read: Reading<T>,
-        instead: impl FnOnce() -> T,
-    ) -> T {
-        let Some(raw) = self.table.get(setting.key) else {
-            let wrong = ConfigProblem::new("missing", format!("write `{} = ..`: {}", setting.key, setting.takes()));
-            ledger.mistake(setting, self.item, self.table.place.clone(), wrong);
-            return instead();
         };
-        match read(raw, setting.kind) {
-            Ok(value) => {
-                self.record(ledger, setting, raw);
-                value
-            }
-            Err(wrong) => {
-                ledger.mistake(setting, self.item, raw.place.clone(), wrong);
-                instead()
-            }
-        }
+        T::from_raw(&preset, setting.kind).expect("the schema's tests read every default")
     }
 
-    fn record(&self, ledger: &mut Collector, setting: &'static Setting, raw: &Raw) {
-        ledger.origins.settings.push(Effective {
+    fn record(&self, collector: &mut Collector, setting: &'static Setting, raw: &Raw) {
+        collector.origins.settings.push(Effective {
             setting,
             item: self.item,
             toml: raw.to_toml(setting.kind),
@@ -281,14 +264,16 @@ impl SettingScope {
 }
 
 /// The value of a setting that is not written.
-fn preset(ledger: &Collector, setting: &'static Setting) -> Raw {
-    let text = match setting.preset {
-        PresetValue::Required => "",
-        PresetValue::Is(text) => text,
-        PresetValue::Like(other) => match ledger.origins.find(other, None) {
-            Some(found) => return Raw { place: Place::Default, ..found.raw.clone() },
-            None => return preset(ledger, other),
+fn preset(collector: &Collector, setting: &'static Setting) -> Raw {
+    match setting.preset {
+        PresetValue::Required(text) | PresetValue::Is(text) => default(text),
+        PresetValue::Like(other) => match collector.origins.find(other, None) {
+            Some(found) => Raw { place: Place::Default, ..found.raw.clone() },
+            None => preset(collector, other),
         },
-    };
+    }
+}
+
+fn default(text: &str) -> Raw {
     Raw { value: Value::Untyped(text.to_owned()), place: Place::Default }
 }

@@ -149,23 +149,23 @@ impl<'t> LineStarts<'t> {
     }
 }
 
-/// The mistakes in a text's TOML syntax.
+/// The errors in a text's TOML syntax.
 #[derive(Debug, Default)]
 pub(crate) struct Syntax {
-    pub(crate) mistakes: Vec<ConfigError>,
-    /// A mistake leaves open which table the rest belongs to, so nothing should be said about the
+    pub(crate) errors: Vec<ConfigError>,
+    /// An error leaves open which table the rest belongs to, so nothing should be said about the
     /// rest.
     pub(crate) lost: bool,
 }
 
-/// Parses TOML text as far as possible, and collects the mistakes in its syntax.
+/// Parses TOML text as far as possible, and collects the errors in its syntax.
 pub(crate) fn parse(file: &str, text: &str) -> (TomlTable, Syntax) {
     let lines = LineStarts::new(file, text);
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut syntax = Syntax::default();
     for error in &errors {
-        let (mistake, lost) = syntax_mistake(&lines, error);
-        syntax.mistakes.push(mistake);
+        let (error, lost) = syntax_error(&lines, error);
+        syntax.errors.push(error);
         syntax.lost |= lost;
     }
     let mut table = table(&lines, document.get_ref(), 0);
@@ -173,8 +173,8 @@ pub(crate) fn parse(file: &str, text: &str) -> (TomlTable, Syntax) {
     (table, syntax)
 }
 
-/// The mistake, and whether it leaves the rest open ([`Syntax::lost`]).
-fn syntax_mistake(lines: &LineStarts<'_>, error: &toml::de::Error) -> (ConfigError, bool) {
+/// The error, and whether it leaves the rest open ([`Syntax::lost`]).
+fn syntax_error(lines: &LineStarts<'_>, error: &toml::de::Error) -> (ConfigError, bool) {
     let span = error.span().unwrap_or(0..0);
     let place = lines.place(span.start);
     let written = lines.text.get(span).unwrap_or_default().trim();
@@ -234,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn a_place_counts_lines_and_characters_from_one() {
-        let (tree, Syntax { mistakes, .. }) = parse("f", "# é\n\"é\" = \"x\"\n[a]\n  b = 5\n");
-        assert!(mistakes.is_empty());
+    fn positions_count_from_one() {
+        let (tree, Syntax { errors, .. }) = parse("f", "# é\n\"é\" = \"x\"\n[a]\n  b = 5\n");
+        assert!(errors.is_empty());
         assert_eq!(tree.get("é").unwrap().place, at(2, 7));
         let Value::Table(inner) = &tree.get("a").unwrap().value else { panic!("not a table") };
         assert_eq!(inner.entries["b"].key_place, at(4, 3));
@@ -244,24 +244,25 @@ mod tests {
     }
 
     #[test]
-    fn text_without_quotes_is_told_to_take_quotes_and_the_rest_is_still_read() {
-        let (tree, Syntax { mistakes, lost }) = parse("f", "ttl = 1h\nmax_bytes = 256MiB\nrest = 1\nrest = 2\n");
-        let lines: Vec<_> = mistakes.iter().map(|mistake| mistake.place.clone()).collect();
+    fn unquoted_text_suggests_quotes() {
+        let (tree, Syntax { errors, lost }) = parse("f", "ttl = 1h\nmax_bytes = 256MiB\nrest = 1\nrest = 2\n");
+        let lines: Vec<_> = errors.iter().map(|error| error.place.clone()).collect();
         assert!(!lost);
         assert_eq!(lines, vec![at(1, 7), at(2, 13), at(4, 1)]);
-        assert_eq!(mistakes[0].instead, "write \"1h\"");
-        assert_eq!(mistakes[2].wrong, "`rest` is written twice");
+        assert_eq!(errors[0].suggestion, "write \"1h\"");
+        assert_eq!(errors[2].wrong, "`rest` is written twice");
         assert_eq!(tree.get("ttl").unwrap().value, Value::Text("1h".to_owned()));
     }
 
+    fn suggestion(text: &str) -> Option<String> {
+        let errors = parse("f", text).1.errors;
+        errors.into_iter().find(|error| error.wrong.contains("needs quotes")).map(|error| error.suggestion)
+    }
+
     #[test]
-    fn what_needs_quotes_is_repeated_on_one_line_without_control_characters() {
-        let instead = |text: &str| {
-            let mistakes = parse("f", text).1.mistakes;
-            mistakes.into_iter().find(|mistake| mistake.wrong.contains("needs quotes")).map(|mistake| mistake.instead)
-        };
-        assert_eq!(instead("ttl = 1\0h\u{1b}\n").as_deref(), Some("write \"1\\u0000h\\u001B\""));
+    fn suggested_quotes_stay_on_one_line() {
+        assert_eq!(suggestion("ttl = 1\0h\u{1b}\n").as_deref(), Some("write \"1\\u0000h\\u001B\""));
         let long = format!("ttl = {}\n", "h".repeat(100));
-        assert_eq!(instead(&long).as_deref(), Some("put quotes around it"));
+        assert_eq!(suggestion(&long).as_deref(), Some("put quotes around it"));
     }
 }

@@ -2,15 +2,17 @@
 //! says. [`super::read`] then reads the tree without knowing which value came from where.
 //!
 //! A table of a list is addressed by its name in capitals with `_` for everything else, as a region
-//! is (`NEARSIDE__SERVICE__REGION__EU_WEST_1__URL`), or by its place from 0, as a route is. If the
+//! is (`NEARSIDE__SERVICE__REGION__EU_WEST_1__URL`), or by its index from 0, as a route is. If the
 //! file has no table of a list at all, variables create them; otherwise a variable that addresses
-//! none of them is a mistake. A variable that begins with `NEARSIDE__` either sets a setting or is
-//! a mistake.
+//! none of them is an error. A variable that begins with `NEARSIDE__` either sets a setting or is
+//! an error.
 
 use std::collections::BTreeMap;
 
 use super::proxies;
-use super::settings::{Addressed, PREFIX, REGION_URL, ROUTE_PATH, Schema, Section, Setting, of};
+use super::route::ROUTE_PATH;
+use super::service::REGION_URL;
+use super::settings::{Addressed, PREFIX, Schema, Section, Setting};
 use super::tree::{Raw, TomlEntry, TomlTable, Value};
 use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest};
 
@@ -33,7 +35,7 @@ pub(super) fn variable_name(name: &str) -> String {
 /// A likely misspelling of [`PREFIX`].
 const STRAY_PREFIX: &str = "NEARSIDE_";
 
-/// Lays the variables over `root`. Returns mistakes in their names, and warnings about variables
+/// Lays the variables over `root`. Returns errors in their names, and warnings about variables
 /// that were probably meant for settings.
 pub(super) fn overlay(
     schema: &'static Schema,
@@ -46,9 +48,8 @@ pub(super) fn overlay(
         .filter(|(name, _)| name.starts_with(STRAY_PREFIX) || name == AWS_ENDPOINT)
         .partition(|(name, _)| !name.starts_with(PREFIX) && name != AWS_ENDPOINT);
     let env: BTreeMap<String, String> = env.into_iter().collect();
-    let is_made = |list: &Section| items(root, *list).is_none_or(<[Raw]>::is_empty);
-    let made = schema.sections.iter().copied().filter(is_made).collect();
-    let mut overlay = Overlay { schema, made, root, mistakes: Vec::new() };
+    let made = schema.sections().filter(|list| items(root, *list).is_none_or(<[Raw]>::is_empty)).collect();
+    let mut overlay = Overlay { schema, made, root, errors: Vec::new() };
     // A variable that renames a table is applied last, so that the others still find it by the
     // name in the file.
     let (renames, others): (Vec<_>, Vec<_>) = env.into_iter().partition(|(name, _)| name.ends_with("__NAME"));
@@ -60,7 +61,7 @@ pub(super) fn overlay(
     }
     let strays = strays.iter().filter_map(|(name, _)| overlay.stray(name));
     let warnings = strays.chain(proxies::ignored(&proxies)).collect();
-    (overlay.mistakes, warnings)
+    (overlay.errors, warnings)
 }
 
 struct Overlay<'t> {
@@ -68,7 +69,7 @@ struct Overlay<'t> {
     /// The lists whose tables variables create.
     made: Vec<Section>,
     root: &'t mut TomlTable,
-    mistakes: Vec<ConfigError>,
+    errors: Vec<ConfigError>,
 }
 
 impl Overlay<'_> {
@@ -76,18 +77,19 @@ impl Overlay<'_> {
         let place = Place::Variable(name.into());
         let mut words: Vec<&str> = rest.split("__").collect();
         let key = words.pop().unwrap_or_default();
-        let meant = self.schema.sections.iter().find_map(|section| {
-            let item = addressed_by(*section, &words)?;
-            Some((found(*section, key)?, item))
+        let schema = self.schema;
+        let meant = schema.sections().find_map(|section| {
+            let item = addressed_by(section, &words)?;
+            Some((schema.settings_of(section).find(|setting| setting.key.to_ascii_uppercase() == key)?, item))
         });
         match meant.and_then(|(setting, item)| Some((self.table(setting.section, item, &place)?, setting))) {
             Some((table, setting)) => set(table, setting.key, Value::Untyped(value), place),
             None => {
-                let instead = self.suggest(name);
-                self.mistakes.push(ConfigError::new(
+                let suggestion = self.suggest(name);
+                self.errors.push(ConfigError::new(
                     place,
                     "",
-                    ConfigProblem::new("a variable that sets nothing", instead),
+                    ConfigProblem::new("a variable that sets nothing", suggestion),
                 ));
             }
         }
@@ -108,7 +110,7 @@ impl Overlay<'_> {
     fn table(&mut self, section: Section, item: Option<&str>, place: &Place) -> Option<&mut TomlTable> {
         let table = match (section.addressed(), item) {
             (Some(Addressed::Name), Some(item)) => self.named(section.home(), item, place)?,
-            (Some(Addressed::Place), Some(item)) => self.numbered(section.home(), item, place)?,
+            (Some(Addressed::Index), Some(item)) => self.numbered(section.home(), item, place)?,
             _ => inner(self.root, section.path(), place)?,
         };
         match section.inner_key() {
@@ -121,8 +123,8 @@ impl Overlay<'_> {
     fn named(&mut self, list: Section, written: &str, place: &Place) -> Option<&mut TomlTable> {
         let makes = self.made.contains(&list) && !written.is_empty();
         let items = items_mut(self.root, list, place)?;
-        let meant = |raw: &Raw| name_of(raw).is_some_and(|name| variable_name(name) == written);
-        let at = match items.iter().position(meant) {
+        let named = items.iter().position(|raw| name_of(raw).is_some_and(|name| variable_name(name) == written));
+        let at = match named {
             Some(at) => at,
             None if makes => {
                 let mut table = TomlTable::empty(place.clone());
@@ -165,39 +167,35 @@ impl Overlay<'_> {
 
     /// Every variable that would set something.
     fn known(&self) -> Vec<String> {
-        let of_setting = |setting: &Setting| -> Vec<String> {
-            let (variable, list) = (setting.variable(), setting.section.home());
-            let items = items(self.root, list).unwrap_or_default();
-            match setting.section.addressed() {
-                None => vec![variable],
-                Some(by @ Addressed::Name) => {
-                    let names = items.iter().filter_map(name_of).map(variable_name);
-                    names.map(|name| variable.replace(by.placeholder(), &name)).collect()
-                }
-                Some(by @ Addressed::Place) => {
-                    let places = 0..items.len().max(1);
-                    places.map(|at| variable.replace(by.placeholder(), &at.to_string())).collect()
-                }
+        self.schema.settings().flat_map(|setting| self.variables_of(setting)).collect()
+    }
+
+    fn variables_of(&self, setting: &Setting) -> Vec<String> {
+        let (variable, list) = (setting.variable(), setting.section.home());
+        let items = items(self.root, list).unwrap_or_default();
+        match setting.section.addressed() {
+            None => vec![variable],
+            Some(by @ Addressed::Name) => {
+                let names = items.iter().filter_map(name_of).map(variable_name);
+                names.map(|name| variable.replace(by.placeholder(), &name)).collect()
             }
-        };
-        self.schema.settings().flat_map(of_setting).collect()
+            Some(by @ Addressed::Index) => {
+                let indexes = 0..items.len().max(1);
+                indexes.map(|index| variable.replace(by.placeholder(), &index.to_string())).collect()
+            }
+        }
     }
 }
 
-/// What `words` say in the place of a list's name or number, if they lead to the section; `None`
+/// The name or number of a list's table in `words`, if they lead to the section; `None`
 /// inside for a single table.
 fn addressed_by<'w>(section: Section, words: &[&'w str]) -> Option<Option<&'w str>> {
     let pattern = section.variable_words();
     let placeholder = section.addressed().map(Addressed::placeholder);
-    let is_item = |word: &str| Some(word) == placeholder;
+    let item = pattern.iter().position(|wanted| Some(wanted.as_str()) == placeholder);
     let fits = pattern.len() == words.len()
-        && pattern.iter().zip(words).all(|(wanted, word)| wanted == word || is_item(wanted));
-    fits.then(|| pattern.iter().position(|wanted| is_item(wanted)).map(|at| words[at]))
-}
-
-/// The setting of `section` whose key is `key` in capitals.
-fn found(section: Section, key: &str) -> Option<&'static Setting> {
-    of(section).find(|setting| setting.key.to_ascii_uppercase() == key)
+        && pattern.iter().zip(words).enumerate().all(|(at, (wanted, word))| wanted == word || Some(at) == item);
+    fits.then(|| item.map(|at| words[at]))
 }
 
 fn set(table: &mut TomlTable, key: &str, value: Value, place: Place) {
@@ -237,7 +235,7 @@ fn items(root: &TomlTable, list: Section) -> Option<&[Raw]> {
     if let Value::List(items) = &table.get(key)?.value { Some(items) } else { None }
 }
 
-/// The same, created if missing.
+/// Like [`items`], created if missing.
 fn items_mut<'t>(root: &'t mut TomlTable, list: Section, place: &Place) -> Option<&'t mut Vec<Raw>> {
     let (table, key) = match list.path().rsplit_once('.') {
         Some((parent, key)) => (inner(root, parent, place)?, key),
@@ -257,13 +255,13 @@ pub(super) fn nowhere() -> TomlTable {
     TomlTable::empty(Place::Environment)
 }
 
-/// How to write a first region, for whoever has none.
+/// Suggests how to write a first region.
 pub(super) fn first_region() -> String {
     let variable = REGION_URL.variable().replace("{NAME}", "EU_WEST_1");
     format!("write [[service.region]] with a name and a url, or set {variable}")
 }
 
-/// How to write a first route, for whoever has none.
+/// Suggests how to write a first route.
 pub(super) fn first_route() -> String {
     format!("write [[service.route]] with a path and records, or set {}", ROUTE_PATH.variable().replace("{N}", "0"))
 }

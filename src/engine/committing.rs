@@ -2,10 +2,10 @@
 //! that commits can be counted.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::delegate_tables;
@@ -28,7 +28,7 @@ impl Committing {
     }
 
     pub(crate) fn commits(&self) -> usize {
-        self.commits.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.commits.lock().len()
     }
 }
 
@@ -44,7 +44,7 @@ impl Tables for Committing {
             let number = self.began.elapsed().as_millis() / COMMIT.as_millis() + 1;
             let at = COMMIT * u32::try_from(number).expect("no test takes so long");
             tokio::time::sleep_until(self.began + at).await;
-            self.commits.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+            self.commits.lock().insert(number);
             self.inner.write(writes).await
         }
         .boxed()

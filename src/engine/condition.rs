@@ -1,7 +1,7 @@
-//! What must hold for a write: conditions compare one number and nothing else, so that every engine
-//! can do it alike.
+//! Conditions of a write: they compare one number and nothing else, so that every engine can do it
+//! alike.
 
-/// What must hold of the item under a key for a write to take place.
+/// Requirement on the item under a key for a write to take place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing.
@@ -15,7 +15,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Whether it holds where the item has `version`, or where there is none.
+    /// True if it holds where the item has `version`, or where there is none.
     pub fn holds(self, version: Option<u64>) -> bool {
         match (self, version) {
             (Self::Any, _) | (Self::Absent | Self::Below(_), None) => true,

@@ -1,4 +1,4 @@
-//! What every engine has to do, whoever implements it: its tests call these.
+//! Requirements on every engine: its tests call these.
 
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
@@ -27,7 +27,6 @@ async fn conditions(store: &dyn Tables) {
     store.write(vec![put(Table::Records, first.clone(), Condition::Absent)]).await.unwrap();
     assert_eq!(store.get(Table::Records, &key).await.unwrap(), Some(first.clone()), "as it was written");
     assert_eq!(store.get(Table::History, &key).await.unwrap(), None, "tables are apart");
-    let attempt = |version, condition| vec![put(Table::Records, Item::new(key.clone(), version), condition)];
     for (version, condition, holds) in [
         (6, Condition::Absent, false),
         (6, Condition::VersionIs(4), false),
@@ -36,21 +35,26 @@ async fn conditions(store: &dyn Tables) {
         (7, Condition::VersionIs(6), true),
         (1, Condition::Any, true),
     ] {
-        let outcome = store.write(attempt(version, condition)).await;
-        match holds {
-            true => assert_eq!(outcome, Ok(()), "{condition:?}"),
-            false => assert_eq!(outcome, Err(WriteError::Conflict(vec![0])), "{condition:?}"),
-        }
+        let outcome = store.write(attempt(&key, version, condition)).await;
+        let expected = if holds { Ok(()) } else { Err(WriteError::Conflict(vec![0])) };
+        assert_eq!(outcome, expected, "{condition:?}");
     }
     let kept = store.get(Table::Records, &key).await.unwrap().unwrap();
     assert_eq!((kept.version, kept.body, kept.note), (1, None, None), "a put replaces the whole item");
-    let delete = |condition| vec![ItemWrite::Delete(Table::Records, key.clone(), condition)];
-    assert_eq!(store.write(delete(Condition::VersionIs(2))).await, Err(WriteError::Conflict(vec![0])));
-    store.write(delete(Condition::VersionIs(1))).await.unwrap();
+    assert_eq!(store.write(delete(&key, Condition::VersionIs(2))).await, Err(WriteError::Conflict(vec![0])));
+    store.write(delete(&key, Condition::VersionIs(1))).await.unwrap();
     assert_eq!(store.get(Table::Records, &key).await.unwrap(), None);
-    assert_eq!(store.write(attempt(1, Condition::VersionIs(1))).await, Err(WriteError::Conflict(vec![0])));
-    store.write(attempt(1, Condition::Below(1))).await.unwrap();
-    store.write(delete(Condition::Any)).await.unwrap();
+    assert_eq!(store.write(attempt(&key, 1, Condition::VersionIs(1))).await, Err(WriteError::Conflict(vec![0])));
+    store.write(attempt(&key, 1, Condition::Below(1))).await.unwrap();
+    store.write(delete(&key, Condition::Any)).await.unwrap();
+}
+
+fn attempt(key: &ItemKey, version: u64, condition: Condition) -> Vec<ItemWrite> {
+    vec![put(Table::Records, Item::new(key.clone(), version), condition)]
+}
+
+fn delete(key: &ItemKey, condition: Condition) -> Vec<ItemWrite> {
+    vec![ItemWrite::Delete(Table::Records, key.clone(), condition)]
 }
 
 async fn transactions(store: &dyn Tables) {

@@ -7,9 +7,9 @@ macro_rules! delegate_tables {
     ($tables:tt: $($method:ident),+) => {
         $($crate::delegate_tables!(@ $method $tables);)+
     };
-    (@ passed_over $tables:tt) => {
-        fn passed_over(&self) -> u64 {
-            self.$tables.passed_over()
+    (@ skipped $tables:tt) => {
+        fn skipped(&self) -> u64 {
+            self.$tables.skipped()
         }
     };
     (@ writes_at_once $tables:tt) => {

@@ -1,12 +1,13 @@
-//! What real engines get wrong, put around any of them: calls that fail, take long, or fail after
-//! they took place; a feed that repeats, reorders, splits and skips. What happens is drawn from
+//! Faults of real engines, put around any of them: calls that fail, take long, or fail after they
+//! took place; a feed that repeats, reorders, splits and skips. What happens is drawn from
 //! `fastrand`, so that a seed gives the same run again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
+use parking_lot::Mutex;
 
 use super::delegate_tables;
 use super::{
@@ -14,13 +15,13 @@ use super::{
     Table, Tables, Topic, WriteError,
 };
 
-/// What goes wrong now; shared with whoever decides it.
+/// Faults injected now; shared with the test that sets them.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     state: Arc<Mutex<FaultRates>>,
 }
 
-/// How likely each fault is, from 0 to 1.
+/// Probability of each fault, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultRates {
     /// A call fails and does nothing.
@@ -38,7 +39,7 @@ pub struct FaultRates {
     pub reorders: f64,
     /// A change is left out of the feed for ever.
     pub skips: f64,
-    /// What was written together comes in several batches.
+    /// Changes that were written together come in several batches.
     pub splits: f64,
     /// A message is refused by the topic while others of its call are taken.
     pub refuses: f64,
@@ -46,11 +47,11 @@ pub struct FaultRates {
 
 impl Faults {
     pub fn set(&self, rates: FaultRates) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = rates;
+        *self.state.lock() = rates;
     }
 
     pub fn get(&self) -> FaultRates {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.state.lock()
     }
 
     /// Takes its time, on the way there or on the way back, and perhaps fails.
@@ -99,7 +100,7 @@ impl<T> Faulty<T> {
 }
 
 impl<S: Tables> Tables for Faulty<S> {
-    delegate_tables!(inner: passed_over, writes_at_once);
+    delegate_tables!(inner: skipped, writes_at_once);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.faults.call("GetItem", self.inner.get(table, key)).boxed()
@@ -108,12 +109,11 @@ impl<S: Tables> Tables for Faulty<S> {
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
         async move {
             self.faults.call("TransactWriteItems", self.inner.write(writes)).await?;
-            match draw(self.faults.get().loses_answers) {
-                true => {
-                    let why = "the answer was lost".to_owned();
-                    Err(EngineError::Unavailable { what: "TransactWriteItems".to_owned(), why }.into())
-                }
-                false => Ok(()),
+            if draw(self.faults.get().loses_answers) {
+                let why = "the answer was lost".to_owned();
+                Err(EngineError::Unavailable { what: "TransactWriteItems".to_owned(), why }.into())
+            } else {
+                Ok(())
             }
         }
         .boxed()
@@ -183,7 +183,7 @@ fn spoiled(
         fastrand::shuffle(&mut changes);
     }
     if changes.len() > 1 && draw(rates.splits) {
-        // The other half comes with the next batch; whoever stops in between reads both again.
+        // The other half comes with the next batch; a reader that stops between reads both again.
         let rest = changes.split_off(changes.len() / 2);
         let through = rest.iter().map(|change| change.written.as_millis()).min().unwrap_or_default();
         let short = crate::model::time::Wall::from_millis(through.saturating_sub(1));

@@ -10,66 +10,34 @@ use std::sync::Arc;
 
 use tokio::time::MissedTickBehavior;
 
-use super::guard::{Guard, is_on};
 use super::lease::Lease;
-use super::{
-    Change, Condition, EngineError, Feed, Item, ItemKey, ItemWrite, Position, ShardId, Table, Tables, WriteError,
-    limits, retry_delay,
-};
-use crate::model::time::{Clock, Wall};
+use super::{Condition, EngineError, Item, ItemKey, ItemWrite, Position, ShardId, Table, Tables, WriteError, limits};
+use crate::model::time::Wall;
+use crate::switch::{Guard, is_on};
 use crate::tasks::TaskGroup;
 
 mod checkpoints;
+mod follower;
 mod progress;
 mod reader;
 
+pub use follower::{Apply, FollowEnd, Follower};
 pub use progress::{Failing, FeedProgress};
 
 use checkpoints::{Checkpoint, Checkpoints, Reached, ready};
-use progress::FeedPart;
 use reader::{ShardEnd, ShardReader};
-
-/// Why following ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FollowEnd {
-    /// Another process holds the lease.
-    LeaseLost,
-    /// What was not read yet is no longer in the feed: begin again with a scan.
-    Trimmed,
-    /// A reader panicked, a fault of this program: the term is over.
-    Panicked,
-}
-
-/// What is read, and where positions are written down.
-#[derive(Clone)]
-pub struct Follower {
-    pub feed: Arc<dyn Feed>,
-    pub tables: Arc<dyn Tables>,
-    pub table: Table,
-    /// The last part of the checkpoints' partition: `changes`, `views`.
-    pub name: &'static str,
-    pub clock: Clock,
-    pub progress: Arc<FeedProgress>,
-}
-
-/// Takes what the feed brings.
-pub trait Apply: Send + Sync + 'static {
-    /// Returns once each change is dealt with for good, or written down as work to be done. It may
-    /// get the same changes again, and older ones. Fails only with what may pass; then it is
-    /// called again with the same batch.
-    fn apply(&self, changes: Vec<Change>) -> futures_util::future::BoxFuture<'_, Result<(), EngineError>>;
-}
 
 /// The sort key under which it is written that this reader has begun; no shard is called so.
 const BEGUN: &str = " begun";
 
-/// Where it lies that the reader of this name has begun.
+/// Key under which it is written that the reader of this name has begun.
 pub fn begun_key(name: &str) -> ItemKey {
     ItemKey::new(format!("checkpoint#{name}"), BEGUN)
 }
 
 impl Follower {
-    /// When the reader began, if it has: its scan is complete, and the feed brings the rest.
+    /// Time at which the reader began, if it has: its scan is complete, and the feed brings the
+    /// rest.
     pub async fn begun(&self) -> Result<Option<Wall>, EngineError> {
         let item = self.tables.get(self.table, &self.key(BEGUN)).await?;
         Ok(item.map(|item| Wall::from_millis(item.version)))
@@ -90,10 +58,13 @@ impl Follower {
     /// When the lease is lost.
     pub async fn forget(&self, lease: &Lease) -> Result<(), FollowEnd> {
         let sorts = self.insist("reading positions", || self.sorts()).await;
-        let delete = |sort: String| ItemWrite::Delete(self.table, self.key(&sort), Condition::Any);
         // First that it has begun: a crash in between leaves positions that mean nothing.
         let all = std::iter::once(BEGUN.to_owned()).chain(sorts.into_iter().filter(|sort| sort != BEGUN));
-        self.write_all(lease, all.map(delete).collect()).await?;
+        self.write_all(
+            lease,
+            all.map(|sort| ItemWrite::Delete(self.table, self.key(&sort), Condition::Any)).collect(),
+        )
+        .await?;
         self.progress.reset();
         Ok(())
     }
@@ -118,8 +89,8 @@ impl Follower {
             }
             // Before anything is read: a shard that has said nothing holds the time, and so does one
             // that waits for its parents.
-            let is_open = |id: &ShardId| known.shards.get(id) != Some(&Checkpoint::Ended);
-            self.progress.hold(shards.iter().filter(|shard| is_open(&shard.id)));
+            let open = shards.iter().filter(|shard| known.shards.get(&shard.id) != Some(&Checkpoint::Ended));
+            self.progress.hold(open);
             for shard in ready(&shards, &known, &reading) {
                 let (follower, apply, reached) = (self.clone(), apply.clone(), reached.clone());
                 let reader = ShardReader { follower, apply, shard: shard.id.clone(), reached };
@@ -151,7 +122,7 @@ impl Follower {
         loop {
             tokio::select! {
                 biased;
-                // Nothing was told of one that panicked: what it read is read again.
+                // One that panicked reported nothing: what it read is read again.
                 end = readers.next_end() => return end.and_then(Result::ok).unwrap_or(Err(FollowEnd::Panicked)),
                 _ = due.tick() => self.write_all(lease, self.positions(lease, reached)).await?,
             }
@@ -178,32 +149,6 @@ impl Follower {
         ItemWrite::Put(self.table, item, Condition::Any)
     }
 
-    /// Tries until it succeeds, and says meanwhile that it does not.
-    pub async fn insist<T, F>(&self, what: &'static str, attempt: impl Fn() -> F) -> T
-    where
-        F: Future<Output = Result<T, EngineError>>,
-    {
-        self.insist_on(&FeedPart::Step(what), what, attempt).await
-    }
-
-    async fn insist_on<T, F>(&self, part: &FeedPart, what: &'static str, attempt: impl Fn() -> F) -> T
-    where
-        F: Future<Output = Result<T, EngineError>>,
-    {
-        let mut failures = 0;
-        loop {
-            match attempt().await {
-                Ok(done) => {
-                    if failures > 0 {
-                        self.progress.recovered(part);
-                    }
-                    return done;
-                }
-                Err(error) => failures = self.failed(part, what, error, failures).await,
-            }
-        }
-    }
-
     /// As few transactions as take all of it, in order.
     async fn write_all(&self, lease: &Lease, writes: Vec<ItemWrite>) -> Result<(), FollowEnd> {
         for some in writes.chunks(limits::CHECKPOINTS_AT_ONCE) {
@@ -214,7 +159,7 @@ impl Follower {
 
     /// Writes in a transaction that checks the lease, until it succeeds or the lease is lost.
     async fn write(&self, lease: &Lease, writes: &[ItemWrite]) -> Result<(), FollowEnd> {
-        let attempt = || async {
+        self.insist("writing positions", || async {
             let guard = is_on(Guard::CheckpointFenced).then(|| lease.guard());
             match self.tables.write(guard.into_iter().chain(writes.iter().cloned()).collect()).await {
                 Ok(()) => Ok(Ok(())),
@@ -222,18 +167,8 @@ impl Follower {
                 Err(WriteError::Conflict(_)) => Err(EngineError::Throttled { what: "a position".to_owned() }),
                 Err(WriteError::Engine(error)) => Err(error),
             }
-        };
-        self.insist("writing positions", attempt).await
-    }
-
-    /// Notes a failure and waits; returns how many there have been in a row.
-    async fn failed(&self, part: &FeedPart, what: &str, error: EngineError, before: u32) -> u32 {
-        if let Some(left_out) = self.progress.line(self.clock.now()) {
-            tracing::warn!(feed = self.name, what, %error, left_out, "trying again");
-        }
-        self.progress.failed(part, self.clock.now(), error);
-        tokio::time::sleep(retry_delay(before + 1)).await;
-        before + 1
+        })
+        .await
     }
 
     fn key(&self, sort: &str) -> ItemKey {

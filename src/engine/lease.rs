@@ -18,12 +18,12 @@ use crate::model::time::{Clock, Moment, Wall};
 use crate::tasks::unless_panicked;
 use crate::telemetry::rate_limiter::RateLimiter;
 
-/// Where the lease lies, and who wants it.
+/// Place of the lease, and who wants it.
 #[derive(Clone)]
 pub struct LeasePlace {
     pub tables: Arc<dyn Tables>,
     pub table: Table,
-    /// What the lease is for: `ingest`, `views`.
+    /// Purpose of the lease: `ingest`, `views`.
     pub job: &'static str,
     /// Unique to this process and this start of it.
     pub holder: String,
@@ -57,7 +57,7 @@ struct TokenNote<'h> {
     holder: &'h str,
 }
 
-/// What a beat says; its item's version is the token under which it was made.
+/// Content of a beat; its item's version is the token under which it was made.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct BeatNote {
     beat: u64,
@@ -65,7 +65,7 @@ struct BeatNote {
     released: bool,
 }
 
-/// How a term under a lease ended.
+/// Outcome of a term under a lease.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TermEnd<T> {
     /// Its work ended.
@@ -78,14 +78,14 @@ pub enum TermEnd<T> {
     Panicked,
 }
 
-/// What a candidate sees of a lease. Whatever changes in it shows that its holder lives.
+/// Candidate's view of a lease. Whatever changes in it shows that its holder lives.
 #[derive(Default, PartialEq)]
 struct Seen {
     token: Option<Item>,
     beat: Option<Item>,
 }
 
-/// What a candidate does about what it sees.
+/// Candidate's decision on what it sees.
 #[derive(Debug, PartialEq, Eq)]
 enum Take {
     /// Write this token, if that is still as it was.
@@ -95,7 +95,7 @@ enum Take {
 }
 
 impl Seen {
-    /// Whether the holder of the token gave it back. The two items may be read apart: a beat under
+    /// True if the holder of the token gave it back. The two items may be read apart: a beat under
     /// another token says nothing.
     fn is_released(&self, token: u64) -> bool {
         let own = self.beat.as_ref().filter(|beat| beat.version == token);
@@ -154,9 +154,9 @@ impl LeasePlace {
                 Ok(None) => failures = 0,
                 Err(error) => {
                     failures += 1;
-                    if let Some(left_out) = self.lines.attempts.take(self.clock.now()) {
+                    if let Some(suppressed) = self.lines.attempts.admit(self.clock.now()) {
                         let job = self.job;
-                        tracing::warn!(job, %error, left_out, "the lease cannot be read or taken; trying again");
+                        tracing::warn!(job, %error, suppressed, "the lease cannot be read or taken; trying again");
                     }
                     // What was not seen may have changed.
                     (known, since) = (Seen::default(), self.clock.now());
@@ -182,8 +182,8 @@ impl LeasePlace {
         ];
         match self.tables.write(both).await {
             Ok(()) => {
-                if let Some(left_out) = self.lines.taken.take(self.clock.now()) {
-                    tracing::info!(job = self.job, token, left_out, "this process holds the lease");
+                if let Some(suppressed) = self.lines.taken.admit(self.clock.now()) {
+                    tracing::info!(job = self.job, token, suppressed, "this process holds the lease");
                 }
                 Ok(Some(Lease { place: self.clone(), token, beats: AtomicU64::new(0) }))
             }
@@ -235,8 +235,8 @@ impl Lease {
                 }
                 Err(error) => {
                     failures += 1;
-                    if let Some(left_out) = self.place.lines.renewals.take(self.place.clock.now()) {
-                        tracing::warn!(job = self.place.job, %error, left_out, "the lease could not be renewed");
+                    if let Some(suppressed) = self.place.lines.renewals.admit(self.place.clock.now()) {
+                        tracing::warn!(job = self.place.job, %error, suppressed, "the lease could not be renewed");
                     }
                 }
             }
@@ -248,8 +248,8 @@ impl Lease {
     }
 
     fn lost(&self, why: &str) {
-        if let Some(left_out) = self.place.lines.lost.take(self.place.clock.now()) {
-            tracing::warn!(job = self.place.job, token = self.token, left_out, "{why}");
+        if let Some(suppressed) = self.place.lines.lost.admit(self.place.clock.now()) {
+            tracing::warn!(job = self.place.job, token = self.token, suppressed, "{why}");
         }
     }
 
@@ -288,25 +288,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_process_waits_until_the_first_is_silent_and_then_fences_it_out() {
+    async fn second_process_fences_silent_first() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let tables = MemoryStore::new(clock.clone());
         let first = place(&tables, "a", &clock).acquire().await;
         let began = clock.now();
         let second = place(&tables, "b", &clock).acquire().await;
-        assert!(clock.now().since(began) >= limits::LEASE, "the first never renewed, and nobody told");
+        assert!(clock.now().since(began) >= limits::LEASE, "the first never renewed nor released");
         assert_eq!(second.token(), first.token() + 1);
-        let write = |lease: &Lease| {
+        for (lease, outcome) in [(&first, Err(WriteError::Conflict(vec![0]))), (&second, Ok(()))] {
             let checkpoint = Item::new(ItemKey::new("checkpoint", "shard"), 1);
-            tables.write(vec![lease.guard(), ItemWrite::Put(Table::Region, checkpoint, Condition::Any)])
-        };
-        assert_eq!(write(&first).await, Err(WriteError::Conflict(vec![0])));
-        assert_eq!(write(&second).await, Ok(()));
+            let guarded = vec![lease.guard(), ItemWrite::Put(Table::Region, checkpoint, Condition::Any)];
+            assert_eq!(tables.write(guarded).await, outcome);
+        }
         first.keep().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_holder_whose_table_was_lost_does_not_share_the_lease_with_the_next_one() {
+    async fn lost_table_never_shares_lease() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let tables = MemoryStore::new(clock.clone());
         let first = place(&tables, "a", &clock).acquire().await;
@@ -318,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_that_is_renewed_is_not_taken_and_one_that_is_given_back_is_taken_at_once() {
+    async fn renewed_lease_held_released_lease_taken() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let tables = MemoryStore::new(clock.clone());
         let first = place(&tables, "a", &clock).acquire().await;
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_holder_that_cannot_renew_stops_before_anybody_else_may_begin() {
+    async fn holder_stops_before_lease_expires() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let tables = MemoryStore::new(clock.clone());
         let faults = Faults::default();
@@ -349,7 +348,7 @@ mod tests {
 
     /// One window of lines, first of a candidate and then of a holder that is cut off again and again.
     #[tokio::test(start_paused = true)]
-    async fn a_failing_store_fills_no_log_of_a_lease() {
+    async fn failing_store_floods_no_lease_log() {
         let (most, window) = RATIONED_LINES;
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let (tables, faults, lines) = (MemoryStore::new(clock.clone()), Faults::default(), CountedLines::start());
@@ -362,7 +361,7 @@ mod tests {
         assert_eq!(lines.with("the lease cannot be read or taken"), most as usize);
         faults.set(FaultRates::default());
         let lease = place.acquire().await;
-        // Without pauses: whoever holds it, for however short a time, fails as often.
+        // Without pauses: its holder, for however short a time, fails as often.
         for _ in 0..5 {
             faults.set(down);
             lease.keep().await;
@@ -373,23 +372,27 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_takes_what_is_free_given_back_or_silent() {
+    fn candidate_takes_free_released_silent_lease() {
         let clock = Clock::simulated(Wall::from_millis(700));
         let place = place(&MemoryStore::new(clock.clone()), "a", &clock);
         let (now, moment) = (clock.wall(), Duration::ZERO);
-        let seen = |beat: Item| Seen { token: Some(place.token_item(4)), beat: Some(beat) };
-        let next = Take::Now(5, Condition::VersionIs(4));
         assert_eq!(Seen::default().take(moment, now), Take::Now(700, Condition::Absent));
-        assert_eq!(seen(place.beat_item(4, 7, true)).take(moment, now), next);
-        assert_eq!(seen(place.beat_item(4, 7, false)).take(limits::LEASE / 2, now), Take::Wait);
-        assert_eq!(seen(place.beat_item(4, 7, false)).take(limits::LEASE, now), next);
-        assert_eq!(seen(place.beat_item(3, 7, true)).take(moment, now), Take::Wait, "another term's end");
+        for (beat, silence, take) in [
+            (place.beat_item(4, 7, true), moment, Take::Now(5, Condition::VersionIs(4))),
+            (place.beat_item(4, 7, false), limits::LEASE / 2, Take::Wait),
+            (place.beat_item(4, 7, false), limits::LEASE, Take::Now(5, Condition::VersionIs(4))),
+            // Another term's end.
+            (place.beat_item(3, 7, true), moment, Take::Wait),
+        ] {
+            let seen = Seen { token: Some(place.token_item(4)), beat: Some(beat) };
+            assert_eq!(seen.take(silence, now), take);
+        }
     }
 
-    /// What checks the token and what renews the lease must not touch the same item: DynamoDB would
-    /// refuse one of the two now and then.
+    /// The check of the token and the renewal of the lease must not touch the same item: DynamoDB
+    /// would refuse one of the two now and then.
     #[tokio::test(start_paused = true)]
-    async fn the_item_that_checkpoints_check_changes_on_a_take_over_only() {
+    async fn checkpoint_guard_changes_only_on_takeover() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let tables = MemoryStore::new(clock.clone());
         let first = place(&tables, "a", &clock).acquire().await;
@@ -403,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_term_ends_with_its_work_a_panic_the_lease_or_the_process() {
+    async fn term_end_names_its_cause() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let tables = MemoryStore::new(clock.clone());
         let (lease, running) = (place(&tables, "a", &clock).acquire().await, CancellationToken::new());

@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::sizes::check_size;
@@ -26,7 +27,7 @@ pub struct MemoryStore {
 struct Shared {
     clock: Clock,
     state: Mutex<State>,
-    /// How many changes each stream has had, for those who wait for the next.
+    /// Number of changes of each stream, for those who wait for the next.
     ends: [watch::Sender<u64>; 2],
 }
 
@@ -40,9 +41,9 @@ struct State {
 #[derive(Default)]
 struct Log {
     changes: VecDeque<Change>,
-    /// How many there have been.
+    /// Number of changes so far.
     end: u64,
-    /// When the newest that is no longer here was written.
+    /// Time at which the newest change that is no longer here was written.
     dropped: Option<Wall>,
 }
 
@@ -59,7 +60,7 @@ impl MemoryStore {
         Self { shared: Arc::new(Shared { clock, state: Mutex::default(), ends }) }
     }
 
-    /// What carries the changes of a streamed table: one shard.
+    /// Feed with the changes of a streamed table: one shard.
     pub fn feed(&self, stream: Stream) -> MemoryFeed {
         MemoryFeed { store: self.clone(), stream }
     }
@@ -97,7 +98,7 @@ impl MemoryStore {
 
     fn locked(&self) -> MutexGuard<'_, State> {
         // Nothing in here panics between two changes that belong together.
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 
     fn commit(&self, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
@@ -172,11 +173,12 @@ fn unknown_position() -> EngineError {
 
 /// The places of the parts whose condition does not hold.
 pub(super) fn refused(writes: &[ItemWrite], version: impl Fn(Table, &ItemKey) -> Option<u64>) -> Vec<usize> {
-    let fails = |write: &ItemWrite| !write.condition().holds(version(write.table(), write.key()));
-    writes.iter().enumerate().filter(|(_, write)| fails(write)).map(|(place, _)| place).collect()
+    let failed =
+        writes.iter().enumerate().filter(|(_, write)| !write.condition().holds(version(write.table(), write.key())));
+    failed.map(|(place, _)| place).collect()
 }
 
-/// Whether a partition belongs to a segment of a scan.
+/// True if a partition belongs to a segment of a scan.
 pub(super) fn is_in(segment: ScanSegment, partition: &str) -> bool {
     segment.of <= 1 || bucket::part(partition, segment.of as u16) == segment.number as u16
 }
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_position_that_was_trimmed_away_says_so() {
+    async fn trimmed_position_is_reported() {
         let store = MemoryStore::new(Clock::simulated(Wall::from_millis(1_000_000)));
         let feed = store.feed(Stream::Changes);
         for version in 1..=10 {

@@ -1,4 +1,4 @@
-//! What DynamoDB would refuse for its size: every engine refuses it.
+//! Checks for sizes that DynamoDB would refuse: every engine refuses it.
 
 use super::{EngineError, Item, ItemKey, ItemWrite, limits};
 

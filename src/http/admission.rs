@@ -1,7 +1,6 @@
 //! Turns an HTTP request into an admitted, typed one, or refuses it. hyper has already refused what
 //! is not HTTP (400, 414, 431). What is refused here is HTTP, but not for us: a foreign `Host` (DNS
-//! rebinding), a forwarded request, a missing token, a body that is too large. An [`Admitted`]
-//! needs no further check.
+//! rebinding), a missing token, a body that is too large. An [`Admitted`] needs no further check.
 //!
 //! Path and query are the caller's bytes, with the `/` that an absolute target may leave out. The
 //! token never reaches a region.
@@ -25,6 +24,7 @@ use crate::http::limits;
 use crate::http::peers::Peers;
 use crate::http::pulse::ArrivingBody;
 use crate::tasks::Tasks;
+use crate::telemetry::metrics::requests::RefusalReason;
 
 /// The header that carries the port's token (`listen.token_file`).
 pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");
@@ -34,14 +34,14 @@ pub struct Admitted {
     pub method: Method,
     /// Path and query exactly as the caller wrote them; begins with `/`.
     pub path_and_query: String,
-    /// Where the path ends in `path_and_query`.
+    /// End of the path in `path_and_query`.
     pub path_len: usize,
     pub headers: HeaderMap,
     /// The whole body, at most `REQUEST_BODY_BYTES`.
     pub body: Bytes,
 }
 
-/// A request contains credentials, record keys and a body, so only the size of each is shown.
+/// A request contains credentials, record keys and a body, so only the size of each is printed.
 impl fmt::Debug for Admitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, path_and_query, headers, body, .. } = self;
@@ -68,7 +68,7 @@ pub struct Head<'a> {
     /// Any method but CONNECT.
     pub method: &'a Method,
     pub path_and_query: &'a str,
-    /// Where the path ends in `path_and_query`.
+    /// End of the path in `path_and_query`.
     pub path_len: usize,
     pub headers: &'a HeaderMap,
 }
@@ -108,7 +108,7 @@ impl Entered {
         alone.then_some(Head { method: &self.parts.method, path_and_query, path_len, headers })
     }
 
-    /// What it takes while it is under way, to be kept until it was answered.
+    /// Takes out its reservation, to be kept until it was answered.
     pub fn held(&mut self) -> Option<Reserved> {
         self.held.take()
     }
@@ -131,7 +131,7 @@ impl Entered {
 }
 
 /// Why a request is not served. The caller has to fix it, unless said otherwise.
-/// [`crate::core::answer`] chooses the status.
+/// [`crate::request::answer`] chooses the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// CONNECT, or `Upgrade` to anything but h2c.
@@ -145,8 +145,6 @@ pub enum Refusal {
     BadHost(BadHost),
     #[error("this host is not served here; call 127.0.0.1 or localhost, or add the name to listen.allowed_hosts")]
     ForeignHost,
-    #[error("forwarded requests are refused here (listen.refuse_forwarded)")]
-    Forwarded,
     /// A browser asks for a page of another site.
     #[error(
         "a browser made this request for a page of another site (Sec-Fetch-Site); a sidecar serves it with listen.allow_cross_site"
@@ -167,7 +165,7 @@ pub enum Refusal {
     SlowBody,
     #[error("the request body ended early or is malformed")]
     BadBody,
-    /// What others have half sent or under way leaves no room for it; a retry may find some.
+    /// No room beside the requests that others have half sent or under way; a retry may find some.
     #[error("the sidecar holds too many requests that are half sent or under way; retry shortly")]
     Crowded,
     /// The bodies held in memory leave no room for this one; a retry may find some.
@@ -176,33 +174,30 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A stable word for metrics and problem types.
-    pub const fn word(self) -> &'static str {
+    /// The reason, in metrics and problem types.
+    pub const fn reason(self) -> RefusalReason {
         match self {
-            Self::Tunnel => "tunnel",
-            Self::Coding => "coding",
-            Self::BadHost(_) => "bad-host",
-            Self::ForeignHost => "foreign-host",
-            Self::Forwarded => "forwarded",
-            Self::CrossSite => "cross-site",
-            Self::Token => "token",
-            Self::BadTarget => "bad-target",
-            Self::LongTarget => "long-target",
-            Self::LargeHead => "large-head",
-            Self::LargeBody => "large-body",
-            Self::SlowBody => "slow-body",
-            Self::BadBody => "bad-body",
-            Self::Crowded => "crowded",
-            Self::NoRoom => "no-room",
+            Self::Tunnel => RefusalReason::Tunnel,
+            Self::Coding => RefusalReason::Coding,
+            Self::BadHost(_) => RefusalReason::BadHost,
+            Self::ForeignHost => RefusalReason::ForeignHost,
+            Self::CrossSite => RefusalReason::CrossSite,
+            Self::Token => RefusalReason::Token,
+            Self::BadTarget => RefusalReason::BadTarget,
+            Self::LongTarget => RefusalReason::LongTarget,
+            Self::LargeHead => RefusalReason::LargeHead,
+            Self::LargeBody => RefusalReason::LargeBody,
+            Self::SlowBody => RefusalReason::SlowBody,
+            Self::BadBody => RefusalReason::BadBody,
+            Self::Crowded => RefusalReason::Crowded,
+            Self::NoRoom => RefusalReason::NoRoom,
         }
     }
 }
 
-/// What admission checks.
 #[derive(Clone, Debug)]
 pub struct Admission {
     allowed_hosts: Vec<String>,
-    refuse_forwarded: bool,
     allow_cross_site: bool,
     token: Option<Vec<u8>>,
     bodies: Arc<ByteBudget>,
@@ -213,10 +208,9 @@ impl Admission {
     /// The checks that `listen` asks for; `token` is the token file's trimmed content.
     pub fn new(listen: &Listen, token: Option<Vec<u8>>) -> Self {
         let allowed_hosts = listen.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-        let Listen { refuse_forwarded, allow_cross_site, .. } = *listen;
         let bodies = ByteBudget::new(limits::BODIES_BYTES);
         let peers = Peers::new(limits::PEERS_BYTES, |_| {});
-        Self { allowed_hosts, refuse_forwarded, allow_cross_site, token, bodies, peers }
+        Self { allowed_hosts, allow_cross_site: listen.allow_cross_site, token, bodies, peers }
     }
 
     /// Holds request bodies under `bodies`, and everything else of requests under `peers`.
@@ -230,7 +224,7 @@ impl Admission {
         self.peers.request(0, true)
     }
 
-    /// Whether the token that admits a caller here does so at `other` too.
+    /// True if the token that admits a caller here does so at `other` too.
     pub fn asks_for_the_same_token(&self, other: &Self) -> bool {
         self.token == other.token
     }
@@ -248,7 +242,7 @@ impl Admission {
         Ok(Entered { parts, body, bodies: self.bodies.clone(), held: Some(held) })
     }
 
-    /// Whether a GET or HEAD for a path may come in with these lines, if nothing follows its head.
+    /// True if a GET or HEAD for a path may come in with these lines, if nothing follows its head.
     pub fn admits(&self, headers: &HeaderMap, via: Via) -> bool {
         self.check_lines(headers, None, Version::HTTP_11, via).is_ok()
     }
@@ -292,14 +286,11 @@ impl Admission {
         if via == Via::Tcp && !self.allow_cross_site && super::site::is_cross_site(headers) {
             return Err(Refusal::CrossSite);
         }
-        let forwarded = [header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
-        if self.refuse_forwarded && forwarded.iter().any(|name| headers.contains_key(name)) {
-            return Err(Refusal::Forwarded);
-        }
         if let Some(token) = &self.token {
             let sent = headers.get(&TOKEN).map(|value| value.as_bytes());
-            let equal = |sent| aws_lc_rs::constant_time::verify_slices_are_equal(sent, token).is_ok();
-            if !sent.is_some_and(equal) {
+            let is_ours =
+                sent.is_some_and(|sent| aws_lc_rs::constant_time::verify_slices_are_equal(sent, token).is_ok());
+            if !is_ours {
                 return Err(Refusal::Token);
             }
         }

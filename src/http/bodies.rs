@@ -45,7 +45,8 @@ pub enum NotRead {
 }
 
 impl ByteBudget {
-    /// Of `limit` bytes, [`SMALL_BODIES_BYTES`] are for small bodies alone.
+    /// Returns a budget of `limit` bytes, of which [`SMALL_BODIES_BYTES`] are for small bodies
+    /// alone.
     pub fn new(limit: u64) -> Arc<Self> {
         Self::with_room_for_small(limit, SMALL_BODY_BYTES as u64, SMALL_BODIES_BYTES as u64)
     }
@@ -61,11 +62,14 @@ impl ByteBudget {
         reserved.grow_to(bytes).then_some(reserved)
     }
 
-    /// The same, where that many bytes must stay free.
+    /// Reserves `bytes` if `free` bytes stay free beside them.
     pub fn reserve_leaving(self: &Arc<Self>, bytes: u64, free: u64) -> Option<Reserved> {
         let most = self.limit.saturating_sub(free);
-        let taken = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= most);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
+        self.held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+                held.checked_add(bytes).filter(|sum| *sum <= most)
+            })
+            .ok()?;
         Some(Reserved { budget: self.clone(), bytes })
     }
 
@@ -81,8 +85,11 @@ impl ByteBudget {
     fn take(&self, more: u64, all: u64) -> bool {
         let kept_free = if all > self.small { self.for_small } else { 0 };
         let limit = self.limit.saturating_sub(kept_free);
-        let taken = |held: u64| held.checked_add(more).filter(|sum| *sum <= limit);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+        self.held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+                held.checked_add(more).filter(|sum| *sum <= limit)
+            })
+            .is_ok()
     }
 }
 
@@ -253,7 +260,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[tokio::test]
-    async fn a_body_holds_its_part_of_the_budget_until_its_last_handle_is_gone() {
+    async fn body_holds_budget_until_last_handle() {
         let budget = ByteBudget::new(4 * MIB);
         let read = whole(Full::new(Bytes::from(vec![7; 1 << 20])), 2 << 20, &budget).await.unwrap();
         assert_eq!((read.len(), budget.held()), (1 << 20, MIB));
@@ -264,27 +271,30 @@ mod tests {
         assert_eq!(budget.held(), 0);
     }
 
+    async fn read(bytes: usize, budget: &Arc<ByteBudget>) -> Result<Bytes, NotRead> {
+        whole(Full::new(Bytes::from(vec![7; bytes])), 8 << 20, budget).await
+    }
+
     #[tokio::test]
-    async fn large_bodies_leave_room_for_small_ones() {
+    async fn large_bodies_leave_room_for_small() {
         let budget = ByteBudget::new(2 * MIB);
-        let large = |bytes: usize| whole(Full::new(Bytes::from(vec![7; bytes])), 8 << 20, &budget);
         let most = 2 * MIB as usize - SMALL_BODIES_BYTES;
-        let _first = large(most).await.unwrap();
-        assert_eq!(large(SMALL_BODY_BYTES + 1).await, Err(NotRead::NoRoom));
+        let _first = read(most, &budget).await.unwrap();
+        assert_eq!(read(SMALL_BODY_BYTES + 1, &budget).await, Err(NotRead::NoRoom));
         let small: Vec<_> = futures_util::future::join_all(
-            (0..SMALL_BODIES_BYTES / SMALL_BODY_BYTES).map(|_| large(SMALL_BODY_BYTES)),
+            (0..SMALL_BODIES_BYTES / SMALL_BODY_BYTES).map(|_| read(SMALL_BODY_BYTES, &budget)),
         )
         .await;
         assert!(small.iter().all(Result::is_ok));
-        assert_eq!(large(1).await, Err(NotRead::NoRoom));
+        assert_eq!(read(1, &budget).await, Err(NotRead::NoRoom));
         assert_eq!(budget.held(), 2 * MIB);
         drop(small);
-        assert_eq!(large(8 << 20 | 1).await, Err(NotRead::TooLarge));
+        assert_eq!(read(8 << 20 | 1, &budget).await, Err(NotRead::TooLarge));
         assert_eq!(budget.held(), most as u64);
     }
 
     #[tokio::test]
-    async fn a_body_in_tiny_chunks_takes_no_more_than_its_bytes_and_a_step() {
+    async fn tiny_chunks_cost_one_extra_step() {
         let budget = ByteBudget::new(2 * MIB);
         let chunks = (0..100_000).map(|_| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"x"))));
         let read = whole(StreamBody::new(futures_util::stream::iter(chunks)), 1 << 20, &budget).await.unwrap();
@@ -293,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_of_any_length_comes_out_as_it_went_in_and_what_is_kept_for_long_leaves_the_budget() {
+    async fn body_round_trips_and_leaves_budget() {
         for length in [1, FIRST_BODY_BYTES, SMALL_BODY_BYTES, SMALL_BODY_BYTES + 1, MAPPED_BODY_BYTES, 3 << 20] {
             let budget = ByteBudget::new(8 * MIB);
             let sent: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
@@ -309,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_reserves_nothing() {
+    fn gathering_reserves_nothing_in_advance() {
         let budget = ByteBudget::new(MIB);
         let gathering = Gathering::new(1 << 20, &budget);
         assert_eq!((budget.held(), gathering.len()), (0, 0));

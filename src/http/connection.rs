@@ -2,26 +2,22 @@
 //! its headers, or idle.
 //!
 //! From the first SIGTERM until the linger ends, everything that arrives is still answered. A
-//! connection is told to end (`Connection: close`, GOAWAY) only together with an answer, or when it
-//! has none pending.
+//! connection is asked to end (`Connection: close`, GOAWAY) only together with an answer, or when
+//! it has none pending.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
-use futures_util::future::{BoxFuture, Either, ready};
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
-use hyper::body::{Body as _, Incoming};
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http2;
-use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::body::{Body, BodyUnread};
+use crate::http::body::Body;
 use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits;
 use crate::http::peers::Peers;
@@ -31,20 +27,18 @@ use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 use crate::tasks::wake_gated::WakeGated;
 
+mod answering;
+mod fast_path;
 mod http1;
 pub(crate) mod spare;
+mod via;
 pub(crate) mod wire;
 
-use wire::{Protocol, Wire};
+pub use fast_path::{FastPath, Next};
+pub use via::Via;
 
-/// How a request reached us; decides which checks apply to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// A TCP port: `Host` is checked.
-    Tcp,
-    /// The Unix socket: the peer's uid was checked instead.
-    Unix,
-}
+use answering::Answering;
+use wire::{Protocol, Wire};
 
 /// The two moments of a shutdown that connections watch.
 #[derive(Clone, Default)]
@@ -62,38 +56,11 @@ pub struct ConnectionContext<P> {
     pub clock: Clock,
     /// Connections open at once over all listeners.
     pub permits: Permits,
-    /// What they make us hold.
+    /// Memory that peers make the process hold.
     pub peers: Arc<Peers>,
     pub shutdown: Shutdown,
     /// Answers before the handler is asked; `None` where hyper reads every request.
     pub fast_path: Option<P>,
-}
-
-/// Answers plain HTTP/1.1 requests before hyper reads them.
-pub trait FastPath: Clone + Send + Sync + 'static {
-    /// What one connection keeps from a request to the next.
-    type Kept: Send;
-
-    fn begin(&self) -> Self::Kept;
-
-    /// Answers until a request comes that is not plain, or whose answer hyper has to write.
-    fn answer<S>(
-        kept: &mut Self::Kept,
-        wire: &mut Wire<S>,
-        via: Via,
-    ) -> impl Future<Output = io::Result<Next>> + Send
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send;
-}
-
-/// What to do with a connection after its fast path.
-pub enum Next {
-    Gone,
-    /// The next request is plain and has this many bytes, and hyper has to write this answer to it.
-    /// Then the connection returns to the fast path.
-    One(usize, Box<Response<Body>>),
-    /// hyper handles it from here on.
-    All,
 }
 
 impl<P> ConnectionContext<P> {
@@ -124,7 +91,7 @@ pub async fn serve<S, P, H, F>(
     context.peers.enter(&pulse);
     let served = async {
         let Ok((protocol, wire)) = Wire::sniff(stream, buffers, pulse.clone(), nothing).await else { return Ok(()) };
-        let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
+        let answering = Answering::new(handler, via, pulse.clone());
         match protocol {
             Protocol::Http1 => http1::serve(wire, context.fast_path.clone(), answering).await,
             // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
@@ -181,7 +148,7 @@ async fn unless_it_keeps_us_waiting<P, T>(
     let mut connection = pin!(connection);
     let watch = pin!(async {
         tokio::select! {
-            never = pulse.told(&context.shutdown) => match never {},
+            never = pulse.closed(&context.shutdown) => match never {},
             () = pulse.idle_timeout(&context.tasks) => {}
             () = pulse.evicted() => {}
         }
@@ -196,63 +163,4 @@ async fn unless_it_keeps_us_waiting<P, T>(
         connection.as_mut().poll(cx).map(Some)
     })
     .await
-}
-
-#[derive(Clone)]
-struct Answering<H> {
-    handler: H,
-    via: Via,
-    pulse: Arc<Pulse>,
-    ready: Ready,
-}
-
-/// The answer to the request that hyper reads next, if the fast path has it already.
-#[derive(Clone, Default)]
-struct Ready(Arc<Mutex<Option<Box<Response<Body>>>>>);
-
-impl Ready {
-    fn put(&self, answer: Option<Box<Response<Body>>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = answer;
-    }
-
-    fn take(&self) -> Option<Box<Response<Body>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl<H, F> Service<Request<Incoming>> for Answering<H>
-where
-    H: Fn(Request<Incoming>, Via) -> F,
-    F: Future<Output = Response<Body>> + Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let old = request.version() < Version::HTTP_2;
-        // hyper does not tell whether a length came with the chunks. If one did, the connection
-        // must end (RFC 9112, 6.1).
-        let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-        let (under_way, pulse) = (self.pulse.begin(), self.pulse.clone());
-        if !request.body().is_end_stream() {
-            // Whoever reads the body takes it out.
-            request.extensions_mut().insert(self.pulse.arrives());
-        }
-        let answer = match self.ready.take() {
-            Some(answer) => Either::Left(ready(*answer)),
-            None => Either::Right((self.handler)(request, self.via)),
-        };
-        let answered = async move {
-            let mut response = answer.await;
-            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
-                || response.extensions_mut().remove::<BodyUnread>().is_some();
-            if old && (under_way.lingers() || chunked || unread) {
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            drop(under_way);
-            Ok(response.map(|body| body.keeping(|| pulse.send())))
-        };
-        Box::pin(answered)
-    }
 }

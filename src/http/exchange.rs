@@ -1,6 +1,6 @@
-//! What goes to a region and what comes back: [`Outgoing`] and [`Reply`] or [`Failure`]. A `Reply`
-//! exists only when it is complete: status, headers and the whole body, within limits and of the
-//! announced length. [`Origin`] is the seam where a simulation answers instead of a socket.
+//! Request to a region and its result: [`Outgoing`] and [`Reply`] or [`Failure`]. A `Reply` exists
+//! only when it is complete: status, headers and the whole body, within limits and of the announced
+//! length. [`Origin`] is the seam where a simulation answers instead of a socket.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use http::{HeaderMap, Method, StatusCode};
 use crate::config::{UrlPerRegion, overrides};
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Moment, Wall};
+use crate::telemetry::metrics::races::AttemptOutcome;
 
 /// A request as every region gets it; each puts its own base URL in front.
 #[derive(Clone, Default)]
 pub struct Outgoing {
     /// GET or HEAD in a race; any method to one region.
     pub method: Method,
-    /// Path and query exactly as the caller wrote them.
+    /// Path and query as the caller wrote them, until an upstream rewrites them.
     pub path_and_query: String,
     /// End-to-end headers only. `Host` is set from the region's URL.
     pub headers: HeaderMap,
@@ -45,15 +46,15 @@ pub struct Reply {
     /// The version of each of the route's records, in the route's order; empty when the reply
     /// states none.
     pub versions: Vec<Version>,
-    /// When the request was sent: an entry's age and TTL count from here (R16).
+    /// Time at which the request was sent: an entry's age and TTL count from here (R16).
     pub sent: Moment,
-    /// The same on the wall clock, for HTTP dates.
+    /// Time of sending on the wall clock, for HTTP dates.
     pub sent_wall: Wall,
-    /// When the last byte had arrived.
+    /// Arrival of the last byte.
     pub received: Moment,
 }
 
-/// A request contains credentials, record keys and a body, so only the size of each is shown.
+/// A request contains credentials, record keys and a body, so only the size of each is printed.
 impl fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, path_and_query, headers, body } = self;
@@ -84,7 +85,7 @@ pub struct Streamed {
     /// As sent, without hop-by-hop headers and those that `Connection` names.
     pub headers: HeaderMap,
     pub versions: Vec<Version>,
-    /// The body's chunks. An error ends it, and whoever passes it on must end its own reply as
+    /// The body's chunks. An error ends it, and code that passes it on must end its own reply as
     /// incomplete.
     pub body: BoxStream<'static, Result<Bytes, Failure>>,
 }
@@ -131,7 +132,7 @@ pub enum Failure {
     Coding {
         /// A stable word for what is wrong with it.
         why: &'static str,
-        /// What `Content-Encoding` says, escaped and in bounds.
+        /// Value of `Content-Encoding`, escaped and cut.
         stated: Box<str>,
     },
     /// The bodies held in memory leave no room for this one.
@@ -149,36 +150,35 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A stable word for metrics and problem documents.
-    pub const fn word(&self) -> &'static str {
+    /// The outcome of the attempt, in metrics and problem documents.
+    pub const fn outcome(&self) -> AttemptOutcome {
         match self {
-            Self::Connect => "connect",
-            Self::Unprocessed => "unprocessed",
-            Self::Deadline { .. } => "deadline",
-            Self::Truncated => "truncated",
-            Self::Oversized { .. } => "oversized",
-            Self::Garbage => "garbage",
-            Self::Coding { .. } => "coding",
-            Self::NoRoom => "no-room",
-            Self::Saturated => "saturated",
-            Self::Drained => "drained",
-            Self::Target => "target",
+            Self::Connect => AttemptOutcome::Connect,
+            Self::Unprocessed => AttemptOutcome::Unprocessed,
+            Self::Deadline { .. } => AttemptOutcome::Deadline,
+            Self::Truncated => AttemptOutcome::Truncated,
+            Self::Oversized { .. } => AttemptOutcome::Oversized,
+            Self::Garbage => AttemptOutcome::Garbage,
+            Self::Coding { .. } => AttemptOutcome::Coding,
+            Self::NoRoom => AttemptOutcome::NoRoom,
+            Self::Saturated => AttemptOutcome::Saturated,
+            Self::Drained => AttemptOutcome::Drained,
+            Self::Target => AttemptOutcome::Target,
         }
     }
 
-    /// Whether it is certain that the region did not act on the request.
+    /// True if it is certain that the region did not act on the request.
     pub const fn is_without_effect(&self) -> bool {
         matches!(self, Self::Connect | Self::Unprocessed | Self::Saturated | Self::Drained | Self::Target)
     }
 
-    /// Whether the region may have a good reply that just cannot be held: it can be streamed.
+    /// True if the region may have a good reply that just cannot be held: it can be streamed.
     pub const fn is_unheld(&self) -> bool {
         matches!(self, Self::Oversized { .. } | Self::NoRoom)
     }
 }
 
-/// Where replies come from: one try at one region, read to the end. Dropping the future abandons
-/// the try.
+/// Source of replies: one try at one region, read to the end. Dropping the future abandons the try.
 pub trait Origin: Send + Sync + 'static {
     /// Asks `region`; resolves when the reply is complete or has failed, `within` at the latest.
     fn ask(
@@ -200,7 +200,7 @@ pub trait Origin: Send + Sync + 'static {
         async move { reply.await.map(Streamed::from) }.boxed()
     }
 
-    /// Where another service answers for the same regions; `None` when nobody has connections to it.
+    /// Origin of another service in the same regions; `None` when nobody has connections to it.
     fn elsewhere(&self, _url: &UrlPerRegion) -> Option<Arc<dyn Origin>> {
         None
     }

@@ -27,7 +27,7 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     into_end_to_end(headers.clone())
 }
 
-/// The same, without a copy.
+/// Removes hop-by-hop fields without a copy.
 pub(crate) fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
     drop_connection(&mut headers);
     for name in HOP_BY_HOP.iter().chain([&PROXY_AUTHENTICATION_INFO, &HTTP2_SETTINGS]) {
@@ -46,7 +46,7 @@ pub(crate) fn drop_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a 304 made from a stored reply carries this field of it: validators and what caches
+/// True if a 304 made from a stored reply carries this field of it: validators and what caches
 /// need, but nothing that describes the absent body (RFC 9110, 15.4.5).
 pub(crate) fn belongs_in_not_modified(name: &[u8]) -> bool {
     let of_the_body = OF_THE_BODY.iter().chain(&[header::CONTENT_TYPE, header::CONTENT_LANGUAGE]);

@@ -15,7 +15,7 @@ pub enum BadHost {
     Several,
     #[error("what the request names as its host is none; write a name or an address, and a port if need be")]
     Malformed,
-    /// Whoever is on the way may have gone by the other one.
+    /// An intermediary may have gone by the other one.
     #[error("the request's target names another host than its Host header; send a path, or the same host in both")]
     Differ,
 }
@@ -23,7 +23,7 @@ pub enum BadHost {
 /// The host that a request names, without its port: `authority`, which is `:authority` or in an
 /// absolute target, else `Host` (RFC 9112, 3.2; RFC 9113, 8.3.1). `None` only for HTTP/1.0, which
 /// need not name one.
-pub(crate) fn named<'a>(
+pub fn named<'a>(
     headers: &'a HeaderMap,
     authority: Option<&'a Authority>,
     version: Version,
@@ -45,24 +45,31 @@ pub(crate) fn named<'a>(
     }
 }
 
-/// Whether both mean the same: a process's own names are one.
+/// True if both mean the same host: a process's own names are one.
 fn is_same(one: &str, other: &str) -> bool {
-    let bare = |host: &str| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    bare(one) == bare(other) || is_ours(one, None, &[]) && is_ours(other, None, &[])
+    plain_name(one) == plain_name(other) || is_ours(one, None, &[]) && is_ours(other, None, &[])
 }
 
-/// Whether `host` ([`host_of`]) names this process: a loopback name or address, the address that
+/// True if `host` ([`host_of`]) names this process: a loopback name or address, the address that
 /// the connection came in on, or one of `allowed`. The port does not matter.
-pub(crate) fn is_ours(host: &str, local: Option<IpAddr>, allowed: &[String]) -> bool {
-    let lists = |host: &str| allowed.iter().any(|name| name.eq_ignore_ascii_case(host));
+pub fn is_ours(host: &str, local: Option<IpAddr>, allowed: &[String]) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     if let Ok(ip) = bare.parse::<IpAddr>() {
         return ip.is_loopback()
             || local.is_some_and(|local| ip.to_canonical() == local.to_canonical())
-            || lists(bare);
+            || is_listed(bare, allowed);
     }
-    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    name == "localhost" || name.ends_with(".localhost") || lists(&name)
+    let name = plain_name(host);
+    name == "localhost" || name.ends_with(".localhost") || is_listed(&name, allowed)
+}
+
+/// The name without the dot of the root, in lower case.
+fn plain_name(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+fn is_listed(host: &str, allowed: &[String]) -> bool {
+    allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
 }
 
 /// The host of `host[:port]`, an address in its brackets; `None` if the text is no authority.
@@ -72,14 +79,16 @@ pub(crate) fn host_of(value: &str) -> Option<&str> {
         None => value.split_at(value.find(':').unwrap_or(value.len())),
     };
     // `parse` alone would accept a sign.
-    let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok();
-    let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(number);
+    let port_ok = port.is_empty()
+        || port
+            .strip_prefix(':')
+            .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok());
     let host_ok = match host.strip_prefix('[') {
         Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
         // A name that a URL may contain (RFC 3986, 3.2.2). Nobody can have been sent to any other.
         None => {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
-            !host.is_empty() && host.bytes().all(fits)
+            !host.is_empty()
+                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte))
         }
     };
     (port_ok && host_ok).then_some(host)
@@ -96,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_the_address_connected_to_and_allowed_names_are_ours() {
+    fn loopback_connected_and_allowed_hosts_accepted() {
         let allowed = ["Nearside.internal".to_owned()];
         for ours in [
             "localhost",
@@ -114,35 +123,40 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_request_names_one_host() {
-        let named = |target: Option<&str>, hosts: &[&'static str], version| {
-            let mut headers = HeaderMap::new();
-            for host in hosts {
-                headers.append(header::HOST, http::HeaderValue::from_static(host));
-            }
-            let authority = target.map(|target| target.parse::<Authority>().unwrap());
-            super::named(&headers, authority.as_ref(), version).map(|host| host.map(str::to_owned))
-        };
-        for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
-            let old = version == Version::HTTP_10;
-            assert_eq!(named(None, &[], version), if old { Ok(None) } else { Err(BadHost::Missing) });
-            assert_eq!(named(None, &["a", "b"], version), Err(BadHost::Several));
-            assert_eq!(named(Some("a"), &["a", "a"], version), Err(BadHost::Several));
-            assert_eq!(named(None, &["a:1"], version), Ok(Some("a".to_owned())));
-            assert_eq!(named(Some("a:1"), &["A.:2"], version), Ok(Some("a".to_owned())), "the port does not matter");
-            assert_eq!(named(Some("[::1]:1"), &["localhost"], version), Ok(Some("[::1]".to_owned())));
-            assert_eq!(named(Some("localhost"), &["evil.example"], version), Err(BadHost::Differ));
-            assert_eq!(named(Some("evil.example"), &["localhost"], version), Err(BadHost::Differ));
-            assert_eq!(named(Some("user@a"), &["a"], version), Err(BadHost::Malformed));
-            assert_eq!(named(Some("a"), &[""], version), Err(BadHost::Malformed));
+    fn host_named(target: Option<&str>, hosts: &[&'static str], version: Version) -> Result<Option<String>, BadHost> {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append(header::HOST, http::HeaderValue::from_static(host));
         }
-        assert_eq!(named(Some("a"), &[], Version::HTTP_11), Err(BadHost::Missing));
-        assert_eq!(named(Some("a"), &[], Version::HTTP_2), Ok(Some("a".to_owned())));
+        let authority = target.map(|target| target.parse::<Authority>().unwrap());
+        named(&headers, authority.as_ref(), version).map(|host| host.map(str::to_owned))
     }
 
     #[test]
-    fn a_name_that_could_be_rebound_or_is_no_authority_is_not() {
+    fn a_request_names_one_host() {
+        for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+            let old = version == Version::HTTP_10;
+            assert_eq!(host_named(None, &[], version), if old { Ok(None) } else { Err(BadHost::Missing) });
+            assert_eq!(host_named(None, &["a", "b"], version), Err(BadHost::Several));
+            assert_eq!(host_named(Some("a"), &["a", "a"], version), Err(BadHost::Several));
+            assert_eq!(host_named(None, &["a:1"], version), Ok(Some("a".to_owned())));
+            assert_eq!(
+                host_named(Some("a:1"), &["A.:2"], version),
+                Ok(Some("a".to_owned())),
+                "the port does not matter"
+            );
+            assert_eq!(host_named(Some("[::1]:1"), &["localhost"], version), Ok(Some("[::1]".to_owned())));
+            assert_eq!(host_named(Some("localhost"), &["evil.example"], version), Err(BadHost::Differ));
+            assert_eq!(host_named(Some("evil.example"), &["localhost"], version), Err(BadHost::Differ));
+            assert_eq!(host_named(Some("user@a"), &["a"], version), Err(BadHost::Malformed));
+            assert_eq!(host_named(Some("a"), &[""], version), Err(BadHost::Malformed));
+        }
+        assert_eq!(host_named(Some("a"), &[], Version::HTTP_11), Err(BadHost::Missing));
+        assert_eq!(host_named(Some("a"), &[], Version::HTTP_2), Ok(Some("a".to_owned())));
+    }
+
+    #[test]
+    fn rebindable_or_invalid_hosts_are_refused() {
         for foreign in [
             "evil.example",
             "localhost.evil.example",

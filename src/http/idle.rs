@@ -1,11 +1,11 @@
-//! When a connection has kept us waiting for too long, or has to make room.
+//! Ends of connections that wait for too long or have to make room.
 //!
 //! hyper's own header timeout runs from the end of the last answer, so it cannot tell a caller who
-//! idles from one who drips a head; [`Pulse`] can. A connection without a request under way is closed
-//! `HEADER_WAIT` after the first byte of a head, or `IDLE_WAIT` after the last byte either way (of
-//! HTTP/2, answers to our PINGs included); at most `HEADER_WAIT` later than that, never earlier. At
-//! the end of the process `LAST_REPLY_WAIT` is all that silence may last, and whoever keeps us waiting
-//! is given up before the drain's deadline.
+//! idles from one who drips a head; [`Pulse`] can. A connection without a request under way is
+//! closed `HEADER_WAIT` after the first byte of a head, or `IDLE_WAIT` after the last byte either
+//! way (of HTTP/2, answers to our PINGs included); at most `HEADER_WAIT` later than that, never
+//! earlier. At the end of the process `LAST_REPLY_WAIT` is all that silence may last, and a peer
+//! that keeps us waiting is given up before the drain's deadline.
 
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::tasks::Tasks;
 
 impl Pulse {
     /// Notes the two moments of a shutdown as they come; never resolves.
-    pub async fn told(&self, shutdown: &Shutdown) -> Infallible {
+    pub async fn closed(&self, shutdown: &Shutdown) -> Infallible {
         let lingering = async {
             shutdown.lingering.cancelled().await;
             self.lingering.store(true, Ordering::Relaxed);
@@ -84,15 +84,15 @@ impl Pulse {
     /// Resolves when the connection has to go, unless a request has come since that was decided.
     pub(crate) async fn evicted(&self) {
         loop {
-            self.evicted.notified().await;
+            self.eviction.wanted.notified().await;
             self.what_has_come_is_read().await;
             let [under_way, arriving] = [&self.under_way, &self.arriving].map(|count| count.load(Ordering::Relaxed));
-            let has_asked = under_way > arriving || self.heads() != self.heads_when_chosen.load(Ordering::Relaxed);
+            let has_asked = under_way > arriving || self.heads() != self.eviction.heads.load(Ordering::Relaxed);
             // Who has taken nothing for a while is closed whatever it asks.
             if self.blocked.load(Ordering::Relaxed) == WAITED || !has_asked {
-                return self.gone.store(true, Ordering::Relaxed);
+                return self.eviction.gone.store(true, Ordering::Relaxed);
             }
-            self.chosen.store(false, Ordering::Relaxed);
+            self.eviction.chosen.store(false, Ordering::Relaxed);
         }
     }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_as_it_is_chosen_stays_unless_it_takes_nothing() {
+    async fn request_spares_chosen_connection_unless_stalled() {
         let pulse = Arc::new(Pulse::default());
         assert!(!goes(&pulse).await);
         pulse.written(&Poll::Pending);

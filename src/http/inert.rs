@@ -8,6 +8,8 @@
 use http::header::HeaderName;
 use http::{HeaderMap, header};
 
+use crate::config::record_floor::RECORD_FLOOR_NAME;
+
 /// Why a header of a caller need not reach a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inert {
@@ -25,7 +27,7 @@ use Inert::{Descriptive, Handled, Keyed};
 /// A name, or the beginning of names if it ends with `*`; why it changes nothing; and what it is.
 type Row = (&'static str, Inert, &'static str);
 
-/// In the order of their names, so that one is found by bisection.
+/// Rows in the order of their names, so that one is found by bisection.
 pub const NAMES: &[Row] = &[
     ("accept", Keyed, "content negotiation, part of every key"),
     ("accept-encoding", Keyed, "content negotiation, part of every key"),
@@ -130,7 +132,7 @@ pub const NAMES: &[Row] = &[
     ("x-nearside-token", Handled, "the sidecar's own"),
     ("x-ot-span-context", Descriptive, "OpenTracing trace"),
     ("x-queue-start", Descriptive, "when a proxy took it"),
-    ("x-record-floor", Handled, "the sidecar's own"),
+    (RECORD_FLOOR_NAME, Handled, "the sidecar's own"),
     ("x-request-id", Descriptive, "the number of a request; goes along"),
     ("x-request-start", Descriptive, "when a proxy took it"),
     ("x-trace-id", Descriptive, "the number of a trace"),
@@ -156,12 +158,14 @@ pub fn why(name: &HeaderName) -> Option<Inert> {
     if let Ok(at) = NAMES.binary_search_by(|(known, ..)| (*known).cmp(text)) {
         return Some(NAMES[at].1);
     }
-    let begins = |(prefix, ..): &&Row| text.as_bytes().starts_with(&prefix.as_bytes()[..prefix.len() - 1]);
-    PREFIXES.iter().find(begins).map(|(_, why, _)| *why)
+    PREFIXES
+        .iter()
+        .find(|(prefix, ..)| text.as_bytes().starts_with(&prefix.as_bytes()[..prefix.len() - 1]))
+        .map(|(_, why, _)| *why)
 }
 
-/// Whether a header with this name changes nothing. Of those that most callers send it is known without
-/// a look into the table: HTTP/2 asks this of each line of each request.
+/// True if a header with this name changes nothing. Of those that most callers send it is known
+/// without a look into the table: HTTP/2 asks this of each line of each request.
 #[inline]
 pub fn is_inert(name: &HeaderName) -> bool {
     match *name {
@@ -189,8 +193,13 @@ pub fn is_inert(name: &HeaderName) -> bool {
 /// `Accept-Language: *` takes any language, as a request without it does (RFC 9110, 12.5.4): Node's
 /// `fetch` sends it always.
 pub fn that_matter(headers: &HeaderMap) -> impl Iterator<Item = &HeaderName> {
-    let any_language = || headers.get_all(header::ACCEPT_LANGUAGE).iter().all(|line| line.as_bytes() == b"*");
-    headers.keys().filter(move |name| !is_inert(name) && (**name != header::ACCEPT_LANGUAGE || !any_language()))
+    headers
+        .keys()
+        .filter(move |name| !is_inert(name) && (**name != header::ACCEPT_LANGUAGE || !takes_any_language(headers)))
+}
+
+fn takes_any_language(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ACCEPT_LANGUAGE).iter().all(|line| line.as_bytes() == b"*")
 }
 
 #[cfg(test)]
@@ -208,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_change_answers_matters() {
+    fn answer_changing_headers_are_not_inert() {
         for name in [
             "x-tenant",
             "x-api-key",
@@ -240,14 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn any_language_is_the_same_as_none() {
-        let of = |lines: &[&'static str]| {
-            let mut headers = HeaderMap::new();
-            for line in lines {
-                headers.append(header::ACCEPT_LANGUAGE, http::HeaderValue::from_static(line));
-            }
-            that_matter(&headers).count()
-        };
-        assert_eq!((of(&[]), of(&["*"]), of(&["de"]), of(&["*", "de"]), of(&["*;q=0.5"])), (0, 0, 1, 1, 1));
+    fn wildcard_language_equals_none() {
+        let cases: [(&[&'static str], usize); 5] =
+            [(&[], 0), (&["*"], 0), (&["de"], 1), (&["*", "de"], 1), (&["*;q=0.5"], 1)];
+        for (lines, count) in cases {
+            let lines = lines.iter().map(|line| (header::ACCEPT_LANGUAGE, http::HeaderValue::from_static(line)));
+            assert_eq!(that_matter(&lines.collect()).count(), count);
+        }
     }
 }

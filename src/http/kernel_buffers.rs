@@ -19,7 +19,7 @@ use crate::http::pulse::Pulse;
 pub struct KernelBuffers<S> {
     /// Reads what has arrived; [`io::ErrorKind::WouldBlock`] when nothing has.
     read: fn(&S, &mut [u8]) -> io::Result<usize>,
-    /// Has the stream's end discard what is buffered for its peer, who is told by a reset. Else the
+    /// Has the stream's end discard what is buffered for its peer, who gets a reset. Else the
     /// kernel goes on offering it for minutes.
     discard: fn(&S),
 }

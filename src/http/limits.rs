@@ -28,14 +28,15 @@ pub const HEAP_BODY_BYTES: usize = 16 * KIB;
 pub const BODY_STEP_BYTES: usize = 256 * KIB;
 /// A stored body of this many bytes or more is kept in separate pages.
 pub const MAPPED_BODY_BYTES: usize = 512 * KIB;
-/// What an idle connection takes, in bytes: its task, timers, socket and what the kernel keeps of
-/// it. Of 2,000 in a debug build each took 5.2 KiB of the heap and 3.8 KiB of the kernel (27 KiB
-/// before their futures were boxed).
+/// Cost of an idle connection in bytes: its task, timers, socket and kernel buffers. Of 2,000 in a
+/// debug build each took 5.2 KiB of the heap and 3.8 KiB of the kernel (27 KiB before their futures
+/// were boxed).
 pub const CONNECTION_BYTES: u64 = 12 * KIB as u64;
-/// What HTTP/2 adds to it: frames either way, a head that is not complete, the tables of HPACK.
+/// Addition by HTTP/2 in bytes: frames either way, a head that is not complete, the tables of
+/// HPACK.
 pub const HTTP2_BYTES: u64 = 48 * KIB as u64;
-/// What each stream that an HTTP/2 connection may open adds to that. All of them may come in one
-/// read, before any is looked at.
+/// Addition by each stream that an HTTP/2 connection may open, in bytes. All of them may come in
+/// one read, before any is looked at.
 pub const STREAM_BYTES: u64 = 4 * KIB as u64;
 /// Streams that a connection may open at least, and at most: it gets one in [`STREAMS_SHARE`] of
 /// the bytes that are left when it comes.
@@ -44,15 +45,15 @@ pub const LEAST_STREAMS_PER_CONNECTION: u32 = 16;
 pub const STREAMS_PER_CONNECTION: u32 = 256;
 /// See [`LEAST_STREAMS_PER_CONNECTION`].
 pub const STREAMS_SHARE: u64 = 8;
-/// What a request under way takes besides its head and body, in bytes: its task, its stream, what
-/// it waits for.
+/// Cost of a request under way besides its head and body, in bytes: its task, its stream, its
+/// waits.
 pub const REQUEST_BYTES: u64 = 8 * KIB as u64;
 /// Only complete requests may take the last one in this many bytes of what requests may take.
 pub const COMPLETE_SHARE: u64 = 4;
-/// What HTTP/2 reserves leaves one in this many bytes of the same to everything else.
+/// Divisor of the share of memory that HTTP/2 leaves to everything else.
 pub const HTTP2_SHARE: u64 = 2;
-/// How long a new connection waits before an idle one is closed for it, and how often that is
-/// tried for HTTP/2.
+/// Wait of a new connection before an idle one is closed for it, and interval of the tries for
+/// HTTP/2.
 pub const ROOM_WAIT: Duration = Duration::from_millis(10);
 /// See [`ROOM_WAIT`]: often enough for the most patient of [`IDLE_LOOKS`], and to see its room free.
 pub const ROOM_TRIES: usize = IDLE_LOOKS[2] as usize + 3;
@@ -60,9 +61,9 @@ pub const ROOM_TRIES: usize = IDLE_LOOKS[2] as usize + 3;
 pub const CLOSED_SHARE: usize = 8;
 /// A connection that has sent fewer requests is closed before one that has sent more.
 pub const FEW_REQUESTS: u32 = 8;
-/// In how many looks, [`ROOM_WAIT`] apart, a connection must not have asked again to be closed: one
-/// that never asked, one that asked a few times, others. The first look may come in the moment
-/// between a caller's connecting and its request.
+/// Looks, [`ROOM_WAIT`] apart, without a new request before a connection may be closed: one that
+/// never asked, one that asked a few times, others. The first look may come in the moment between a
+/// caller's connecting and its request.
 pub const IDLE_LOOKS: [u32; 3] = [2, 20, 50];
 /// Most bytes that peers may make a process hold besides bodies, connections included; a cgroup's
 /// limit can lower it.
@@ -77,22 +78,22 @@ pub const SOCKET_BUFFERS_FREE: u64 = 1024 * MIB as u64;
 /// The receive windows of an HTTP/2 connection and of a stream, in bytes: what may arrive before it
 /// is read.
 pub const HTTP2_WINDOW_BYTES: u32 = 256 * KIB as u32;
-/// What is buffered of an answer per HTTP/2 stream, in bytes.
+/// Buffer for answers per HTTP/2 stream, in bytes.
 pub const HTTP2_SEND_BYTES: usize = 64 * KIB;
-/// How long a request's line and headers may take to arrive.
+/// Longest wait for a request's line and headers.
 pub const HEADER_WAIT: Duration = Duration::from_secs(10);
-/// How long a request's body may take to arrive.
+/// Longest wait for a request's body.
 pub const REQUEST_BODY_WAIT: Duration = Duration::from_secs(30);
 /// Time that a connection may idle, before its first request or after others. Longer than the usual
-/// pools keep one (Go and reqwest 90 s; .NET, nginx and AWS's load balancers 60 s): whoever closes
-/// first takes the risk that the other has just asked.
+/// pools keep one (Go and reqwest 90 s; .NET, nginx and AWS's load balancers 60 s): the side that
+/// closes first takes the risk that the other has just asked.
 pub const IDLE_WAIT: Duration = Duration::from_secs(120);
 /// Time that a connection to the admin side or to a service lives before an answer on it announces
 /// its end; after as long again it is ended.
 pub const SERVICE_CONNECTION_LIFE: Duration = Duration::from_secs(300);
-/// How long a closing connection may take to hand over its last reply.
+/// Longest time for a closing connection to hand over its last reply.
 pub const LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
-/// How long nothing is accepted after the kernel refused a connection.
+/// Pause in accepting after the kernel refused a connection.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A connection's read buffer in bytes. A larger head is left to hyper.
 pub const WIRE_BYTES: usize = 8 * KIB;
@@ -109,24 +110,25 @@ pub const REPLY_BODY_BYTES: usize = 8 * MIB;
 pub const REPLY_HEAD_BYTES: usize = 64 * KIB;
 /// Connections being opened at once to one region: 50 cold requests must not open 50 connections.
 pub const CONNECTS_PER_REGION: usize = 8;
-/// How long all tries for a region's name may take: every search suffix, and then the name itself.
+/// Longest time for all tries for a region's name: every search suffix, and then the name itself.
 pub const NAME_WAIT: Duration = Duration::from_secs(10);
-/// How long a search suffix may be silent before the next one, or the name itself, is asked for too.
+/// Time for which a search suffix may be silent before the next one, or the name itself, is asked
+/// for too.
 pub const SUFFIX_HEAD_START: Duration = Duration::from_secs(1);
-/// How long a name server may be silent before the next one is asked too.
+/// Time for which a name server may be silent before the next one is asked too.
 pub const SERVER_HEAD_START: Duration = Duration::from_millis(300);
 /// Name servers that are asked. The C library asks no more either.
 pub const NAME_SERVERS: usize = 3;
-/// How long IPv4 addresses wait for those of IPv6 (RFC 8305, 3).
+/// Wait of IPv4 addresses for those of IPv6 (RFC 8305, 3).
 pub const OTHER_FAMILY_WAIT: Duration = Duration::from_millis(50);
-/// How long IPv6 addresses wait for those of IPv4.
+/// Wait of IPv6 addresses for those of IPv4.
 pub const IPV4_WAIT: Duration = Duration::from_secs(1);
-/// How long a name that a name server called absent stays absent, whatever its zone says.
-pub const ABSENT_NAME_AGE: Duration = Duration::from_secs(5);
-/// How long each of TCP and TLS may take for a connection to a region.
+/// Lifetime of a name server's answer that a name is absent, whatever its zone says.
+pub const NEGATIVE_CACHE_TTL: Duration = Duration::from_secs(5);
+/// Longest time for each of TCP and TLS in connecting to a region.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(5);
-/// How long a connection to a region may idle before TCP and HTTP/2 check whether the other side
-/// still lives.
+/// Idle time of a connection to a region before TCP and HTTP/2 check whether the other side still
+/// lives.
 pub const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Idle connections kept per region, and for how long.
 pub const IDLE_PER_REGION: (usize, Duration) = (64, Duration::from_secs(55));
@@ -136,19 +138,19 @@ pub const HTTP2_PER_REGION: usize = 64;
 /// Requests under way at once on one of them, whatever its peer allows beyond that. RFC 9113, 6.5.2
 /// recommends that a peer allow 100 at least.
 pub const STREAMS_PER_REGION_CONNECTION: usize = 100;
-/// How long no connection beyond those that are open is tried after one could not be opened.
+/// Pause in opening further connections after one could not be opened.
 pub const REFUSED_CONNECTION_WAIT: Duration = Duration::from_secs(1);
-/// How often a request is sent over HTTP/2 that the region refuses without having acted on it.
+/// Number of tries over HTTP/2 of a request that the region refuses without having acted on it.
 pub const STREAM_TRIES: usize = 3;
-/// How long a connection is used before its region's name is resolved again for the next one.
+/// Age of a connection at which its region's name is resolved again for the next one.
 pub const CONNECTION_AGE: Duration = Duration::from_secs(300);
-/// How long a connection that was opened ahead may wait for its first request; servers close silent
+/// Longest wait of a connection that was opened ahead for its first request; servers close silent
 /// ones after 60 s.
 pub const READY_AGE: Duration = Duration::from_secs(45);
-/// How often a check is made that a region has a connection; doubles up to the second value while
+/// Interval between checks that a region has a connection; doubles up to the second value while
 /// none can be opened.
 pub const WARM_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// How long a streamed (too large to store) reply may pause between two chunks.
+/// Longest pause between two chunks of a streamed (too large to store) reply.
 pub const STREAM_CHUNK_WAIT: Duration = Duration::from_secs(10);
 
 const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);

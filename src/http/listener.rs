@@ -55,46 +55,51 @@ pub fn bound_buffers(listener: impl std::os::fd::AsFd, bytes: usize) {
 
 /// Port 0 picks a free one.
 pub fn bind_tcp(addr: SocketAddr, what: &'static str, setting: &'static str) -> Result<TcpListener, ListenError> {
-    let bind = || {
-        let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
-        socket.set_reuse_address(true)?;
-        socket.set_nonblocking(true)?;
-        if addr.ip().is_loopback() {
-            // Loopback cannot be congested, so the cheapest algorithm is good enough. If it is not
-            // available, nothing is lost.
-            let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
-        }
-        socket.bind(&addr.into())?;
-        socket.listen(1024)?;
-        TcpListener::from_std(socket.into())
-    };
-    bind().map_err(|source| ListenError::new(what, addr, setting, source))
+    listen_at(addr).map_err(|source| ListenError::new(what, addr, setting, source))
+}
+
+fn listen_at(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    if addr.ip().is_loopback() {
+        // Loopback cannot be congested, so the cheapest algorithm is good enough. If it is not
+        // available, nothing is lost.
+        let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
+    }
+    socket.bind(&addr.into())?;
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Makes the Unix socket that `setting` asks for, with the right mode before its name appears.
 /// Replaces one that nobody listens on.
 pub fn bind_unix(socket: &UnixSocket, setting: &'static str) -> Result<UnixListener, ListenError> {
     let path = &socket.path;
-    let fail = |source| ListenError::new(setting, path.display(), setting, source);
-    if let Ok(found) = std::fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            return Err(ListenError::NotASocket(setting, path.clone()));
-        }
-        if is_listened_on(path).map_err(fail)? {
-            return Err(fail(io::ErrorKind::AddrInUse.into()));
-        }
+    let found = std::fs::symlink_metadata(path).ok();
+    if found.as_ref().is_some_and(|found| !found.file_type().is_socket()) {
+        return Err(ListenError::NotASocket(setting, path.clone()));
     }
-    let unnamed = beside(path);
-    let bind = || {
-        let listener = UnixListener::bind(&unnamed)?;
-        std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(socket.mode))?;
-        std::fs::rename(&unnamed, path)?;
-        Ok(listener)
+    let is_used = if found.is_some() { is_listened_on(path) } else { Ok(false) };
+    let bound = match is_used {
+        Ok(true) => Err(io::ErrorKind::AddrInUse.into()),
+        Ok(false) => bind_in_place(socket),
+        Err(error) => Err(error),
     };
-    bind().map_err(|source| {
+    bound.map_err(|source| ListenError::new(setting, path.display(), setting, source))
+}
+
+/// Binds beside the path, and takes the path only with the right mode.
+fn bind_in_place(socket: &UnixSocket) -> io::Result<UnixListener> {
+    let unnamed = beside(&socket.path);
+    let bound = UnixListener::bind(&unnamed).and_then(|listener| {
+        std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(socket.mode))?;
+        std::fs::rename(&unnamed, &socket.path)?;
+        Ok(listener)
+    });
+    bound.inspect_err(|_| {
         // What was half made must not stay; it is fine if it is not there.
         let _ = std::fs::remove_file(&unnamed);
-        fail(source)
     })
 }
 
@@ -130,15 +135,21 @@ pub async fn accept_tcp<P, H, F>(
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    let accept = |cx: &mut Context<'_>| {
-        listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
-            // Without it a small answer may wait for the caller's ACK; failing to set it costs only
-            // time.
-            let _ = stream.set_nodelay(true);
-            Some(stream)
-        })
-    };
-    accept_with(accept, KernelBuffers::TCP, Via::Tcp, context, handler).await;
+    accept_with(
+        |cx| {
+            listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
+                // Without it a small answer may wait for the caller's ACK; failing to set it costs only
+                // time.
+                let _ = stream.set_nodelay(true);
+                Some(stream)
+            })
+        },
+        KernelBuffers::TCP,
+        Via::Tcp,
+        context,
+        handler,
+    )
+    .await;
 }
 
 /// Accepts Unix connections of permitted peers until the linger ends.
@@ -154,17 +165,23 @@ pub async fn accept_unix<P, H, F>(
 {
     let own = rustix::process::geteuid().as_raw();
     let (lines, clock) = (RateLimiter::new(), context.clock.clone());
-    let accept = |cx: &mut Context<'_>| {
-        listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
-            let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
-            let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
-            if !welcome && let Some(left_out) = lines.take(clock.now()) {
-                tracing::warn!(?uid, left_out, "a peer that listen.unix_uids does not name was turned away");
-            }
-            welcome.then_some(stream)
-        })
-    };
-    accept_with(accept, KernelBuffers::UNIX, Via::Unix, context, handler).await;
+    accept_with(
+        |cx| {
+            listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
+                let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
+                let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
+                if !welcome && let Some(suppressed) = lines.admit(clock.now()) {
+                    tracing::warn!(?uid, suppressed, "a peer that listen.unix_uids does not name was turned away");
+                }
+                welcome.then_some(stream)
+            })
+        },
+        KernelBuffers::UNIX,
+        Via::Unix,
+        context,
+        handler,
+    )
+    .await;
 }
 
 /// Serves what `accept` brings; `None` is a peer that was turned away.
@@ -197,8 +214,8 @@ async fn accept_with<S, P, H, F>(
             }
             Ok(None) => {}
             Err(error) => {
-                if let Some(left_out) = lines.take(context.clock.now()) {
-                    tracing::warn!(%error, left_out, "could not accept a connection");
+                if let Some(suppressed) = lines.admit(context.clock.now()) {
+                    tracing::warn!(%error, suppressed, "could not accept a connection");
                 }
                 pause().await;
             }

@@ -7,8 +7,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -16,6 +17,7 @@ use crate::http::bodies::{ByteBudget, Reserved};
 use crate::http::limits;
 use crate::http::pulse::Pulse;
 use crate::tasks::permits::Permits;
+use crate::telemetry::metrics::operations::Budget;
 
 /// The open connections of a process's port, and their budget.
 pub struct Peers {
@@ -26,15 +28,15 @@ pub struct Peers {
     /// Counts scans and arrivals: an order without a clock.
     order: AtomicU64,
     /// Counts what found no room, by the budget's name.
-    over_budget: Box<dyn Fn(&'static str) + Send + Sync>,
+    over_budget: Box<dyn Fn(Budget) + Send + Sync>,
 }
 
 #[derive(Debug)]
 struct Open {
     pulse: Weak<Pulse>,
-    /// How many requests it had sent when it was looked at.
+    /// Number of requests it had sent at the look.
     heads: u32,
-    /// When it was last seen to have sent another, and the looks since.
+    /// Look at which it was last seen to have sent another, and the looks since.
     since: u64,
     looks: u32,
 }
@@ -48,7 +50,7 @@ impl fmt::Debug for Peers {
 impl Peers {
     /// Lets peers add up to `bytes` to what their connections cost. `over_budget` counts requests
     /// that found no room, and connections that were closed or refused for lack of it.
-    pub fn new(bytes: u64, over_budget: impl Fn(&'static str) + Send + Sync + 'static) -> Arc<Self> {
+    pub fn new(bytes: u64, over_budget: impl Fn(Budget) + Send + Sync + 'static) -> Arc<Self> {
         // What grows is half sent: it leaves to complete requests what these alone may take.
         let budget = ByteBudget::with_room_for_small(bytes, 0, bytes / limits::COMPLETE_SHARE);
         let over_budget = Box::new(over_budget);
@@ -73,7 +75,7 @@ impl Peers {
         let left = if is_complete { 0 } else { self.budget.limit() / limits::COMPLETE_SHARE };
         let reserved = self.budget.reserve_leaving(bytes, left);
         if reserved.is_none() {
-            (self.over_budget)("requests");
+            (self.over_budget)(Budget::Requests);
         }
         reserved
     }
@@ -96,7 +98,7 @@ impl Peers {
             self.close(Pulse::idle_http2);
             tokio::time::sleep(limits::ROOM_WAIT).await;
         }
-        (self.over_budget)("connections");
+        (self.over_budget)(Budget::Connections);
         None
     }
 
@@ -112,7 +114,7 @@ impl Peers {
 
     /// [`Peers::close_idle`], unless this was done for another listener a moment ago.
     fn make_room(&self) {
-        let (now, mut made) = (Instant::now(), self.made_room.lock().unwrap_or_else(PoisonError::into_inner));
+        let (now, mut made) = (Instant::now(), self.made_room.lock());
         if made.is_none_or(|at| now - at >= limits::ROOM_WAIT) {
             *made = Some(now);
             self.close_idle();
@@ -163,13 +165,13 @@ impl Peers {
         waiting.sort_unstable_by_key(|(class, since, ..)| (*class, *since));
         for (_, _, heads, pulse) in waiting.into_iter().take(most) {
             pulse.evict(heads);
-            (self.over_budget)("connections");
+            (self.over_budget)(Budget::Connections);
         }
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<Open>> {
         // A panic cannot leave the list half-written.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 
@@ -183,33 +185,38 @@ mod tests {
 
     /// Connections that have completed so many requests each.
     fn open(peers: &Peers, answered: &[u32]) -> Vec<Arc<Pulse>> {
-        let of = |times: &u32| {
-            let pulse = Arc::new(Pulse::default());
-            (0..*times).for_each(|_| drop(pulse.begin()));
-            peers.enter(&pulse);
-            pulse
-        };
-        answered.iter().map(of).collect()
+        answered
+            .iter()
+            .map(|times| {
+                let pulse = Arc::new(Pulse::default());
+                (0..*times).for_each(|_| drop(pulse.begin()));
+                peers.enter(&pulse);
+                pulse
+            })
+            .collect()
+    }
+
+    fn closed(pulses: &[Arc<Pulse>]) -> Vec<bool> {
+        pulses.iter().map(|pulse| pulse.is_chosen()).collect()
     }
 
     #[test]
-    fn who_never_asked_is_closed_first() {
+    fn unused_connections_are_closed_first() {
         let peers = Peers::new(0, |_| {});
         let pulses = open(&peers, &[1, 0, 1, 0]);
-        let closed = || pulses.iter().map(|pulse| pulse.is_chosen()).collect::<Vec<_>>();
         peers.close_idle();
-        assert_eq!(closed(), [false; 4], "they may be about to ask");
+        assert_eq!(closed(&pulses), [false; 4], "they may be about to ask");
         peers.close_idle();
-        assert_eq!(closed(), [false, true, false, false]);
+        assert_eq!(closed(&pulses), [false, true, false, false]);
         peers.close_idle();
-        assert_eq!(closed(), [false, true, false, true]);
+        assert_eq!(closed(&pulses), [false, true, false, true]);
         drop(pulses[0].begin());
         (0..limits::IDLE_LOOKS[1]).for_each(|_| peers.close_idle());
-        assert_eq!(closed(), [false, true, true, true], "the other one has asked again");
+        assert_eq!(closed(&pulses), [false, true, true, true], "the other one has asked again");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn listeners_that_wait_together_look_no_more_often() {
+    async fn concurrent_waiters_scan_no_more_often() {
         let (peers, permits) = (Peers::new(0, |_| {}), Permits::new(0));
         let pulses = open(&peers, &[0]);
         let mut waiting = pin!(futures_util::future::join(peers.permit(&permits), peers.permit(&permits)));
@@ -220,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_nothing_is_closed_when_memory_is_short() {
+    fn stalled_peer_closed_when_memory_short() {
         let peers = Peers::new(0, |_| {});
         let pulses = open(&peers, &[1, 1, 1]);
         peers.close_idle();
@@ -240,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_under_way_are_never_closed() {
+    fn running_requests_are_never_closed() {
         let peers = Peers::new(0, |_| {});
         let pulses = open(&peers, &[0]);
         let under_way = pulses[0].begin();
@@ -252,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_sent_its_bodies_makes_room() {
+    fn peers_withholding_bodies_are_closed() {
         let peers = Peers::new(0, |_| {});
         let pulses = open(&peers, &[0, 0]);
         let under_way = [pulses[0].begin(), pulses[0].begin(), pulses[1].begin()];
@@ -267,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn half_sent_heads_leave_room_for_complete_requests() {
+    fn partial_heads_leave_room_for_requests() {
         let peers = Peers::new(100 * limits::REQUEST_BYTES, |_| {});
         let mut heads: Vec<_> = (0..200).map(|_| peers.nothing().unwrap()).collect();
         let grown = heads.iter_mut().filter_map(|head| head.grow_to(limits::WIRE_BYTES as u64).then_some(())).count();
@@ -277,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_more_connections_the_fewer_streams_each() {
+    async fn more_connections_allow_fewer_streams_each() {
         let peers = Peers::new(4 << 20, |_| {});
         let mut held = Vec::new();
         while let Some((reserved, streams)) = peers.http2(&Pulse::default()).await {
@@ -310,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_newcomer_finds_room_among_idle_http2() {
+    async fn newcomer_finds_room_among_idle_http2() {
         for times in [0, 1, limits::FEW_REQUESTS] {
             let peers = Peers::new(1 << 20, |_| {});
             fill_with_http2(&peers, times).await;
@@ -320,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn half_sent_requests_find_room_beside_http2() {
+    async fn partial_requests_fit_beside_http2() {
         let peers = Peers::new(4 << 20, |_| {});
         fill_with_http2(&peers, 1).await;
         let half: Vec<_> = (0..200).filter_map(|_| peers.request(1 << 10, false)).collect();
@@ -333,13 +340,13 @@ mod tests {
         let pulses = open(&peers, &[1, 1]);
         pulses[1].is_http2();
         peers.close_idle();
-        pulses.iter().for_each(|pulse| pulse.heard());
+        pulses.iter().for_each(|pulse| pulse.note_bytes());
         (0..3).for_each(|_| peers.close_idle());
         assert_eq!([pulses[0].is_chosen(), pulses[1].is_chosen()], [true, false]);
     }
 
     #[test]
-    fn an_answer_being_sent_counts_beside_a_body_that_arrives() {
+    fn sending_counts_beside_arriving_body() {
         let pulse = Arc::new(Pulse::default());
         let (_under_way, _arriving) = (pulse.begin(), pulse.arrives());
         assert_eq!(pulse.idleness(), Some(1));
@@ -348,11 +355,11 @@ mod tests {
     }
 
     #[test]
-    fn half_sent_requests_leave_room_for_complete_ones() {
+    fn partial_requests_leave_room_for_complete() {
         let refused = Arc::new(AtomicU64::new(0));
         let counted = refused.clone();
         let peers = Peers::new(100 * limits::REQUEST_BYTES, move |budget| {
-            assert_eq!(budget, "requests");
+            assert_eq!(budget, Budget::Requests);
             counted.fetch_add(1, Ordering::Relaxed);
         });
         let half: Vec<_> = (0..200).filter_map(|_| peers.request(0, false)).collect();

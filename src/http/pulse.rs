@@ -1,5 +1,5 @@
-//! What one connection is in the middle of, as seen by its own task, by the watch over it, and by who
-//! needs its room.
+//! Activity of one connection, as seen by its own task, by the watch over it, and by connections
+//! that need its room.
 
 use std::io;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 
 use crate::http::limits;
 
-/// Whether a connection is alive, and what it is in the middle of. It is written with every
-/// request, so it does not read the clock: the watcher (`Pulse::idle_timeout`) looks now and
-/// then, and counts from when it first saw a change.
+/// Liveness and activity of a connection. It is written with every request, so it does not read the
+/// clock: the watcher (`Pulse::idle_timeout`) looks now and then, and counts from when it first saw
+/// a change.
 #[derive(Debug, Default)]
 pub struct Pulse {
     pub(super) under_way: AtomicU32,
@@ -23,26 +23,32 @@ pub struct Pulse {
     pub(super) stirred: AtomicBool,
     /// A head has begun and is not complete.
     pub(super) head: AtomicBool,
-    /// Whether bytes wait to be sent, and the peer has taken any since the last look: [`TAKES`],
+    /// State of the bytes to be sent, by what the peer has taken since the last look: [`TAKES`],
     /// [`WAITS`] or [`WAITED`].
     pub(super) blocked: AtomicU8,
     /// Answers that are sent as they come, or over HTTP/2.
     pub(super) sending: AtomicU32,
-    /// It was chosen to go, since others need its room.
-    pub(super) evicted: Notify,
-    pub(super) chosen: AtomicBool,
-    /// Number of heads that were complete when it was.
-    pub(super) heads_when_chosen: AtomicU32,
-    /// It goes, and what the kernel still buffers for its peer with it.
-    pub(super) gone: AtomicBool,
+    pub(super) eviction: Eviction,
     /// Number of looks under way at what has arrived, before it is perhaps closed.
     pub(super) last_looks: AtomicU8,
     pub(super) http2: AtomicBool,
-    /// How many heads were complete: tells the one that has begun from the one before.
+    /// Number of complete heads: tells the one that has begun from the one before.
     pub(super) heads: AtomicU32,
-    /// The two moments of a shutdown, as this connection was told of them.
+    /// The two moments of a shutdown, as they were announced to this connection.
     pub(super) lingering: AtomicBool,
     pub(super) closing: AtomicBool,
+}
+
+/// State of a connection that may have to go because others need its room.
+#[derive(Debug, Default)]
+pub(super) struct Eviction {
+    /// Notified when it was chosen to go.
+    pub(super) wanted: Notify,
+    pub(super) chosen: AtomicBool,
+    /// Number of heads that were complete when it was.
+    pub(super) heads: AtomicU32,
+    /// It goes, and what the kernel still buffers for its peer with it.
+    pub(super) gone: AtomicBool,
 }
 
 /// Nothing waits to be sent.
@@ -56,7 +62,7 @@ pub(super) const WAITED: u8 = 2;
 pub struct UnderWay(Arc<Pulse>);
 
 impl UnderWay {
-    /// Whether the linger has begun: then its answer announces the end of the connection.
+    /// True if the linger has begun: then its answer announces the end of the connection.
     pub fn lingers(&self) -> bool {
         self.0.lingers()
     }
@@ -119,7 +125,7 @@ impl Pulse {
         ArrivingBody { _counted: Arc::new(Arriving(self.clone())) }
     }
 
-    /// Whether the connection has answered any request yet.
+    /// True if the connection has answered any request yet.
     pub fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
@@ -141,7 +147,7 @@ impl Pulse {
         self.head.store(false, Ordering::Relaxed);
     }
 
-    pub(super) fn heard(&self) {
+    pub(super) fn note_bytes(&self) {
         self.stirred.store(true, Ordering::Relaxed);
         if self.under_way.load(Ordering::Relaxed) == 0 {
             self.head.store(true, Ordering::Relaxed);
@@ -159,13 +165,13 @@ impl Pulse {
         }
     }
 
-    /// How many requests had complete heads.
+    /// Number of requests with complete heads.
     pub(crate) fn heads(&self) -> u32 {
         self.heads.load(Ordering::Relaxed)
     }
 
-    /// How readily it is closed when others need its room, the smallest first; `None` while it may
-    /// not be.
+    /// Rank for closing it when others need its room, the smallest first; `None` while it must
+    /// stay.
     pub(crate) fn idleness(&self) -> Option<u8> {
         let (under_way, arriving) = (self.under_way.load(Ordering::Relaxed), self.arriving.load(Ordering::Relaxed));
         if under_way > arriving || self.is_chosen() {
@@ -222,15 +228,15 @@ impl Pulse {
 
     /// Has the connection closed, if it has completed no more than so many heads by then.
     pub(crate) fn evict(&self, heads: u32) {
-        self.heads_when_chosen.store(heads, Ordering::Relaxed);
-        self.chosen.store(true, Ordering::Relaxed);
-        self.evicted.notify_one();
+        self.eviction.heads.store(heads, Ordering::Relaxed);
+        self.eviction.chosen.store(true, Ordering::Relaxed);
+        self.eviction.wanted.notify_one();
     }
 
     /// It kept us waiting. If its peer takes nothing of what waits for it, it goes as if evicted.
     pub(crate) fn give_up(&self) {
         if self.is_blocked() {
-            self.gone.store(true, Ordering::Relaxed);
+            self.eviction.gone.store(true, Ordering::Relaxed);
         }
     }
 
@@ -245,10 +251,10 @@ impl Pulse {
     }
 
     pub(crate) fn is_chosen(&self) -> bool {
-        self.chosen.load(Ordering::Relaxed)
+        self.eviction.chosen.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+        self.eviction.gone.load(Ordering::Relaxed)
     }
 }

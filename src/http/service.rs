@@ -40,7 +40,7 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
-/// How a connection reached us.
+/// Way by which a connection came in.
 #[derive(Clone, Copy, Debug)]
 pub enum ReachedBy {
     /// On this local address: `None` if the kernel does not say, and then no `Host` is that.
@@ -105,7 +105,7 @@ impl AsyncRead for Watched {
         let Self { stream, pulse } = &mut *self;
         let polled = KernelBuffers::EITHER.poll_read(stream, pulse, cx, buf);
         if buf.filled().len() > before {
-            self.pulse.heard();
+            self.pulse.note_bytes();
         }
         polled
     }
@@ -169,7 +169,7 @@ pub struct ServingTasks {
     pub connection: &'static str,
 }
 
-/// Serves `listener` until the process's tasks are told to stop. Each connection gets the router
+/// Serves `listener` until the process's tasks are stopped. Each connection gets the router
 /// that `router` makes for it.
 pub fn start(
     listener: Listener,
@@ -181,9 +181,9 @@ pub fn start(
     start_all([listener], names, permits, router, tasks, tasks.stopping());
 }
 
-/// The same on several listeners as on one, until `until`, which ends with the process's tasks at the
-/// latest: where `permits` run out, a silent connection to any of them makes room on all. What is
-/// connected at the end ends by itself.
+/// Serves several listeners until `until`, which ends with the process's tasks at the latest: where
+/// `permits` run out, a silent connection to any of them makes room on all. Connections that are
+/// open at the end end by themselves.
 pub fn start_all(
     listeners: impl IntoIterator<Item = Listener>,
     names: ServingTasks,
@@ -233,8 +233,8 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
             }
             Err(error) => {
                 // Probably out of file descriptors: give connections time to close.
-                if let Some(left_out) = port.lines.take(Clock::System.now()) {
-                    tracing::warn!(%error, left_out, task = name, "could not accept a connection");
+                if let Some(suppressed) = port.lines.admit(Clock::System.now()) {
+                    tracing::warn!(%error, suppressed, task = name, "could not accept a connection");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -277,7 +277,7 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = draining => None,
-        // Whoever heeded the announcement has gone long before.
+        // A peer that heeds the announcement has gone long before.
         () = tokio::time::sleep_until(ends_at + SERVICE_CONNECTION_LIFE) => None,
         () = pulse.evicted() => return,
         () = pulse.idle_timeout(&tasks) => return pulse.give_up(),
@@ -296,7 +296,7 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
     }
 }
 
-/// Drives a connection that was told to end, for [`LAST_REPLY_WAIT`] at most, and not as long as a
+/// Drives a connection that has to end, for [`LAST_REPLY_WAIT`] at most, and not as long as a
 /// drain of `tasks` lasts.
 pub(crate) async fn last_replies(
     connection: impl Future<Output = hyper::Result<()>>,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_idles_for_as_long_as_load_balancers_keep_one_and_an_answer_announces_its_end() {
+    async fn connection_outlives_idling_and_announces_close() {
         let tasks = Tasks::new();
         let (mut caller, served) = connected(tasks.clone()).await;
         tasks.spawn("connection", served);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_comes_as_its_connection_is_to_be_closed_is_answered() {
+    async fn request_during_close_is_answered() {
         for ends in [false, true] {
             let tasks = Tasks::new();
             let (mut caller, mut served) = connected(tasks.clone()).await;
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_never_comes_holds_a_connection_for_a_bounded_time() {
+    async fn stuck_answer_ends_its_connection() {
         let (mut caller, served) = connected(Tasks::new()).await;
         caller.write_all(b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let began = Instant::now();
@@ -390,16 +390,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_outlives_a_panic_of_what_accepts() {
+    async fn listener_survives_panic_in_accept() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
         let has_panicked = AtomicBool::new(false);
-        let router = move |_| {
-            assert!(has_panicked.swap(true, Ordering::SeqCst), "on purpose");
-            Router::new().route("/", get(|| async { "here" }))
-        };
         let names = ServingTasks { accept: "accept", connection: "connection" };
-        start(Listener::Tcp(listener), names, Permits::new(1), router, &tasks);
+        start(
+            Listener::Tcp(listener),
+            names,
+            Permits::new(1),
+            move |_| {
+                assert!(has_panicked.swap(true, Ordering::SeqCst), "on purpose");
+                Router::new().route("/", get(|| async { "here" }))
+            },
+            &tasks,
+        );
         assert_eq!(ask(address).await, "", "the caller of the moment is cut off, and its permit comes back");
         let answered = tokio::time::timeout(Duration::from_secs(30), ask(address)).await;
         assert!(answered.expect("the next one waits in the backlog").ends_with("here"));

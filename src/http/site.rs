@@ -5,9 +5,11 @@ use http::{HeaderMap, HeaderName};
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether a browser made this request for a page of another origin. `same-site` is another origin
+/// True if a browser made this request for a page of another origin. `same-site` is another origin
 /// too: every port of `localhost` is on its site. `none` means that a person typed the address.
-pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
-    let ours = |site: &[u8]| site.eq_ignore_ascii_case(b"same-origin") || site.eq_ignore_ascii_case(b"none");
-    headers.get_all(SITE).iter().any(|site| !ours(site.as_bytes().trim_ascii()))
+pub fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get_all(SITE).iter().any(|site| {
+        let site = site.as_bytes().trim_ascii();
+        !site.eq_ignore_ascii_case(b"same-origin") && !site.eq_ignore_ascii_case(b"none")
+    })
 }

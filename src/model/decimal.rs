@@ -47,7 +47,7 @@ impl PartialEq for Decimal<'_> {
     }
 }
 
-/// Whether two numbers as JSON writes them are the same.
+/// True if two numbers as JSON writes them are the same.
 pub(crate) fn are_equal(one: &str, other: &str) -> bool {
     one == other || Decimal::read(one).zip(Decimal::read(other)).is_some_and(|(one, other)| one == other)
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::{are_equal, integer};
 
     #[test]
-    fn numbers_are_equal_by_value_and_to_the_last_digit() {
+    fn numbers_compare_exactly_by_value() {
         for (one, other) in [
             ("1", "1.0"),
             ("1", "1e0"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_exact_up_to_128_bits_and_a_fraction_is_none() {
+    fn integers_are_exact_to_128_bits() {
         for (text, value) in [
             ("-12", -12),
             ("12.0", 12),
@@ -116,7 +116,7 @@ mod tests {
 
     /// An exponent is never written out: these would be gigabytes, or take for ever.
     #[test]
-    fn a_large_exponent_and_many_zeros_cost_no_more_than_their_text() {
+    fn large_exponents_cost_only_their_text() {
         for exponent in
             ["999999999", "-999999999", "9223372036854775807", "-9223372036854775808", "99999999999999999999"]
         {

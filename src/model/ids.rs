@@ -48,7 +48,7 @@ impl RegionSet {
         self.0 == 0
     }
 
-    /// Whether this set contains every region of `other`.
+    /// True if this set contains every region of `other`.
     pub const fn covers(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -65,6 +65,15 @@ impl FromIterator<RegionId> for RegionSet {
     }
 }
 
+/// A route, and one upstream of it where there are two: it survives a reload as long as the route
+/// shows the same to the same readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteId(pub u16);
+
+/// A route's position in one reading of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteIndex(pub usize);
+
 /// A record type that some route names, by its position among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(pub u16);
@@ -78,7 +87,7 @@ pub struct RecordId {
     pub hash: u64,
 }
 
-/// What the source of truth gives each change of a record: positive, and larger is newer.
+/// Number that the source of truth gives each change of a record: positive, and larger is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
@@ -86,7 +95,7 @@ impl Version {
     /// Below every real version: the floor of a record that nobody has mentioned.
     pub const NONE: Self = Self(0);
 
-    /// Whether a source of truth may have given this version: it is stated at all, and below 2^62
+    /// True if a source of truth may have given this version: it is stated at all, and below 2^62
     /// (R15).
     pub const fn is_credible(self) -> bool {
         self.0 > 0 && self.0 < crate::model::limits::VERSION_CEILING

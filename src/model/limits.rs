@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How far the calendar must have run ahead of the clock since boot to count as a pause that the
+/// Lead that the calendar must have gained on the clock since boot to count as a pause that the
 /// latter missed (R9). A threshold above a leap second's worth of noise would be too high, and a
 /// shorter pause matters to no lease.
 pub(crate) const UNCOUNTED_PAUSE: Duration = Duration::from_secs(1);

@@ -1,16 +1,17 @@
-//! What record types, views and keys may be called. They become parts of paths, of table keys and
-//! of announcements, and are the same in all of them.
+//! Rules for the names of record types, views and keys. They become parts of paths, of table keys
+//! and of announcements, and are the same in all of them.
 
 /// The longest name of a record type or a view, in bytes.
 pub const NAME_BYTES: usize = 64;
 /// The longest key, in bytes. With a view's name it fits into a sort key.
 pub const KEY_BYTES: usize = 512;
 
-/// Whether it can be the name of a record type or a view: a lower-case letter, then letters,
+/// True if it can be the name of a record type or a view: a lower-case letter, then letters,
 /// digits, `-` and `_`.
 pub fn is_name(name: &str) -> bool {
-    let rest = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
-    name.len() <= NAME_BYTES && name.starts_with(|first: char| first.is_ascii_lowercase()) && name.bytes().all(rest)
+    name.len() <= NAME_BYTES
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_'))
 }
 
 /// Why a text cannot be a key; `None` if it can. In a path a key is one segment, percent-encoded.
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_may_be_odd_but_not_invisible() {
+    fn odd_keys_pass_invisible_keys_fail() {
         for key in ["acme", "a/b", "a#b:c%2F", "ä 🦀", "...", &"k".repeat(512)] {
             assert_eq!(key_problem(key), None, "{key}");
         }
@@ -62,10 +63,11 @@ mod tests {
     /// A message of SQS holds what XML 1.0 calls characters, and a key goes into announcements.
     #[test]
     fn every_key_can_be_announced() {
-        let fits = |code: u32| matches!(code, 0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x10000..=0x10FFFF);
         for character in '\0'..=char::MAX {
             let is_key = key_problem(&format!("a{character}")).is_none();
-            assert!(!is_key || fits(u32::from(character)), "{character:?}");
+            let code = u32::from(character);
+            let fits = matches!(code, 0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x10000..=0x10FFFF);
+            assert!(!is_key || fits, "{character:?}");
         }
         for odd in ["a\u{FFFE}", "\u{FFFF}", "\u{FDD0}", "\u{FDEF}", "\u{1FFFE}", "\u{10FFFF}"] {
             assert!(key_problem(odd).is_some_and(|problem| problem.contains("Unicode")), "{odd:?}");

@@ -1,4 +1,4 @@
 //! Units of size, in bytes.
 
-pub(crate) const KIB: usize = 1 << 10;
-pub(crate) const MIB: usize = 1 << 20;
+pub const KIB: usize = 1 << 10;
+pub const MIB: usize = 1 << 20;

@@ -85,14 +85,18 @@ pub struct ShortSpan(u32);
 
 impl From<Duration> for ShortSpan {
     fn from(span: Duration) -> Self {
-        let whole = |unit_nanos: u128| u32::try_from(span.as_nanos().div_ceil(unit_nanos)).unwrap_or(u32::MAX);
-        let millis = whole(1_000_000);
+        let millis = whole_units(span, 1_000_000);
         Self(if millis < Self::SECONDS {
             millis
         } else {
-            Self::SECONDS | whole(1_000_000_000).min(Self::SECONDS - 1)
+            Self::SECONDS | whole_units(span, 1_000_000_000).min(Self::SECONDS - 1)
         })
     }
+}
+
+/// Number of units of so many nanoseconds in `span`, rounded up.
+fn whole_units(span: Duration, unit_nanos: u128) -> u32 {
+    u32::try_from(span.as_nanos().div_ceil(unit_nanos)).unwrap_or(u32::MAX)
 }
 
 impl ShortSpan {
@@ -144,7 +148,7 @@ impl Add<Duration> for Wall {
     }
 }
 
-/// Where the edges get the time: the machine's clocks, or a simulated pair that follows tokio's
+/// Source of time for the edges: the machine's clocks, or a simulated pair that follows tokio's
 /// timer, which may be paused.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
@@ -246,7 +250,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 ///
 /// A calendar that was set forward looks exactly like such a pause, and is always treated as one,
 /// even if it only undoes a step back. Leases then end and entries age too early; the opposite
-/// mistake would make old answers look young. That is why nothing is remembered except the smallest
+/// error would make old answers look young. That is why nothing is remembered except the smallest
 /// lead that the calendar has had.
 #[derive(Debug)]
 pub struct Watch {
@@ -299,7 +303,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_simulated_clock_follows_the_paused_timer_and_counts_suspended_time() {
+    async fn simulated_clock_follows_timer_and_suspension() {
         let clock = Clock::simulated(Wall::from_millis(1_000));
         let start = clock.now();
         tokio::time::advance(Duration::from_secs(3)).await;
@@ -308,10 +312,13 @@ mod tests {
         assert_eq!(clock.wall(), Wall::from_millis(94_000));
     }
 
+    fn kept(span: Duration) -> Duration {
+        ShortSpan::from(span).get()
+    }
+
     #[test]
-    fn a_short_span_is_never_shorter_than_what_it_was_made_of() {
+    fn short_span_rounds_up() {
         let (milli, second, day) = (Duration::from_millis(1), Duration::from_secs(1), Duration::from_hours(24));
-        let kept = |span: Duration| ShortSpan::from(span).get();
         for (span, as_kept) in [
             (Duration::ZERO, Duration::ZERO),
             (Duration::from_nanos(1), milli),
@@ -328,7 +335,7 @@ mod tests {
 
     /// R9.
     #[tokio::test(start_paused = true)]
-    async fn a_pause_that_the_clock_since_boot_did_not_count_is_made_up_for_once() {
+    async fn uncounted_pause_is_added_once() {
         let clock = Clock::simulated(Wall::from_millis(1_000));
         let mut watch = Watch::new(clock.clone());
         let start = clock.now();
@@ -345,7 +352,7 @@ mod tests {
 
     /// R9: time never goes backwards, and small steps add up.
     #[tokio::test(start_paused = true)]
-    async fn a_calendar_set_back_changes_nothing_and_one_set_forward_is_taken_for_a_pause() {
+    async fn only_forward_calendar_jump_is_pause() {
         let clock = Clock::simulated(Wall::from_millis(3_600_000));
         let mut watch = Watch::new(clock.clone());
         let start = clock.now();
@@ -367,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_span_between_moments_never_goes_below_zero() {
+    fn moment_difference_is_never_negative() {
         let early = Moment::from_nanos(5);
         assert_eq!(early.since(early + Duration::from_secs(1)), Duration::ZERO);
         assert_eq!(early.before(Duration::from_secs(1)), Moment::ZERO);

@@ -1,9 +1,10 @@
 //! Which form a caller asks for, read from `Accept` alone. Only a caller who names Protobuf gets it
 //! where the region's own form is JSON.
 
+use crate::telemetry::metrics::payload::RequestedForm;
 use http::{HeaderMap, header};
 
-/// What to answer on a route that declares a message.
+/// Form of the answer on a route that declares a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Json,
@@ -25,7 +26,7 @@ fn protobuf(name: &[u8]) -> Option<&'static str> {
     PROTOBUF.into_iter().find(|it| name.eq_ignore_ascii_case(it.as_bytes()))
 }
 
-/// What one element of `Accept` names.
+/// Media range of one element of `Accept`.
 enum Range {
     /// `*/*`
     Any,
@@ -44,16 +45,16 @@ enum Range {
 }
 
 impl Choice {
-    /// A stable word for metrics.
-    pub const fn word(self) -> &'static str {
+    /// The form that is asked for, in metrics.
+    pub const fn form(self) -> RequestedForm {
         match self {
-            Self::Json => "json",
-            Self::Protobuf { .. } => "protobuf",
-            Self::AsNamed => "as-named",
+            Self::Json => RequestedForm::Json,
+            Self::Protobuf { .. } => RequestedForm::Protobuf,
+            Self::AsNamed => RequestedForm::AsNamed,
         }
     }
 
-    /// Of equally good ones Protobuf, since it was named on purpose.
+    /// Chooses by `Accept`; of equally good ones Protobuf, since it was named on purpose.
     pub fn of(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(header::ACCEPT).iter();
         let (mut protobuf, mut json, mut names_other, mut refuses_json) = (None, None, false, false);
@@ -85,12 +86,12 @@ impl Choice {
     }
 }
 
-/// Whether a reply's `Content-Type` is one of Protobuf's two.
+/// True if a reply's `Content-Type` is one of Protobuf's two.
 pub fn is_protobuf(content_type: &[u8]) -> bool {
     protobuf(essence(content_type)).is_some()
 }
 
-/// Whether a reply's `Content-Type` is JSON: `application/json` or `application/*+json`.
+/// True if a reply's `Content-Type` is JSON: `application/json` or `application/*+json`.
 pub fn is_json(content_type: &[u8]) -> bool {
     let name = essence(content_type).to_ascii_lowercase();
     name == b"application/json" || is_suffixed(&name)
@@ -106,7 +107,7 @@ fn essence(value: &[u8]) -> &[u8] {
     split(value, b';').next().unwrap_or_default()
 }
 
-/// What an element names, and its quality in thousandths; `None` if it cannot be read.
+/// Media range of an element, and its quality in thousandths; `None` if it cannot be read.
 fn range(element: &[u8]) -> Option<(Range, u16)> {
     let mut parts = split(element, b';');
     let name = parts.next()?.to_ascii_lowercase();

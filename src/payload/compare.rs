@@ -18,7 +18,6 @@ mod tests;
 pub use places::Differences;
 use places::Place;
 
-/// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Json,
@@ -113,7 +112,6 @@ impl<'a> Node<'a> {
 
     fn behind(token: Token<'a>, json: &mut Json<'a>, depth: usize, left: &mut usize) -> Result<Self, Problem> {
         *left = left.checked_sub(1).ok_or(Problem::TooMany)?;
-        let below = || depth.checked_sub(1).ok_or(Problem::TooDeep);
         let mut first = true;
         Ok(match token {
             Token::Null => Self::Null,
@@ -121,7 +119,7 @@ impl<'a> Node<'a> {
             Token::Number(number) => Self::Number(number),
             Token::Text(text) => Self::Text(text),
             Token::Object => {
-                let (mut members, below) = (BTreeMap::new(), below()?);
+                let (mut members, below) = (BTreeMap::new(), below(depth)?);
                 while let Some(name) = json.name(&mut first)? {
                     let token = json.token()?;
                     members.insert(name, Self::behind(token, json, below, left)?);
@@ -129,7 +127,7 @@ impl<'a> Node<'a> {
                 Self::Object(members)
             }
             Token::List => {
-                let (mut elements, below) = (Vec::new(), below()?);
+                let (mut elements, below) = (Vec::new(), below(depth)?);
                 while json.element(&mut first)? {
                     let token = json.token()?;
                     elements.push(Self::behind(token, json, below, left)?);
@@ -140,15 +138,19 @@ impl<'a> Node<'a> {
     }
 }
 
+fn below(depth: usize) -> Result<usize, Problem> {
+    depth.checked_sub(1).ok_or(Problem::TooDeep)
+}
+
 fn differ(one: &Node<'_>, other: &Node<'_>, place: &Place<'_>, found: &mut Differences) {
     match (one, other) {
         (Node::Object(one), Node::Object(other)) => {
             let members = one.len().max(other.len());
             for (name, value) in one {
-                let place = || place.member(name, members);
+                let place = place.member(name, members);
                 match other.get(name) {
-                    Some(same) => differ(value, same, &place(), found),
-                    None => found.note(&place()),
+                    Some(same) => differ(value, same, &place, found),
+                    None => found.note(&place),
                 }
             }
             let added = other.keys().filter(|name| !one.contains_key(*name));

@@ -3,9 +3,9 @@
 use crate::http::limits::REPLY_BODY_BYTES;
 use crate::model::size::{KIB, MIB};
 
-/// How many bytes a compressed body may decode to for its digest.
+/// Upper bound on the decoded bytes of a compressed body for its digest.
 pub(crate) const DECODED_BODY_BYTES: u64 = 64 * MIB as u64;
-/// How many content codings are removed from one body for its digest.
+/// Upper bound on content codings that are removed from one body for its digest.
 pub(crate) const CONTENT_CODINGS: usize = 4;
 /// Largest zstd window, as a power of two: 8 MiB, the most that RFC 9659 allows for the content
 /// coding.
@@ -33,54 +33,54 @@ pub(crate) const INLINE_DIGEST_BYTES: usize = 32 * KIB;
 /// read, it takes some ten times as much.
 pub(crate) const JSON_DIGEST_BYTES: usize = 256 * KIB;
 
-/// How many paths a mask may have, as it is written.
+/// Upper bound on the paths of a mask, as it is written.
 pub(crate) const MASK_PATHS: usize = 64;
-/// How many names a path of a mask may have.
+/// Upper bound on the names of a path of a mask.
 pub(crate) const MASK_DEPTH: usize = 16;
 /// The longest mask, as it is written and in its canonical form.
 pub(crate) const MASK_BYTES: usize = 4 * KIB;
-/// How deep a projection follows objects and lists; serde_json's own bound.
+/// Depth to which a projection follows objects and lists; serde_json's own bound.
 pub(crate) const NESTING: usize = 128;
 /// From which size on an index of a body is worth making.
 pub(crate) const INDEXED_BODY_BYTES: usize = 16 * KIB;
 /// An index takes at most one in this many bytes of its body: 5 %.
 pub(crate) const INDEX_SHARE: usize = 20;
-/// Of which at most one in this many goes to the places of containers.
+/// Divisor of the share of an index that the places of containers may take.
 pub(crate) const CONTAINERS_SHARE: usize = 5;
 /// The smallest container whose place is worth keeping: skipping it takes about as long as finding
 /// its place.
 pub(crate) const CONTAINER_BYTES: usize = 256;
-/// What a route remembers of the masks that its callers sent.
+/// Memory of a route for the masks that its callers sent, in bytes.
 pub(crate) const MASKS_BYTES: usize = 64 * KIB;
-/// How many masks a route remembers, and how many answers an index: looking through them takes
-/// 0.1 us.
+/// Upper bound on the masks that a route remembers, and on the answers of an index: looking through
+/// them takes 0.1 us.
 pub(crate) const RECENT_ENTRIES: usize = 256;
 
-// A mask's children are told apart in 64 bits, and counted in a byte.
+// A mask's children are distinguished in 64 bits, and counted in a byte.
 const _: () = assert!(MASK_PATHS <= 64);
 // Places in a body are kept in four bytes.
 const _: () = assert!(REPLY_BODY_BYTES <= u32::MAX as usize);
 /// Largest descriptor set that is read.
 pub(crate) const SCHEMA_BYTES: usize = 16 * MIB;
-/// How much memory its parts may take while it is read.
+/// Upper bound on the memory of its parts while it is read.
 pub(crate) const SCHEMA_MEMORY_BYTES: usize = 512 * MIB;
-/// How deep messages may lie in one another, a map's entries and what an `Any` holds included:
-/// what Protobuf's own readers allow.
+/// Depth of nested messages, a map's entries and the content of an `Any` included: the bound of
+/// Protobuf's own readers.
 pub(crate) const FORM_DEPTH: usize = 100;
 /// Largest body that is converted, and that is made by it.
 pub(crate) const FORM_BYTES: usize = 64 * MIB;
-/// How many fields and elements of one record are held at once while its JSON is printed.
+/// Upper bound on the fields and elements of one record that are held while its JSON is printed.
 pub(crate) const FORM_FIELDS: usize = 4 << 20;
 
 /// Largest body, of either side, that is compared.
 pub(crate) const COMPARED_BYTES: usize = 4 * MIB;
-/// How many values of one body are held at once while it is compared.
+/// Upper bound on the values of one body that are held while it is compared.
 pub(crate) const COMPARED_VALUES: usize = 1 << 18;
-/// How many pointers one comparison tells apart.
+/// Upper bound on the pointers that one comparison distinguishes.
 pub(crate) const COMPARED_POINTERS: usize = 64;
 /// Longest pointer, bytes: where it would grow beyond that, what lies deeper goes by it.
 pub(crate) const POINTER_BYTES: usize = 256;
-/// Without a schema: longest name of a member that is shown, and most members of an object whose
+/// Without a schema: longest name of a member that is reported, and most members of an object whose
 /// names are. A larger object is taken for a map.
 pub(crate) const SHOWN_NAME_BYTES: usize = 40;
 pub(crate) const SHOWN_MEMBERS: usize = 128;

@@ -1,4 +1,4 @@
-//! What was worked out for a text lately: a bounded table that readers wait for nobody to read.
+//! Recent results by text: a bounded table that readers wait for nobody to read.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -9,8 +9,8 @@ use siphasher::sip::SipHasher13;
 
 use crate::payload::limits::RECENT_ENTRIES;
 
-/// What an entry takes beside its text and its value's bytes: counters, lengths and pointers of
-/// three pieces of memory, and what an allocator rounds up.
+/// Overhead of an entry in bytes, beside its text and its value's bytes: counters, lengths and
+/// pointers of three pieces of memory, and an allocator's rounding.
 const ENTRY_BYTES: usize = 160;
 
 struct Entry<V> {
@@ -19,7 +19,7 @@ struct Entry<V> {
     weight: usize,
 }
 
-/// Each with its text's hash in front, so that most are passed over without being looked at.
+/// Each with its text's hash in front, so that most are skipped without being looked at.
 type Entries<V> = Vec<(u64, Arc<Entry<V>>)>;
 
 /// Bounded by the bytes it has room for, and by [`RECENT_ENTRIES`]. A value is cheap to clone.
@@ -28,7 +28,7 @@ pub(super) struct Recent<V> {
     room: usize,
 }
 
-/// Alike in every process. Whoever makes two texts of one hash gains nothing: texts are compared.
+/// Alike in every process. Making two texts of one hash gains nothing: texts are compared.
 pub(super) fn hash(text: &str) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(0, 0);
     hasher.write(text.as_bytes());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_found_by_its_text() {
+    fn kept_entry_is_found_by_text() {
         let recent = Recent::new(10_000);
         keep(&recent, "a", 1, 0);
         keep(&recent, "b", 2, 0);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn two_texts_of_one_hash_are_told_apart() {
+    fn colliding_texts_are_distinguished() {
         let recent = Recent::new(10_000);
         recent.keep(7, &"a".into(), &1, 0);
         recent.keep(7, &"b".into(), &2, 0);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_takes_more_than_its_room_or_its_number_of_entries() {
+    fn size_and_entry_count_are_bounded() {
         let recent = Recent::new(1000);
         for value in 0..1000 {
             keep(&recent, &value.to_string(), value, (value * 37 % 700) as usize);

@@ -1,4 +1,4 @@
-//! What the sidecar itself says to a caller of Protobuf when there is no record: a
+//! Answer of the sidecar itself to a caller of Protobuf when there is no record: a
 //! `google.rpc.Status`.
 
 use http::StatusCode;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_says_its_code_its_word_and_its_detail() {
+    fn status_carries_code_word_and_detail() {
         let body = encode(StatusCode::GATEWAY_TIMEOUT, "no-region-in-time", "no region answered in time");
         let status = RpcStatus::decode(&*body).unwrap();
         assert_eq!((status.code, &*status.message), (4, "no region answered in time"));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_has_the_code_that_google_documents_for_it_and_none_is_ok_but_success() {
+    fn status_codes_match_googles_documentation() {
         let documented = [(200, 0), (499, 1), (500, 13), (400, 3), (504, 4), (404, 5), (409, 10), (403, 7)];
         let more = [(401, 16), (429, 8), (501, 12), (503, 14), (416, 11), (412, 9), (502, 14), (406, 9)];
         for (status, expected) in documented.into_iter().chain(more) {

@@ -12,34 +12,15 @@ use buffa_descriptor::{DescriptorPool, PoolError};
 use super::limits;
 pub(super) use types::{Field, Kind, Known, MessageType, Shape, Types};
 
-/// Which names the JSON form prints. Both are understood.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Names {
-    /// `lowerCamelCase`, or what `json_name` says.
-    #[default]
-    Camel,
-    /// As the schema writes them.
-    Proto,
-}
-
-/// How the JSON form is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Printing {
-    pub names: Names,
-    /// Fields without presence are printed although they have their default.
-    pub defaults: bool,
-}
-
 /// One message of a descriptor set, and how its JSON form is printed.
 #[derive(Debug)]
 pub struct Schema {
     pub(super) types: Types,
     pub(super) root: usize,
-    pub(super) printing: Printing,
     id: u64,
 }
 
-/// Why there is no schema: whoever configured it can mend it. What is wrong; what to do.
+/// Why there is no schema: the operator can mend it. The fault; its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error(
@@ -72,7 +53,7 @@ impl std::fmt::Display for Nearest {
 
 impl Schema {
     /// Reads `message` (as in `acme.v1.Context`) from a `FileDescriptorSet`.
-    pub fn read(descriptor_set: &[u8], message: &str, printing: Printing) -> Result<Self, SchemaError> {
+    pub fn read(descriptor_set: &[u8], message: &str) -> Result<Self, SchemaError> {
         if descriptor_set.len() > limits::SCHEMA_BYTES {
             return Err(SchemaError::TooLarge);
         }
@@ -81,19 +62,20 @@ impl Schema {
         if pool.files().is_empty() {
             return Err(SchemaError::NotADescriptorSet);
         }
-        let fields = |it: &buffa_descriptor::MessageDescriptor| it.fields().len() + pool.extensions().len();
-        if pool.messages().iter().any(|it| fields(it) >= usize::from(u16::MAX)) {
+        let extensions = pool.extensions().len();
+        if pool.messages().iter().any(|it| it.fields().len() + extensions >= usize::from(u16::MAX)) {
             return Err(SchemaError::TooLarge);
         }
-        let types = Types::of(&pool, printing.names);
+        let types = Types::of(&pool);
         let Some(root) = types.index_of(message) else {
             let wanted = message.to_owned();
             return Err(SchemaError::NoSuchMessage { nearest: nearest(&types, message), wanted });
         };
-        Ok(Self { types, root, printing, id: id(descriptor_set, message, printing) })
+        Ok(Self { types, root, id: id(descriptor_set, message) })
     }
 
-    /// The same wherever the same descriptor set, message and printing are read: part of ETags.
+    /// Identifier that is equal wherever the same descriptor set and message are read:
+    /// part of ETags.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -132,14 +114,14 @@ impl Schema {
     }
 }
 
-/// Where in a record the names of a path stand.
+/// Level of a path's names in a record.
 #[derive(Clone, Copy)]
 pub(super) enum Level {
     /// The fields of this message.
     Fields(usize),
     /// The keys of a map whose values are this message, if they are messages.
     Keys(Option<usize>),
-    /// What the schema has no names for.
+    /// Level that the schema has no names for.
     Free,
 }
 
@@ -148,7 +130,7 @@ impl Schema {
         self.level(self.root)
     }
 
-    /// What the member `name` may be called as well, and the level of its value.
+    /// Other spelling of the member `name`, and the level of its value.
     pub(super) fn member(&self, level: Level, name: &str) -> (Option<&str>, Level) {
         match level {
             Level::Fields(message) => {
@@ -190,22 +172,28 @@ fn explained(error: PoolError) -> SchemaError {
 
 /// The name that is most like `wanted`: the same last part first, then by edits.
 fn nearest(types: &Types, wanted: &str) -> Nearest {
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
-    let alike = |name: &&str| {
-        let same = last(name) == last(wanted);
-        let distance = strsim::normalized_damerau_levenshtein(&name.to_lowercase(), &wanted.to_lowercase());
-        f64::from(u8::from(same)) + distance
-    };
     let ours = types.names().filter(|name| !name.starts_with("google.protobuf."));
-    let found = ours.max_by(|one, other| alike(one).total_cmp(&alike(other)).then(other.cmp(one)));
+    let found =
+        ours.max_by(|one, other| likeness(one, wanted).total_cmp(&likeness(other, wanted)).then(other.cmp(one)));
     Nearest(found.map(str::to_owned))
 }
 
-/// Fixed keys: another process must say the same. The first byte stands for what the forms look
-/// like; it changes when they do.
-fn id(descriptor_set: &[u8], message: &str, printing: Printing) -> u64 {
+fn likeness(name: &str, wanted: &str) -> f64 {
+    let is_same = last_part(name) == last_part(wanted);
+    let distance = strsim::normalized_damerau_levenshtein(&name.to_lowercase(), &wanted.to_lowercase());
+    f64::from(u8::from(is_same)) + distance
+}
+
+/// The part of a name behind its last dot, in small letters.
+fn last_part(name: &str) -> String {
+    name.rsplit('.').next().unwrap_or_default().to_lowercase()
+}
+
+/// Fixed keys: another process must say the same. The first bytes stand for what the forms look
+/// like; they change when those do.
+fn id(descriptor_set: &[u8], message: &str) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(0x6e65_6172_7369_6465, 0x0066_6f72_6d73);
-    hasher.write(&[1, u8::from(printing.names == Names::Proto), u8::from(printing.defaults)]);
+    hasher.write(&[1, 0, 0]);
     for part in [message.as_bytes(), descriptor_set] {
         hasher.write(&(part.len() as u64).to_le_bytes());
         hasher.write(part);

@@ -7,12 +7,12 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::RoutePayload;
 
-/// In [`suffix`], the letter of fields that were cut out, and of the record in either form.
+/// Letter in [`suffix`] of fields that were cut out, and of the record in either form.
 pub(crate) const FIELDS: char = 'm';
 pub(crate) const JSON: char = 'j';
 pub(crate) const PROTOBUF: char = 'p';
 
-/// What is appended to a region's entity tag for what was made of its bytes, and taken off again by
+/// Suffix to a region's entity tag for a body that was made of its bytes, and taken off again by
 /// [`region_tags`].
 pub(crate) fn suffix(letter: char, id: u64) -> String {
     let suffix = format!("~{letter}{id:016x}");
@@ -23,7 +23,8 @@ pub(crate) fn suffix(letter: char, id: u64) -> String {
 const SUFFIX_BYTES: usize = "~p0123456789abcdef".len();
 const CHECK_BYTES: usize = 4;
 
-/// What tells a suffix of ours from a region's own tag that looks like one. The same everywhere.
+/// Check that distinguishes a suffix of ours from a region's own tag that looks like one. Equal in
+/// all processes.
 fn check(suffix: &str) -> String {
     let mut hasher = SipHasher13::new_with_keys(0x6e65_6172_7369_6465, 0x7461_6773);
     hasher.write(suffix.as_bytes());
@@ -47,11 +48,13 @@ pub(crate) fn region_tags(line: &[u8], payload: &RoutePayload) -> Vec<u8> {
 }
 
 fn without_suffix<'t>(tag: &'t [u8], letters: &[char]) -> &'t [u8] {
-    let shorter = || {
-        let at = tag.len().checked_sub(SUFFIX_BYTES + CHECK_BYTES)?;
-        let (suffix, stated) = std::str::from_utf8(&tag[at..]).ok()?.split_at_checked(SUFFIX_BYTES)?;
-        let is_ours = suffix.strip_prefix('~')?.starts_with(letters) && check(suffix) == stated;
-        is_ours.then_some(&tag[..at])
-    };
-    shorter().unwrap_or(tag)
+    before_suffix(tag, letters).unwrap_or(tag)
+}
+
+/// The tag before a suffix of ours; `None` if there is none.
+fn before_suffix<'t>(tag: &'t [u8], letters: &[char]) -> Option<&'t [u8]> {
+    let at = tag.len().checked_sub(SUFFIX_BYTES + CHECK_BYTES)?;
+    let (suffix, stated) = std::str::from_utf8(&tag[at..]).ok()?.split_at_checked(SUFFIX_BYTES)?;
+    let is_ours = suffix.strip_prefix('~')?.starts_with(letters) && check(suffix) == stated;
+    is_ours.then_some(&tag[..at])
 }

@@ -1,5 +1,5 @@
 //! The wire form of an announcement, both ways: proto3 JSON or base64 Protobuf of
-//! `nearside.v1.Announcement`. [`crate::aws::verify`] has already shown that the message is from
+//! `nearside.v1.Announcement`. [`crate::aws::verify`] has already verified that the message is from
 //! SNS.
 //!
 //! A decoded announcement is complete for its kind and within bounds, and no later code checks it
@@ -17,42 +17,11 @@ use crate::protocol::announcement::message::{Announcement, AnnouncementKind, Num
 use crate::protocol::limits;
 
 mod json;
+pub mod message;
+mod undecodable;
+pub mod wire;
 
-/// Generated from `proto/nearside/v1/announcement.proto`.
-#[allow(missing_docs, clippy::doc_markdown, reason = "generated; the .proto file documents it")]
-pub mod wire {
-    include!(concat!(env!("OUT_DIR"), "/nearside.v1.rs"));
-}
-
-/// A verified message that is not an announcement. That is its publisher's fault, and a retry does
-/// not help (R14).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Undecodable {
-    #[error("neither a JSON object nor base64")]
-    NotText,
-    #[error("not valid JSON")]
-    NotJson,
-    /// Holds the field's name.
-    #[error("{0} of the wrong type or range, or given twice")]
-    WrongType(&'static str),
-    #[error("not a Protobuf message")]
-    NotProtobuf,
-    #[error("an unknown kind")]
-    UnknownKind,
-    /// A record type or key is missing that the kind needs.
-    #[error("no record type or no key")]
-    NoRecord,
-    #[error("a record type, key or publisher beyond its bound")]
-    TooLong,
-    /// Negative, and not -1, -2 or -3, which stand for kinds.
-    #[error("a negative version")]
-    NegativeVersion,
-    #[error("a negative sequence")]
-    NegativeSequence,
-    /// A time before 1970, or one that is not valid.
-    #[error("a time before 1970")]
-    Timestamp,
-}
+pub use undecodable::Undecodable;
 
 /// Versions that stand for a kind (`proto/nearside/v1/announcement.proto`).
 const DELETED_VERSION: i64 = -1;
@@ -202,6 +171,5 @@ fn signed(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
 }
 
-pub mod message;
 #[cfg(test)]
 mod tests;

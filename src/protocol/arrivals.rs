@@ -1,5 +1,5 @@
-//! What recently came from a region's topic, whatever it proved. A subscription that brings
-//! something is kept, and operators see when clocks disagree.
+//! Recent arrivals from a region's topic, whatever it proved. A subscription that brings something
+//! is kept, and operators see when clocks disagree.
 
 use std::time::Duration;
 
@@ -42,8 +42,12 @@ impl Least {
     }
 
     fn get(&self, now: Moment) -> Option<i64> {
-        let late = |(began, _): &&(Moment, i64)| now.since(*began) < limits::LAG_WINDOW * 2;
-        self.windows.iter().flatten().filter(late).map(|(_, least)| *least).min()
+        self.windows
+            .iter()
+            .flatten()
+            .filter(|(began, _)| now.since(*began) < limits::LAG_WINDOW * 2)
+            .map(|(_, least)| *least)
+            .min()
     }
 }
 
@@ -59,9 +63,10 @@ impl Arrivals {
         self.behind.note(behind(published, now), now);
     }
 
-    /// When a message was published, by the time since boot: earlier than its receipt by as much as
-    /// it was longer on its way than the fastest of the last minute. If that was slow itself, or
-    /// there was none, the calendar says how slow, but for [`limits::CALENDAR_SKEW`] (R19).
+    /// Time at which a message was published, by the time since boot: earlier than its receipt by
+    /// as much as it was longer on its way than the fastest of the last minute. If that was slow
+    /// itself, or there was none, the calendar says how slow, but for [`limits::CALENDAR_SKEW`]
+    /// (R19).
     pub(crate) fn published_at(&self, published: Wall, now: Moment, wall: Wall) -> Moment {
         let behind_by_calendar = behind(wall, now);
         let skew = limits::CALENDAR_SKEW.as_millis() as i64;
@@ -70,7 +75,7 @@ impl Arrivals {
         now.before(Duration::from_millis(u64::try_from(behind.saturating_sub(fastest)).unwrap_or(0)))
     }
 
-    /// When something last came, or boot if nothing did.
+    /// Time of the last arrival, or boot if nothing did.
     pub(crate) fn newest(&self) -> Moment {
         self.newest.unwrap_or(Moment::ZERO)
     }
@@ -106,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_lag_is_shown_for_half_a_minute_and_no_longer_than_a_minute() {
+    fn least_lag_lasts_at_most_minute() {
         let mut arrivals = Arrivals::default();
         assert_eq!(arrivals.lag_ms(at(0)), None);
         stamped(&mut arrivals, 0, 20_050);
@@ -121,7 +126,7 @@ mod tests {
         assert_eq!(arrivals.lag_ms(at(91)), None, "nothing came since");
     }
 
-    /// How late a message is taken to be that came at second 50 and was published so much earlier.
+    /// Lateness assumed for a message that came at second 50 and was published so much earlier.
     fn lateness(arrivals: &Arrivals, lag: u64, calendar_ahead_ms: i64) -> Duration {
         let wall = Wall::from_millis(5_050_000);
         let published = Wall::from_millis(5_050_000 - lag * 1_000);
@@ -131,7 +136,7 @@ mod tests {
 
     /// R19.
     #[test]
-    fn a_message_is_late_by_more_than_the_others() {
+    fn lateness_is_relative_to_other_messages() {
         let (second, mut arrivals) = (Duration::from_secs(1), Arrivals::default());
         stamped(&mut arrivals, 40, 1_000);
         for ahead in [0, 20_000, -20_000] {
@@ -145,7 +150,7 @@ mod tests {
 
     /// R19: a backlog, or a RESET that nothing came before.
     #[test]
-    fn a_message_among_late_ones_is_late_by_the_calendar() {
+    fn lateness_among_late_uses_calendar() {
         let mut arrivals = Arrivals::default();
         assert_eq!(lateness(&arrivals, 300, 0), Duration::from_secs(300) - limits::CALENDAR_SKEW);
         assert_eq!(lateness(&arrivals, 20, 0), Duration::ZERO);

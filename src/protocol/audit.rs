@@ -1,5 +1,5 @@
 //! R17's judgement: whether an entry was still right when it was compared with all regions and, if
-//! it was not, how soon the announcement path said so. [`crate::core::fill::audit`] walks through
+//! it was not, how soon the announcement path said so. [`crate::fill::audit`] walks through
 //! what is stored and asks the regions; metrics and `/status` show the result. Pure.
 //!
 //! **What is measured.** An audit that finds nothing newer counts as fresh within 1, 10 and 60 s.
@@ -7,12 +7,11 @@
 //! the announcement path starts: the entry was fresh within N seconds if an announcement moved its
 //! record's generation at most N seconds after first sight. If none comes within 60 s, the entry is
 //! stale at all three scales. Nobody can know when the region itself had changed. First sight is
-//! never before that, so a share is never better than the truth by more than the time that the
-//! audit's own look took.
+//! never before that, so reported freshness is too good by at most the duration of one audit.
 //!
 //! **The audit's own repair does not flatter the measure.** What it finds raises floors
 //! ([`super::Freshness::served`]) and is stored at once, but neither moves a generation. Only
-//! announcements do, and an announcement of a version that was already served does so once. The
+//! announcements do, and an announcement of a version that was already served still moves it, once. The
 //! suspicion looks at nothing else.
 //!
 //! **Without versions** a difference does not say who is newer. The suspicion then waits for an
@@ -21,11 +20,11 @@
 //! behind. If all agree on something else, the change was never announced. If they still disagree,
 //! nothing is decided.
 //!
-//! **Under the same version** every region should show the same content (R23). If none shows any
-//! more what is held, all that show its version agree on something else, and the region that
-//! answered what is held is one of them, then what it shows is newer. If the second look sees the
-//! same again, the content changed and the version did not. Content that is never the same twice
-//! decides nothing.
+//! **Under the same version** every region should show the same content (R23). New content is taken as
+//! newer if (1) no region still shows the stored content, (2) all regions with the stored version agree
+//! on one other content, and (3) they include the region that the stored reply came from. If the second
+//! look sees the same again, the content changed and the version did not. Content that is never the
+//! same twice decides nothing.
 //!
 //! **How far it reaches.** [`Walk`] goes once around the hashes of the records in each audit
 //! period, at an even pace, so that every entry that is stored for a whole period (of the time that
@@ -39,87 +38,33 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::horizon::Horizon;
 use super::record::Record;
+use super::region_views::RegionViews;
 use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
 use crate::protocol::holding::Standing;
 use crate::protocol::limits;
 
-use self::observation::{Against, r23_other_content};
-
 mod observation;
+mod verdict;
 mod walk;
 
+use observation::Against;
+
 pub(crate) use observation::Observation;
+pub(crate) use verdict::{AuditVerdict, judge};
 pub(crate) use walk::{Slice, Walk};
 
-/// What one look at all regions says about an entry.
+/// Ending of the audit of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuditVerdict {
-    /// No region that could be compared shows anything newer.
-    Fresh,
-    /// This region shows a higher version.
-    Newer(RegionId, Version),
-    /// This region shows something else, and nobody knows which of the two is newer.
-    Other(RegionId),
-    /// No region shows what is held, and these agree on something else under the same version (R23).
-    OtherContent(RegionSet),
-    /// This region shows a lower version, though it has had time to catch up: it went back, or lags
-    /// beyond `worst_lag`.
-    Regressed(RegionId),
-    /// Nothing could be compared.
-    Undecided,
-}
-
-/// Compares an entry with what regions show, without their replies from before an announcement
-/// (R8). Regions in `caught_up` should show nothing older than what is held.
-pub(crate) fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught_up: RegionSet) -> AuditVerdict {
-    let mut verdict = AuditVerdict::Undecided;
-    for (region, shows) in seen {
-        verdict = match (shows.against(held), verdict) {
-            (Against::Newer, _) => {
-                let raised = shows.versions.iter().zip(&held.versions).find(|(new, old)| new > old);
-                return AuditVerdict::Newer(*region, raised.map_or(Version::NONE, |(new, _)| *new));
-            }
-            (Against::Other, AuditVerdict::Undecided | AuditVerdict::Fresh | AuditVerdict::Regressed(_)) => {
-                AuditVerdict::Other(*region)
-            }
-            (Against::Older, AuditVerdict::Undecided | AuditVerdict::Fresh) if caught_up.contains(*region) => {
-                AuditVerdict::Regressed(*region)
-            }
-            (Against::Same | Against::Older, AuditVerdict::Undecided) => AuditVerdict::Fresh,
-            (_, verdict) => verdict,
-        };
-    }
-    match verdict {
-        AuditVerdict::Fresh | AuditVerdict::Undecided => r23_other_content(held, seen).unwrap_or(verdict),
-        verdict => verdict,
-    }
-}
-
-impl AuditVerdict {
-    /// The same of a reply by `answered`. R23: other content is newer than what is held only if the
-    /// region that answered that shows it too; another may always have shown it.
-    #[must_use]
-    pub(crate) fn of_reply_by(self, answered: RegionId) -> Self {
-        match self {
-            Self::OtherContent(agreed) if !agreed.contains(answered) => Self::Undecided,
-            verdict => verdict,
-        }
-    }
-}
-
-/// How the audit of one entry ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuditEnding {
+pub enum AuditEnding {
     /// No region showed anything newer.
     Fresh,
     /// A region did, and the announcement came this long after first sight.
     Announced(Duration),
     /// The region that differed had only been behind.
     CaughtUp,
-    /// A region shows less than it must have shown before: a restore, or a lag beyond `worst_lag`.
+    /// A region shows less than it must have had before: a restore, or a lag beyond `worst_lag`.
     Regressed,
     /// No announcement came within the longest window.
     Stale,
@@ -128,19 +73,7 @@ pub(crate) enum AuditEnding {
 }
 
 impl AuditEnding {
-    /// A stable word for metrics and `/status`.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Fresh => "fresh",
-            Self::Announced(_) => "announced",
-            Self::CaughtUp => "caught-up",
-            Self::Regressed => "regressed",
-            Self::Stale => "stale",
-            Self::Undecided => "undecided",
-        }
-    }
-
-    /// Whether the entry was fresh within `window`; `None` if nothing was decided.
+    /// True if the entry was fresh within `window`; `None` if nothing was decided.
     pub(crate) fn within(self, window: Duration) -> Option<bool> {
         match self {
             Self::Fresh | Self::CaughtUp => Some(true),
@@ -153,8 +86,7 @@ impl AuditEnding {
     }
 }
 
-/// What is kept of a violation, and shown in `/status`: hashes, versions and times, no key and no
-/// content.
+/// Evidence of a violation, for `/status`: hashes, versions and times, no key and no content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// The entry's first record: its type, and its key as a keyed hash.
@@ -166,17 +98,17 @@ pub struct Timeline {
     /// The version of the first record that was held; `Version::NONE` if there was none.
     pub held: Version,
     pub requested: Moment,
-    /// When a region last confirmed it.
+    /// Time at which a region last confirmed it.
     pub confirmed: Moment,
     /// The region that showed something newer.
     pub region: RegionId,
     /// The version that it showed; `Version::NONE` if there was none.
     pub version: Version,
-    /// First sight: when all regions had been heard.
-    pub seen: Moment,
-    /// The regions that were LIVE then. At least one of them should have told us.
+    /// First sight: when all regions had answered.
+    pub first_seen_at: Moment,
+    /// The regions that were LIVE then. At least one of them should have announced it.
     pub live: RegionSet,
-    /// When the announcement arrived; `None` while it has not.
+    /// Time at which the announcement arrived; `None` while it has not.
     pub announced: Option<Moment>,
 }
 
@@ -188,7 +120,7 @@ pub(crate) struct Suspicion<K> {
     pub held: Observation,
     pub timeline: Timeline,
     /// A version says that the entry is older. Otherwise the second look decides.
-    pub certain: bool,
+    pub has_newer_version: bool,
     /// The other content that the regions showed under the same version, if that was it (R23).
     pub other_content: Option<Observation>,
     /// Its records, each with its generation before the regions were asked.
@@ -196,32 +128,34 @@ pub(crate) struct Suspicion<K> {
     /// The epochs of all regions at first sight.
     pub epochs: Box<[Epoch]>,
     /// A region that was LIVE at first sight should have announced it by now ([`Audits::hear`]).
-    pub heard: bool,
+    pub announcement_due: bool,
 }
 
 impl<K> Suspicion<K> {
-    /// When an announcement moved a generation, if one has.
+    /// Time at which an announcement moved a generation, if one has.
     fn announced(&self, now: Moment) -> Option<Moment> {
-        let moved = |(record, before): &(Arc<Record>, Generation)| {
-            let state = record.snapshot();
-            // If something was served since, the announcement's marker may be gone. Then it counts
-            // from when it is seen, which is now.
-            let at = state.marker.map_or(now, |marker| marker.at);
-            (state.generation > *before).then_some(at.max(self.timeline.seen))
-        };
-        self.records.iter().filter_map(moved).min()
+        self.records
+            .iter()
+            .filter_map(|(record, before)| {
+                let state = record.snapshot();
+                // If something was served since, the announcement's marker may be gone. Then it counts
+                // from when it is seen, which is now.
+                let at = state.marker.map_or(now, |marker| marker.at);
+                (state.generation > *before).then_some(at.max(self.timeline.first_seen_at))
+            })
+            .min()
     }
 
     /// R23: says whether the region that answered what is held, and all that show its version, still
     /// show the other content that was seen `first`.
-    fn is_borne_out(&self, first: &Observation, seen: &[(RegionId, Observation)]) -> bool {
-        let others = || seen.iter().filter(|(_, shows)| shows.against(&self.held) == Against::OtherContent);
-        others().any(|(region, _)| *region == self.timeline.answered)
-            && others().all(|(_, shows)| !shows.differs_in_content(first))
+    fn is_confirmed(&self, first: &Observation, seen: &[(RegionId, Observation)]) -> bool {
+        let mut others = seen.iter().filter(|(_, shows)| shows.against(&self.held) == Against::OtherContent);
+        others.clone().any(|(region, _)| *region == self.timeline.answered)
+            && others.all(|(_, shows)| !shows.differs_in_content(first))
     }
 }
 
-/// What a look at the open suspicions found.
+/// Result of a look at the open suspicions.
 #[derive(Debug)]
 pub(crate) struct SuspicionLook<K> {
     pub ended: Vec<AuditEnding>,
@@ -243,7 +177,7 @@ pub(crate) struct Audits<K> {
     violations: VecDeque<Timeline>,
     /// Record types with a change that was never announced, when that was last found, and whether the
     /// announcement should have come.
-    untold: Vec<(TypeId, Moment, bool)>,
+    unannounced: Vec<(TypeId, Moment, bool)>,
 }
 
 #[derive(Debug)]
@@ -253,9 +187,16 @@ struct Open<K> {
     asked_again: Option<Moment>,
 }
 
+impl<K> Open<K> {
+    /// True if the entry is older, and was not fresh within the shortest window.
+    fn is_violation(&self, now: Moment) -> bool {
+        self.suspicion.has_newer_version && now.since(self.suspicion.timeline.first_seen_at) > SHORTEST
+    }
+}
+
 impl<K> Default for Audits<K> {
     fn default() -> Self {
-        Self { open: Vec::new(), violations: VecDeque::new(), untold: Vec::new() }
+        Self { open: Vec::new(), violations: VecDeque::new(), unannounced: Vec::new() }
     }
 }
 
@@ -272,15 +213,17 @@ impl<K: Clone + Eq> Audits<K> {
         room
     }
 
-    /// Notes whose announcements should be here by now, by what was heard of regions since. Until
-    /// something was, that one is missing says nothing of what they announce (R21). A region that is
-    /// LIVE announces at once what it shows; others may be ahead of those by `worst_lag`.
-    pub(crate) fn hear(&mut self, horizon: &Horizon, now: Moment, worst_lag: Duration) {
-        for suspicion in self.open.iter_mut().map(|open| &mut open.suspicion).filter(|suspicion| !suspicion.heard) {
-            let Timeline { seen, live, region, .. } = suspicion.timeline;
+    /// Notes whose announcements should be here by now, by what came from regions since. Until a region
+    /// has sent something since, a missing announcement proves nothing (R21). A region that
+    /// is LIVE announces at once what it shows; others may be ahead of those by `worst_lag`.
+    pub(crate) fn hear(&mut self, region_views: &RegionViews, now: Moment, worst_lag: Duration) {
+        for suspicion in
+            self.open.iter_mut().map(|open| &mut open.suspicion).filter(|suspicion| !suspicion.announcement_due)
+        {
+            let Timeline { first_seen_at: seen, live, region, .. } = suspicion.timeline;
             let others = if live.contains(region) { Duration::ZERO } else { worst_lag };
             let has_waited = now.since(seen) >= others.max(limits::GROWTH_WAIT);
-            suspicion.heard = has_waited && horizon.is_heard_since(seen, live, &suspicion.epochs);
+            suspicion.announcement_due = has_waited && region_views.is_known_since(seen, live, &suspicion.epochs);
         }
     }
 
@@ -290,15 +233,15 @@ impl<K: Clone + Eq> Audits<K> {
         let mut look = SuspicionLook { ended: Vec::new(), again: Vec::new() };
         for open in std::mem::take(&mut self.open) {
             let Open { mut suspicion, mut asked_again } = open;
-            let seen = suspicion.timeline.seen;
+            let seen = suspicion.timeline.first_seen_at;
             let waited = now.since(seen);
             if let Some(at) = suspicion.announced(now) {
                 suspicion.timeline.announced = Some(at);
                 look.ended.push(self.end(suspicion.timeline, AuditEnding::Announced(at.since(seen))));
                 continue;
             }
-            if suspicion.certain && waited > LONGEST {
-                self.note_untold(&suspicion, now);
+            if suspicion.has_newer_version && waited > LONGEST {
+                self.note_unannounced(&suspicion, now);
                 look.ended.push(self.end(suspicion.timeline, AuditEnding::Stale));
                 continue;
             }
@@ -306,7 +249,7 @@ impl<K: Clone + Eq> Audits<K> {
                 look.ended.push(self.end(suspicion.timeline, AuditEnding::Undecided));
                 continue;
             }
-            if !suspicion.certain && asked_again.is_none() && waited > LONGEST.max(worst_lag) {
+            if !suspicion.has_newer_version && asked_again.is_none() && waited > LONGEST.max(worst_lag) {
                 asked_again = Some(now);
                 look.again.push(suspicion.key.clone());
             }
@@ -315,23 +258,33 @@ impl<K: Clone + Eq> Audits<K> {
         look
     }
 
-    /// The second look at what is under `key`: what regions show now against what was held at first
-    /// sight. `seen` is empty if there was nothing left to ask about.
-    pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<Settled> {
+    /// Ends the suspicion about `key` by comparing the regions' current replies with the stored entry.
+    /// `replies` is empty if there was nothing left to ask about.
+    pub(crate) fn decide_second_look(
+        &mut self,
+        key: &K,
+        replies: &[(RegionId, Observation)],
+        now: Moment,
+    ) -> Option<Settled> {
         let place = self.open.iter().position(|open| open.asked_again.is_some() && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
-        let is = |wanted: &[Against]| seen.iter().any(|(_, shows)| wanted.contains(&shows.against(&suspicion.held)));
-        let (other, same) = match &suspicion.other_content {
-            None => (is(&[Against::Other, Against::Newer]), is(&[Against::Same])),
+        let held = &suspicion.held;
+        let (changed, unchanged) = match &suspicion.other_content {
+            // By version or, without versions, by content.
+            None => (
+                any_shows(replies, held, &[Against::Other, Against::Newer]),
+                any_shows(replies, held, &[Against::Same]),
+            ),
+            // By content under the same version (R23).
             Some(first) => {
-                let same = seen.iter().any(|(_, shows)| shows.upholds(&suspicion.held));
-                (suspicion.is_borne_out(first, seen), same)
+                let unchanged = replies.iter().any(|(_, reply)| reply.matches(held));
+                (suspicion.is_confirmed(first, replies), unchanged)
             }
         };
-        if other && !same {
-            self.note_untold(&suspicion, now);
+        if changed && !unchanged {
+            self.note_unannounced(&suspicion, now);
         }
-        let ending = match (other, same) {
+        let ending = match (changed, unchanged) {
             (true, false) => AuditEnding::Stale,
             (false, true) => AuditEnding::CaughtUp,
             _ => AuditEnding::Undecided,
@@ -353,33 +306,34 @@ impl<K: Clone + Eq> Audits<K> {
     /// The violations, oldest first: entries that were not fresh within the shortest window. Those
     /// still waiting for their announcement come last.
     pub(crate) fn violations(&self, now: Moment) -> Vec<Timeline> {
-        let waiting = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
-        let waiting = self.open.iter().filter(waiting).map(|open| &open.suspicion.timeline);
+        let waiting = self.open.iter().filter(|open| open.is_violation(now)).map(|open| &open.suspicion.timeline);
         self.violations.iter().chain(waiting.take(limits::AUDIT_VIOLATIONS)).cloned().collect()
     }
 
     /// The record types with an open violation: of an entry that still waits for its announcement,
     /// or of one that recently waited in vain; and whether it should have come (R21).
     pub(crate) fn violated(&self, now: Moment) -> Vec<(TypeId, bool)> {
-        let late = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
-        let waiting = self.open.iter().filter(late).map(|open| &open.suspicion);
-        let types = |suspicion: &Suspicion<K>| {
-            let heard = suspicion.heard;
-            let records: Vec<_> = suspicion.records.iter().map(|(record, _)| record.id().record_type).collect();
-            records.into_iter().map(move |id| (id, heard))
-        };
-        let untold = self.untold.iter().filter(|(_, at, _)| now.since(*at) < limits::WIRING_DOUBT);
-        waiting.flat_map(types).chain(untold.map(|(id, _, heard)| (*id, *heard))).collect()
+        let waiting = self.open.iter().filter(|open| open.is_violation(now)).map(|open| &open.suspicion);
+        let unannounced = self.unannounced.iter().filter(|(_, at, _)| now.since(*at) < limits::WIRING_DOUBT);
+        waiting
+            .flat_map(|suspicion| {
+                let is_due = suspicion.announcement_due;
+                let records: Vec<_> = suspicion.records.iter().map(|(record, _)| record.id().record_type).collect();
+                records.into_iter().map(move |id| (id, is_due))
+            })
+            .chain(unannounced.map(|(id, _, is_due)| (*id, *is_due)))
+            .collect()
     }
 
-    fn note_untold(&mut self, suspicion: &Suspicion<K>, now: Moment) {
+    fn note_unannounced(&mut self, suspicion: &Suspicion<K>, now: Moment) {
         for (record, _) in &suspicion.records {
             let id = record.id().record_type;
-            let lasts = |at: Moment| now.since(at) < limits::WIRING_DOUBT;
-            // One that only may have been lost does not take the place of one that should have come.
-            let replaces = |known: TypeId, heard: bool| known == id && (suspicion.heard || !heard);
-            self.untold.retain(|(known, at, heard)| lasts(*at) && !replaces(*known, *heard));
-            self.untold.push((id, now, suspicion.heard));
+            self.unannounced.retain(|(known, at, is_due)| {
+                // One that only may have been lost does not take the place of one that should have come.
+                let is_replaced = *known == id && (suspicion.announcement_due || !is_due);
+                now.since(*at) < limits::WIRING_DOUBT && !is_replaced
+            });
+            self.unannounced.push((id, now, suspicion.announcement_due));
         }
     }
 
@@ -396,6 +350,11 @@ impl<K: Clone + Eq> Audits<K> {
 
 const SHORTEST: Duration = limits::AUDIT_WINDOWS[0];
 const LONGEST: Duration = limits::AUDIT_WINDOWS[limits::AUDIT_WINDOWS.len() - 1];
+
+/// True if a region shows one of the `wanted` against what was held.
+fn any_shows(seen: &[(RegionId, Observation)], held: &Observation, wanted: &[Against]) -> bool {
+    seen.iter().any(|(_, shows)| wanted.contains(&shows.against(held)))
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What is not believed (R15): versions that jumped, and floors that no region reaches. One set per
+//! Doubted values (R15): versions that jumped, and floors that no region reaches. One set per
 //! shard, under the shard's lock, tells [`super::merge`] which versions may not raise a floor. A
 //! doubt outlives the record's cell, so that repeating the version after the entry has gone does
 //! not raise the floor either.
@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::switch::{Rule, is_on};
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::Moment;
+use crate::switch::{Rule, is_on};
 
 /// The doubts of one shard, by record.
 #[derive(Debug)]
@@ -40,9 +40,9 @@ struct Doubt {
     announced: Option<Version>,
     /// Only a reply spoke for it: once all regions agree on something else, it is over.
     replied: bool,
-    /// When it was first had.
+    /// Time at which it began.
     began: Moment,
-    /// When it was last added to, or looked up because of a reply.
+    /// Time at which it was last added to, or looked up because of a reply.
     used: Moment,
 }
 
@@ -71,7 +71,7 @@ impl Doubts {
         Self { known: BTreeMap::new(), room, idle, full_until: Moment::ZERO }
     }
 
-    /// Whether the record's answers are labelled.
+    /// True if the record's answers are labelled.
     pub(crate) fn is_open(&self, hash: u64) -> bool {
         self.known.get(&hash).is_some_and(|doubt| doubt.open)
     }
@@ -205,7 +205,7 @@ impl Doubts {
         self.known.retain(|hash, doubt| doubt.is_since(since) || !is_covered(*hash));
     }
 
-    /// The same for one record.
+    /// Forgets the doubts about one record.
     pub(crate) fn forget_of(&mut self, hash: u64, since: Moment) {
         if self.known.get(&hash).is_some_and(|doubt| !doubt.is_since(since)) {
             self.known.remove(&hash);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_are_bounded_and_the_one_that_was_used_least_lately_makes_way_when_it_is_idle() {
+    fn doubts_evict_idle_least_recently_used() {
         let mut doubts = Doubts::new(3, IDLE);
         for record in 0..3 {
             assert!(doubts.add(record, Version(9), RegionId(0), at(record), true));
@@ -269,7 +269,7 @@ mod tests {
     /// R15: 20,000 restored records, and room for 1,000 doubts: none stays below its floor for
     /// ever.
     #[test]
-    fn floors_of_more_records_than_there_is_room_for_are_dropped_part_by_part() {
+    fn excess_floors_are_dropped_in_parts() {
         let mut doubts = Doubts::new(1_000, IDLE);
         let mut waiting: Vec<u64> = (0..20_000).collect();
         let mut second = 0;
@@ -282,29 +282,30 @@ mod tests {
     }
 
     #[test]
-    fn what_was_announced_above_a_doubt_is_the_floor_when_it_turns_out_right_unless_it_lies_further_than_versions_jump()
-     {
-        let settled = |announce: &[u64], dropped: u64| {
+    fn announced_above_right_doubt_becomes_floor() {
+        // Nothing, or an impossible one from before.
+        for before in [None, Some(900_000_000_000_000_000)] {
             let mut doubts = Doubts::new(3, IDLE);
-            for version in announce {
-                doubts.add(7, Version(*version), RegionId(0), at(1), false);
-                doubts.announced(7, Version(*version), 1_000);
+            if let Some(version) = before {
+                doubts.add(7, Version(version), RegionId(0), at(1), false);
+                doubts.announced(7, Version(version), 1_000);
             }
-            for second in [2, 63] {
-                doubts.unreached(7, Version(dropped), Some(RegionId(0)), at(second), at(second));
-            }
-            doubts.settle(7, Version(12), RegionId(1))
-        };
-        assert_eq!(settled(&[], 12), Some(Version(12)));
-        assert_eq!(settled(&[900_000_000_000_000_000], 12), Some(Version(12)), "an impossible one from before");
-        let mut doubts = Doubts::new(3, IDLE);
-        for second in [2, 63] {
-            doubts.unreached(7, Version(12), Some(RegionId(0)), at(second), at(second));
+            drop_twelve(&mut doubts);
+            assert_eq!(doubts.settle(7, Version(12), RegionId(1)), Some(Version(12)), "{before:?}");
         }
+        let mut doubts = Doubts::new(3, IDLE);
+        drop_twelve(&mut doubts);
         doubts.add(7, Version(15), RegionId(0), at(64), false);
         doubts.announced(7, Version(15), 1_000);
         doubts.announced(7, Version(9_000), 1_000);
         doubts.announced(7, Version(u64::MAX), u64::MAX);
         assert_eq!(doubts.settle(7, Version(12), RegionId(1)), Some(Version(15)));
+    }
+
+    /// Nobody reaches version 12 for longer than the worst lag.
+    fn drop_twelve(doubts: &mut Doubts) {
+        for second in [2, 63] {
+            doubts.unreached(7, Version(12), Some(RegionId(0)), at(second), at(second));
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! What can happen to freshness ([`Event`]) and what it asks the edges to do about it ([`Action`]).
-//! An event carries every fact that a rule needs, times included, so that a step looks nothing up.
+//! Events of freshness ([`Event`]) and the work that they ask of the edges ([`Action`]). An
+//! event carries every fact that a rule needs, times included, so that a step looks nothing up.
 
 use std::time::Duration;
 
-use super::switch::{Rule, is_on};
 use crate::model::ids::{Epoch, RecordId, RegionId, TypeId, Version};
 use crate::model::time::{Moment, Wall};
+use crate::switch::{Rule, is_on};
 
 /// Something that happened. Its time is passed to `step` beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum OperatorOrder {
     Reset(Scope),
 }
 
-/// What a verified message says.
+/// Content of a verified message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Says {
     /// A record changed, perhaps to this version.
@@ -85,8 +85,9 @@ pub enum Says {
     Undecodable,
 }
 
-/// What a RELOAD or RESET covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Range of a RELOAD or RESET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Scope {
     Record(RecordId),
     Type(TypeId),
@@ -103,26 +104,68 @@ impl Scope {
     }
 }
 
-/// What the edges must do or count.
+/// Work or count asked of the edges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The record was read in the last minute and has changed: refetch its representations now.
     Refetch(RecordId),
     /// Make the region's subscription anew after this wait, to which the edge adds jitter.
     Resubscribe(RegionId, Duration),
-    /// The region's epoch moved; the reason is a stable word for logs and metrics.
-    EpochMoved(RegionId, Epoch, &'static str),
+    /// The region's epoch moved.
+    EpochMoved(RegionId, Epoch, EpochMove),
     /// The message was not applied, because its region is paused. It is acknowledged all the same.
     Passed(RegionId),
     StateChanged(RegionId, SubscriptionState),
     /// The first heartbeat of a region, to be remembered across restarts.
     HeartbeatSeen(RegionId),
-    /// Raise the alarm metric: a floor that no region reaches was dropped or a version jumped
-    /// (R15), or announcements are a flood.
-    Alarm(RegionId, &'static str),
+    /// Raise the alarm metric.
+    Alarm(RegionId, Alarm),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// Cause for which a region's epoch moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub enum EpochMove {
+    /// Messages of a publisher are missing.
+    Hole,
+    /// A publisher is not at its first message when it is first received from.
+    FirstHeard,
+    Silence,
+    /// A verified message is no announcement (R14).
+    Undecodable,
+    /// Messages arrive that cannot be verified (R14).
+    Unverified,
+    /// The subscription was lost.
+    Lost,
+    /// The subscription was made anew.
+    Resubscribed,
+    /// A publisher numbers from the beginning again.
+    Restarted,
+    PublisherGone,
+    /// A recovery.
+    Live,
+    /// An operator paused the region.
+    Paused,
+    /// An operator resumed it.
+    Resumed,
+}
+
+/// Cause of an alarm (R15, R17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub enum Alarm {
+    VersionJump,
+    /// No region reached it.
+    FloorDropped,
+    AbsenceAccepted,
+    /// A region shows less than it must have had before.
+    Regressed,
+    AnnouncementFlood,
+    FloorTableOverflow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum SubscriptionState {
     /// Not made yet.
     #[default]
@@ -139,22 +182,9 @@ pub enum SubscriptionState {
     Paused,
 }
 
-impl SubscriptionState {
-    /// A stable word for metrics and `/status`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Probing => "probing",
-            Self::Live => "live",
-            Self::Suspect => "suspect",
-            Self::Dead => "dead",
-            Self::Paused => "paused",
-        }
-    }
-}
-
-/// How good a region's proof is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+/// Quality of a region's proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Grade {
     /// None yet.
     #[default]
@@ -165,18 +195,6 @@ pub enum Grade {
     Path,
     /// Numbered heartbeats without holes: also gives `bound`.
     Watermark,
-}
-
-impl Grade {
-    /// A stable word for metrics and `/status`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Weak => "weak",
-            Self::Path => "path",
-            Self::Watermark => "watermark",
-        }
-    }
 }
 
 /// A verified message without its region and what it says.

@@ -1,29 +1,29 @@
-//! What a routed entry depends on: the records it shows, and what its fill earned.
+//! Records that a routed entry shows, and what its fill earned.
 
 use std::sync::Arc;
 
 use super::record::Record;
-use crate::model::ids::{Epoch, Generation, RecordId, RegionSet, Version};
+use crate::model::ids::{Epoch, Generation, RecordId, RegionSet, RouteId, Version};
 use crate::model::time::{Moment, Span};
 
-/// What is kept of a routed entry (docs/freshness.md, State).
+/// State kept of a routed entry (docs/freshness.md, State).
 #[derive(Clone, Debug)]
 pub struct Routed {
-    /// The route's id in [`crate::core::router`].
-    pub route: u16,
+    /// The route's id in [`crate::routing::router`].
+    pub route: RouteId,
     pub shows: ShownRecords,
     /// A digest of the decoded content, which stands for the version where there is none. `None` if
     /// the reply stated a version of every record, or while the digest is being computed.
     pub digest: Option<Box<u128>>,
-    /// What it earned when it was stored.
+    /// Standing that it earned when it was stored.
     pub standing: Standing,
-    /// Every region's epoch when the request was sent, in `Horizon` order. Entries filled alike
+    /// Every region's epoch when the request was sent, in `RegionViews` order. Entries filled alike
     /// share one list.
     pub epochs: Arc<Vec<Epoch>>,
     /// The regions it depends on, all of which were LIVE when the request was sent
-    /// ([`crate::protocol::standing::Earned`]).
+    /// ([`crate::protocol::standing::Classification`]).
     pub live: RegionSet,
-    /// When a region last confirmed it.
+    /// Time at which a region last confirmed it.
     pub confirmed: Moment,
     /// The full TTL of its route (or the negative one), counted from `sent`, with jitter already
     /// taken off (R16).
@@ -86,27 +86,18 @@ pub struct ShownRecord {
 }
 
 impl ShownRecord {
-    /// What the index and the floors are looked up by.
+    /// Key of the record in the index and the floors.
     pub fn id(&self) -> RecordId {
         self.record.id()
     }
 }
 
-/// How much an entry counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Weight of an entry's claim to be fresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Standing {
     /// For the full TTL.
     Confirmed,
     /// For the short TTL, while it is being rechecked.
     Provisional,
-}
-
-impl Standing {
-    /// A stable word for `/status`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Confirmed => "confirmed",
-            Self::Provisional => "provisional",
-        }
-    }
 }

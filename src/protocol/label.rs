@@ -1,7 +1,8 @@
 //! Why an answer cannot be called simply fresh: one word from the decision to `Cache-Status` and
 //! the metrics.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Label {
     /// Something newer was announced or served (R1).
     BelowFloor,
@@ -24,18 +25,4 @@ pub enum Label {
 impl Label {
     /// Those that a metric counts as stale answers.
     pub const COUNTED: [Self; 4] = [Self::BelowFloor, Self::FloorEscaped, Self::Grace, Self::StaleIfError];
-
-    /// A stable word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::BelowFloor => "below-floor",
-            Self::FloorEscaped => "floor-escaped",
-            Self::Grace => "grace",
-            Self::StaleIfError => "stale-if-error",
-            Self::MaxStale => "max-stale",
-            Self::Unproven => "unproven",
-            Self::Unwired => "unwired",
-            Self::Provisional => "provisional",
-        }
-    }
 }

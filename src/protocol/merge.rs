@@ -1,4 +1,4 @@
-//! What an announcement, a served version or an unreachable floor does to a record's state (R1,
+//! Effects of an announcement, a served version or an unreachable floor on a record's state (R1,
 //! R13, R15, R18, R19). Pure: a state goes in, a state comes out, and [`super::records`] stores it.
 //!
 //! A floor only rises, by the maximum of what is credible, except in [`reset`], [`accept_absence`]
@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use super::record::{Claim, Marker, Snapshot, Written, span_of};
-use super::switch::{Rule, is_on};
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
+use crate::switch::{Rule, is_on};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Announced {
@@ -18,7 +18,7 @@ pub(crate) struct Announced {
     pub(crate) region: RegionId,
     /// `None` if the publisher knows no version.
     pub(crate) version: Option<Version>,
-    /// When it was published, or written.
+    /// Time at which it was published, or written.
     pub(crate) at: Moment,
     /// DELETED rather than CHANGED.
     pub(crate) deleted: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Announced {
     pub(crate) written: bool,
 }
 
-/// What decides how a state changes.
+/// Rules for changes of a state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// A version that is above the floor by more than this may not raise it (R15).
@@ -134,11 +134,12 @@ fn written(state: &Snapshot, said: Announced, claim: Claim, rules: Rules, now: M
     if said.written {
         return Some(Written { by: said.region, claim });
     }
-    let compared = |before: &Written| before.claim == Claim::Stated && claim == Claim::Stated;
-    still_written(state, now, rules.worst_lag).filter(|before| !compared(before)).map(|before| match before.claim {
-        Claim::Stated => Written { claim: Claim::Unstated, ..before },
-        _ => before,
-    })
+    let before = still_written(state, now, rules.worst_lag)?;
+    match (before.claim, claim) {
+        (Claim::Stated, Claim::Stated) => None,
+        (Claim::Stated, _) => Some(Written { claim: Claim::Unstated, ..before }),
+        _ => Some(before),
+    }
 }
 
 /// R20: the earlier write, when the marker moves to `now`; `None` if it is over by then.
@@ -159,8 +160,8 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
     });
     let regions = same.map_or(RegionSet::EMPTY, |marker| marker.regions).with(said.region);
     state.written = written(state, said, Claim::Unstated, rules, now);
-    // A reader who was told that the record is gone must not be told that it is there by a region
-    // that has not heard of the deletion (R20).
+    // A reader to whom the record was gone must not get it from a region that has not ingested the
+    // deletion (R20).
     let gone = state.marker.is_some_and(|marker| marker.deleted) && !said.written && state.unstated_by().is_some();
     state.marker = Some(Marker { regions, at: now, deleted: said.deleted || gone });
     state.at_floor = false;
@@ -235,7 +236,7 @@ fn raise(state: &mut Snapshot, version: Version) {
 
 /// The floor is no longer the one that was announced, so it no longer matters who announced it. But
 /// what was made before that announcement is still too old (R8, R18), and the region that took a
-/// write must still be heard (R20).
+/// write must still be waited for (R20).
 fn surpass(state: &mut Snapshot) {
     if std::mem::take(&mut state.at_floor) {
         state.marker = state.marker.map(|marker| Marker { regions: RegionSet::ALL, at: marker.at, deleted: false });
@@ -304,7 +305,7 @@ mod tests {
 
     /// R13.
     #[test]
-    fn a_second_region_with_the_same_version_joins_the_marker_and_moves_nothing() {
+    fn same_version_joins_marker_moves_nothing() {
         let mut world = World::default();
         assert_eq!(world.changed(A, 5), Effect::Moved);
         let first = world.state;
@@ -317,7 +318,7 @@ mod tests {
 
     /// R1, R13.
     #[test]
-    fn an_older_announcement_after_a_newer_one_changes_nothing() {
+    fn older_announcement_changes_nothing() {
         let mut world = World::default();
         world.changed(A, 6);
         let newer = world.state;
@@ -328,7 +329,7 @@ mod tests {
 
     /// R3: only the generation can tell about an entry without a version.
     #[test]
-    fn the_first_announcement_of_a_version_that_was_served_already_moves_the_generation_once() {
+    fn announcing_served_version_moves_generation_once() {
         let mut world = World::default();
         world.changed(A, 5);
         assert_eq!(serve(&mut world.state, Version(6), EASY), Effect::Raised);
@@ -336,14 +337,14 @@ mod tests {
         let before = world.state.generation;
         assert_eq!(world.changed(A, 6), Effect::Moved);
         assert!(world.state.generation > before);
-        assert!(world.state.upholds(Version(6), before), "an entry at 6 is not asked again");
-        assert!(!world.state.upholds(Version::NONE, before));
+        assert!(world.state.matches(Version(6), before), "an entry at 6 is not asked again");
+        assert!(!world.state.matches(Version::NONE, before));
         assert_eq!(world.changed(B, 6), Effect::Joined);
     }
 
     /// R3, R6, R13: an absence that was stored before may be from before this change.
     #[test]
-    fn an_announcement_below_a_floor_that_was_only_served_puts_what_states_no_version_out() {
+    fn announcement_below_served_floor_evicts_versionless() {
         let mut world = World::default();
         assert_eq!(serve(&mut world.state, Version(6), EASY), Effect::Raised);
         let stored = world.state.generation;
@@ -351,8 +352,8 @@ mod tests {
         assert!(!world.state.changed, "a DELETED bars no absence");
         assert_eq!(world.changed(A, 5), Effect::Moved);
         assert_eq!((world.state.floor, world.state.changed), (Version(6), true));
-        assert!(!world.state.upholds(Version::NONE, stored));
-        assert!(world.state.upholds(Version(6), stored), "a version at the floor is as fresh as it was");
+        assert!(!world.state.matches(Version::NONE, stored));
+        assert!(world.state.matches(Version(6), stored), "a version at the floor is as fresh as it was");
         assert_eq!(world.changed(A, 6), Effect::Moved, "the floor is announced");
         let announced = world.state;
         assert_eq!(world.changed(B, 5), Effect::None, "what was announced has been surpassed by an announcement");
@@ -361,13 +362,13 @@ mod tests {
 
     /// R4.
     #[test]
-    fn a_change_without_a_version_always_moves_the_generation_and_keeps_the_floor() {
+    fn versionless_change_moves_only_generation() {
         let mut world = World::default();
         world.changed(A, 5);
         let before = world.state.generation;
         assert_eq!(world.announce(A, None, false), Effect::Moved);
         assert_eq!(world.state.floor, Version(5));
-        assert!(!world.state.upholds(Version(5), before), "the version cannot show that it is the new one");
+        assert!(!world.state.matches(Version(5), before), "the version cannot show that it is the new one");
         assert_eq!(world.regions(), RegionSet::EMPTY.with(A));
         assert_eq!(world.announce(B, None, false), Effect::Moved);
         assert_eq!(world.regions(), RegionSet::first(2), "B announces the same change");
@@ -380,7 +381,7 @@ mod tests {
 
     /// R6.
     #[test]
-    fn a_deletion_without_a_version_moves_the_generation_only_and_lifts_the_bar_for_absence() {
+    fn versionless_deletion_moves_generation_admits_absence() {
         let mut world = World::default();
         world.changed(A, 5);
         assert!(world.state.changed);
@@ -394,35 +395,35 @@ mod tests {
 
     /// R18.
     #[test]
-    fn a_reload_moves_the_generation_and_keeps_floor_and_announcers() {
+    fn reload_moves_generation_keeps_floor_announcers() {
         let mut world = World::default();
         world.changed(A, 5);
         let before = world.state;
         reload(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(99), Generation(50), EASY.worst_lag);
         assert_eq!(world.state.floor, before.floor);
-        assert!(!world.state.upholds(Version(5), before.generation));
+        assert!(!world.state.matches(Version(5), before.generation));
         assert_eq!(world.regions(), RegionSet::EMPTY.with(A));
         assert_eq!(world.changed(B, 5), Effect::Joined);
     }
 
     /// R19.
     #[test]
-    fn a_reset_forgets_the_floor_and_puts_out_whatever_was_stored() {
+    fn reset_drops_floor_and_stored_entries() {
         let mut world = World::default();
         world.changed(A, 9);
         let before = world.state.generation;
         let from = RegionSet::EMPTY.with(A);
         reset(&mut world.state, from, Moment::from_nanos(99), Generation(50), EASY.worst_lag);
         assert_eq!((world.state.floor, world.regions()), (Version::NONE, from));
-        assert!(!world.state.upholds(Version(9), before), "from before the restore");
-        assert!(world.state.upholds(Version(4), Generation(50)));
+        assert!(!world.state.matches(Version(9), before), "from before the restore");
+        assert!(world.state.matches(Version(4), Generation(50)));
         reset(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(100), Generation(51), EASY.worst_lag);
         assert_eq!(world.regions(), RegionSet::first(2), "the same restore, in the next region");
     }
 
     /// R8, R18.
     #[test]
-    fn a_version_served_after_a_reload_leaves_its_mark() {
+    fn version_served_after_reload_keeps_marker() {
         let mut world = World::default();
         world.changed(A, 5);
         let at = Moment::from_nanos(99);
@@ -434,7 +435,7 @@ mod tests {
 
     /// R15.
     #[test]
-    fn a_version_that_jumps_moves_the_generation_and_not_the_floor() {
+    fn version_jump_moves_generation_not_floor() {
         for version in [1_006, crate::model::limits::VERSION_CEILING, u64::MAX] {
             let mut world = World::default();
             world.changed(A, 5);
@@ -458,7 +459,7 @@ mod tests {
 
     /// R15: the first reply for a record may have stated anything.
     #[test]
-    fn a_floor_that_was_only_served_is_undercut_by_an_announcement_further_below_than_versions_jump() {
+    fn announcement_far_below_undercuts_served_floor() {
         for (served, effect, floor) in
             [(1 << 61, Effect::Undercut, 5), (1_006, Effect::Undercut, 5), (1_005, Effect::Moved, 1_005)]
         {
@@ -468,7 +469,7 @@ mod tests {
             assert_eq!(world.changed(B, 5), effect, "{served}");
             assert_eq!((world.state.floor, world.state.changed), (Version(floor), true));
             let undercut = effect == Effect::Undercut;
-            assert_eq!(world.state.upholds(Version(served), stored), !undercut, "no stored version protects");
+            assert_eq!(world.state.matches(Version(served), stored), !undercut, "no stored version protects");
             assert_eq!(world.changed(A, 5) == Effect::Joined, undercut, "the announcement is the floor");
         }
         let mut world = World::default();
@@ -479,14 +480,14 @@ mod tests {
 
     /// R15: an entry that states 2^61 must not outlive the announcement of 6.
     #[test]
-    fn while_a_version_is_doubted_no_stored_version_protects_from_an_announcement() {
+    fn doubted_version_protects_no_stored_entry() {
         let mut world = World::default();
         world.changed(A, 5);
         serve(&mut world.state, Version(1 << 61), EASY);
         let stored = world.state.generation;
-        assert!(world.state.upholds(Version(1 << 61), stored));
+        assert!(world.state.matches(Version(1 << 61), stored));
         world.changed(B, 6);
-        assert!(!world.state.upholds(Version(1 << 61), stored));
+        assert!(!world.state.matches(Version(1 << 61), stored));
         assert!(!world.state.escaped, "6 is an ordinary version");
     }
 
@@ -514,7 +515,7 @@ mod tests {
 
     /// R20.
     #[test]
-    fn a_write_counts_until_two_spans_are_over_and_does_not_come_back() {
+    fn write_stays_expired_after_two_spans() {
         let mut world = World::default();
         world.wrote(A, None, at(50));
         assert_eq!((world.taker(at(650)), world.taker(at(651))), (Some(A), None), "nothing was announced");
@@ -542,7 +543,7 @@ mod tests {
 
     /// R20: a slot's time is rounded up, and threads are not in step.
     #[test]
-    fn a_marker_that_seems_to_be_later_than_now_ends_no_write() {
+    fn future_marker_ends_no_write() {
         let mut world = World::default();
         world.wrote(A, None, at(600));
         world.changed_at(B, at(599));
@@ -551,7 +552,7 @@ mod tests {
 
     /// R20: what the write stated cannot be compared with what states nothing.
     #[test]
-    fn a_write_with_a_version_counts_when_a_change_without_one_is_announced_and_not_when_one_with_a_version_is() {
+    fn versioned_write_counts_only_against_versionless() {
         let mut world = World::default();
         world.wrote(A, Some(6), at(1));
         assert_eq!(world.taker(at(1)), None, "the floor speaks for it");
@@ -565,7 +566,7 @@ mod tests {
 
     /// R4, R18, R20: no region is known to have what a write of unknown outcome did.
     #[test]
-    fn after_a_reload_by_nobody_known_and_after_what_surpassed_an_announcement_old_announcers_do_not_speak() {
+    fn reload_and_surpassing_silence_old_announcers() {
         let mut world = World::default();
         world.changed(A, 5);
         serve(&mut world.state, Version(6), EASY);
@@ -577,7 +578,7 @@ mod tests {
 
     /// R6, R19: all regions called it absent; none announced that.
     #[test]
-    fn an_accepted_absence_announces_no_deletion_and_joins_no_reset() {
+    fn accepted_absence_is_no_announced_deletion() {
         let mut world = World::default();
         world.changed(A, 5);
         accept_absence(&mut world.state, at(1), Generation(50));

@@ -20,7 +20,7 @@ pub(crate) struct Publisher {
     through: Option<Through>,
     /// The newest heartbeat, by its time of publication, and its number.
     beat: Option<(Wall, u64)>,
-    /// When its newest message was published.
+    /// Time at which its newest message was published.
     heard: Moment,
     signed_off: bool,
 }
@@ -39,28 +39,29 @@ struct Hole {
     first: u64,
     last: u64,
     since: Moment,
-    /// It lies before the first message heard from its publisher.
+    /// It lies before the first message received from its publisher.
     past: bool,
 }
 
-/// What a message's number shows.
+/// Finding from a message's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
     /// Nothing that a few seconds may not mend.
     InOrder,
     /// More holes than are remembered: messages must count as lost.
     TooManyHoles,
-    /// The same name counts from the start again: what it sent before that may be lost.
+    /// The publisher of this name counts from the start again: what it sent before that may be
+    /// lost.
     Restarted,
-    /// Too many holes in what it said before it was first heard: that past is written off.
+    /// Too many holes in the messages before the first one received: that past is written off.
     PastMissed,
 }
 
 impl Publisher {
-    /// A publisher that has not been heard before, first in a message published `at` with this
-    /// number. No number tells whether what it said earlier was published before we listened or was
-    /// lost on its way to us. So all of it is one hole, the past, which [`super::publishers`] does
-    /// not leave open for long.
+    /// A publisher of which nothing was received before, first in a message published `at` with
+    /// this number. No number tells whether what it said earlier was published before we listened
+    /// or was lost on its way to us. So all of it is one hole, the past, which
+    /// [`super::publishers`] does not leave open for long.
     pub(crate) fn first_heard(number: u64, heartbeat: bool, at: Moment, now: Moment) -> Self {
         let top = if heartbeat { number } else { number.saturating_sub(1) };
         let past = (top > 0).then_some(Hole { first: 1, last: top, since: now, past: true });
@@ -76,14 +77,14 @@ impl Publisher {
     }
 
     /// A message of it arrived that was published `at`.
-    pub(crate) fn heard(&mut self, at: Moment) {
+    pub(crate) fn note_message(&mut self, at: Moment) {
         if at >= self.heard {
             self.heard = at;
             self.signed_off = false;
         }
     }
 
-    /// When its newest message was published.
+    /// Time at which its newest message was published.
     pub(crate) const fn last_heard(&self) -> Moment {
         self.heard
     }
@@ -169,12 +170,12 @@ impl Publisher {
         }
     }
 
-    /// When the oldest hole opened.
+    /// Time at which the oldest hole opened.
     pub(crate) fn oldest_hole(&self) -> Option<Moment> {
         self.holes.iter().map(|hole| hole.since).min()
     }
 
-    /// Heard in the last minute and not signed off.
+    /// True if a message came in the last minute and it has not signed off.
     pub(crate) fn is_active(&self, now: Moment) -> bool {
         !self.signed_off && now.since(self.heard) <= limits::ACTIVE_PUBLISHER
     }
@@ -219,12 +220,10 @@ impl Publisher {
     /// Heartbeats with nothing missing before them become the watermark.
     fn settle(&mut self) {
         let lowest = self.holes.iter().map(|hole| hole.first).min().unwrap_or(u64::MAX);
-        let newest = |known: Option<Through>, said: Through| match known {
-            Some(known) if known.wall >= said.wall => known,
-            _ => said,
-        };
         for (_, said) in self.waiting.iter().filter(|(number, _)| *number < lowest) {
-            self.through = Some(newest(self.through, *said));
+            if self.through.is_none_or(|known| known.wall < said.wall) {
+                self.through = Some(*said);
+            }
         }
         self.waiting.retain(|(number, _)| *number >= lowest);
     }
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watermark_waits_until_all_numbers_before_it_have_arrived() {
+    fn watermark_waits_for_all_earlier_numbers() {
         let mut publisher = Publisher::first_heard(10, false, at(0), at(0)).forgiven();
         publisher.announced(10, at(0));
         beat(&mut publisher, 12, 5);
@@ -270,7 +269,7 @@ mod tests {
 
     /// R10.
     #[test]
-    fn a_hole_is_written_off_after_ten_seconds_and_reported_once() {
+    fn hole_is_lost_after_ten_seconds() {
         let mut publisher = Publisher::first_heard(1, false, at(0), at(0));
         publisher.announced(1, at(0));
         beat(&mut publisher, 2, 5);
@@ -284,7 +283,7 @@ mod tests {
     /// R10: a heartbeat says what must have arrived by now, so the loss of the last message is
     /// seen.
     #[test]
-    fn a_heartbeat_shows_that_the_last_announcement_is_missing() {
+    fn heartbeat_reveals_missing_last_announcement() {
         let mut publisher = Publisher::first_heard(5, true, at(0), at(0)).forgiven();
         beat(&mut publisher, 5, 0);
         assert_eq!(publisher.oldest_hole(), None, "what came before us is not missing");
@@ -295,7 +294,7 @@ mod tests {
     /// R10: whatever the number, the past is one interval. Copies of it may close it, or split it
     /// no further than any other hole.
     #[test]
-    fn what_a_publisher_said_before_it_was_first_heard_is_one_hole_and_stays_bounded() {
+    fn publishers_past_is_one_bounded_hole() {
         let mut publisher = Publisher::first_heard(1_000_000, false, at(3), at(4));
         publisher.announced(1_000_000, at(4));
         assert_eq!((publisher.past(), publisher.holes.len()), (Some(at(4)), 1));
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_publisher_is_missed_from_its_first_number() {
+    fn new_publisher_counts_from_number_one() {
         let mut publisher = Publisher::first_heard(3, false, at(0), at(0));
         publisher.announced(3, at(0));
         publisher.announced(1, at(1));
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_counts_from_the_start_again_has_restarted() {
+    fn renumbering_from_start_is_restart() {
         let mut publisher = Publisher::first_heard(500, true, at(0), at(0)).forgiven();
         assert_eq!(beat(&mut publisher, 500, 0), Numbers::InOrder);
         assert_eq!(beat(&mut publisher, 500, 5), Numbers::InOrder);
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn more_holes_than_are_remembered_are_a_loss() {
+    fn too_many_holes_are_loss() {
         let mut publisher = Publisher::first_heard(1, false, at(0), at(0));
         publisher.announced(1, at(0));
         let numbers: Vec<Numbers> =
@@ -341,16 +340,16 @@ mod tests {
     }
 
     #[test]
-    fn a_publisher_that_signed_off_is_not_missed_until_it_is_heard_again() {
+    fn signed_off_publisher_is_not_missed() {
         let mut publisher = Publisher::first_heard(1, true, at(0), at(0));
         assert!(publisher.is_active(at(60)));
         assert!(!publisher.is_active(at(61)));
-        publisher.heard(at(5));
+        publisher.note_message(at(5));
         publisher.sign_off();
         assert!(!publisher.is_active(at(5)));
-        publisher.heard(at(4));
+        publisher.note_message(at(4));
         assert!(!publisher.is_active(at(5)), "a copy from before it signed off");
-        publisher.heard(at(6));
+        publisher.note_message(at(6));
         assert!(publisher.is_active(at(6)));
     }
 }

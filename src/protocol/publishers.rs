@@ -1,16 +1,16 @@
 //! All publishers of one region: which are missed, and the region's watermark (R10).
 //!
-//! A publisher that is first heard at number n has said n - 1 things that were not heard here.
+//! A publisher whose first message here has number n has sent n - 1 that were not received here.
 //! Usually it is hours old, and said them before we subscribed. But some may have been said, and
 //! lost, while entries already depended on this region's epoch. Moving the epoch answers for all of
 //! it, once it is clear that no late message will:
 //!
 //! * A region turns LIVE with the first message that proves it, and its epoch moves then. Nothing
-//!   from before is vouched for, so the past of whoever sent that message is settled at once, and
+//!   from before is vouched for, so the past of that message's publisher is settled at once, and
 //!   the watermark begins.
 //! * At every start the other publishers follow within a heartbeat, one by one. Moving the epoch
 //!   for each of them would be churn for nothing. So a past is a hole that withholds the watermark
-//!   for [`limits::PAST_WINDOW`], in which the others are heard too, and then the epoch moves once
+//!   for [`limits::PAST_WINDOW`], in which the others follow too, and then the epoch moves once
 //!   for all of them.
 //! * A young publisher whose first messages overtook each other closes the hole itself, and nothing
 //!   happens.
@@ -27,9 +27,9 @@ use crate::protocol::limits;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// Messages sent while this publisher was already being heard.
+    /// Messages sent while this publisher was already known.
     Messages,
-    /// What publishers said before they were first heard.
+    /// Messages that publishers sent before the first ones received.
     Past,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Publishers {
 
 impl Publishers {
     /// A numbered message, published `at` on our clock.
-    pub(crate) fn heard(
+    pub(crate) fn note_message(
         &mut self,
         (name, number): (u64, u64),
         published: Wall,
@@ -58,13 +58,13 @@ impl Publishers {
             self.all.insert(name, Publisher::first_heard(number, heartbeat, at, now));
         }
         // A publisher that had to make way is not new, and would pass for new each time it is
-        // heard.
+        // received.
         let crowded = now < self.crowded_until;
         let publisher = self.all.get_mut(&name).expect("inserted above");
         if crowded {
             publisher.forgive_past();
         }
-        publisher.heard(at);
+        publisher.note_message(at);
         let Says::Heartbeat { ingested_through, signing_off, .. } = says else {
             return publisher.announced(number, now);
         };
@@ -119,8 +119,9 @@ impl Publishers {
             return None;
         }
         let mut oldest = None;
-        let counts = |publisher: &&Publisher| publisher.is_active(now) || publisher.oldest_hole().is_some();
-        for publisher in self.all.values().filter(counts) {
+        for publisher in
+            self.all.values().filter(|publisher| publisher.is_active(now) || publisher.oldest_hole().is_some())
+        {
             let through = publisher.through()?;
             if oldest.is_none_or(|oldest: Through| through.wall < oldest.wall) {
                 oldest = Some(through);

@@ -4,24 +4,25 @@
 //! A record without a cell cannot be marked when such an order arrives: there are a million slots,
 //! and most records do not even have one. So the order is remembered, and applied when the record
 //! is next looked at. A state is from before the order if its generation is smaller, since all
-//! generations are drawn from one sequence and whoever touches a record applies the order first.
+//! generations are drawn from one sequence and each access to a record applies the order first.
 //!
 //! A RESET forgets what was stated before it was published, and that may be long before it arrives.
 //! What was published, or asked of a region, since then is from after it and stays (R13).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::event::Scope;
 use super::merge;
 use super::record::Snapshot;
 use super::stamp::Stamp;
-use super::switch::{Rule, is_on};
 use crate::model::ids::{Generation, RecordId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
 use crate::protocol::limits;
+use crate::switch::{Rule, is_on};
 
 /// The newest orders for each type that has had one, and for all types.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(crate) struct Recalls {
     /// The latest RESETs, of single records too. A reply requested before one no longer says
     /// anything.
     resets: Mutex<VecDeque<(Scope, Moment)>>,
-    /// When the newest of them was published, in nanoseconds since boot.
+    /// Time at which the newest of them was published, in nanoseconds since boot.
     newest_reset: AtomicU64,
 }
 
@@ -49,7 +50,7 @@ struct Remembered {
     generation: Generation,
 }
 
-/// What a RELOAD or a RESET does to a state.
+/// Effect of a RELOAD or a RESET on a state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recall {
     /// RESET: floors that were last stated before this are forgotten too.
@@ -61,7 +62,7 @@ pub(crate) struct Recall {
     pub(crate) generation: Generation,
 }
 
-/// What an order does to a state (`merge`).
+/// Change of a state by an order (`merge`).
 type Change = fn(&mut Snapshot, RegionSet, Moment, Generation, Duration);
 
 impl Recall {
@@ -74,7 +75,7 @@ impl Recall {
         change(state, regions, self.at, self.generation, worst_lag);
     }
 
-    /// What a RESET does that was published at `since`, and who speaks for it.
+    /// Effect of a RESET that was published at `since`, and who speaks for it.
     fn published(self, since: Moment, state: &Snapshot) -> (Change, RegionSet) {
         if state.floor != Version::NONE && !state.floor_at.is_up_to(since, self.at) {
             return (merge::reload, self.regions);
@@ -87,12 +88,12 @@ impl Recall {
         if announced.is_some_and(|marker| marker.at > since) {
             return (reset_below, self.regions);
         }
-        // Nobody knows which region has what was announced since then, below the floor of before, so
-        // all are heard (R4).
+        // Nobody knows which region has what was announced since then, below the floor of before,
+        // so all are waited for (R4).
         (merge::reset, RegionSet::EMPTY)
     }
 
-    /// Whether its rule is switched on.
+    /// True if its rule is switched on.
     pub(crate) fn is_on(self) -> bool {
         is_on(if self.forgets.is_some() { Rule::R19 } else { Rule::R18 })
     }
@@ -101,7 +102,7 @@ impl Recall {
 impl Recalls {
     /// A RESET that was published at `since`.
     pub(crate) fn note_reset(&self, scope: Scope, since: Moment) {
-        let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resets = self.resets.lock();
         if resets.len() >= limits::RESETS {
             resets.pop_front();
         }
@@ -109,13 +110,13 @@ impl Recalls {
         self.newest_reset.fetch_max(since.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether a RESET of this record was published after `sent`. What was requested then is from
+    /// True if a RESET of this record was published after `sent`. What was requested then is from
     /// before the restore.
     pub(crate) fn reset_since(&self, id: RecordId, sent: Moment) -> bool {
         if sent.as_nanos() > self.newest_reset.load(Ordering::Relaxed) {
             return false;
         }
-        let resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
+        let resets = self.resets.lock();
         resets.iter().any(|(scope, at)| *at >= sent && scope.covers(id))
     }
 
@@ -165,19 +166,19 @@ impl Recalls {
     /// The newest generation that any order gave a record of this type. A state that says no more
     /// than that need not be kept.
     pub(crate) fn generation(&self, record_type: TypeId) -> Generation {
-        let covers = |covers: &Covers| covers.record_type.is_none_or(|only| only == record_type);
-        let generations = self.known().iter().filter(|(it, _)| covers(it)).map(|(_, it)| it.generation).max();
-        generations.unwrap_or_default()
+        let known = self.known();
+        let covering = known.iter().filter(|(it, _)| it.record_type.is_none_or(|only| only == record_type));
+        covering.map(|(_, it)| it.generation).max().unwrap_or_default()
     }
 
-    /// Whether there was no order at all, as in most processes.
+    /// True if there was no order at all, as in most processes.
     pub(crate) fn is_empty(&self) -> bool {
         self.known().is_empty()
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<(Covers, Remembered)>> {
         // An order is added or removed whole, so a panic cannot leave half of one.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
@@ -189,7 +190,7 @@ fn reset_below(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Gene
     (state.at_floor, state.changed, state.escaped) = (false, false, false);
 }
 
-/// What a scope covers beyond one record; `Some(None)` is everything.
+/// Range of a scope beyond one record; `Some(None)` is everything.
 pub(crate) const fn covered(scope: Scope) -> Option<Option<TypeId>> {
     match scope {
         Scope::Record(_) => None,

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use super::stamp::Stamp;
-use super::switch::{Rule, is_on};
 use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
 use crate::protocol::limits;
+use crate::switch::{Rule, is_on};
 
 /// A record's state, shared by the entries that show it. Read without a lock.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ const _: () = assert!(size_of::<Record>() == 64, "a cache line, and with what co
 pub struct Snapshot {
     /// Nothing below it is stored or served as fresh (R1).
     pub floor: Version,
-    /// When the floor was last stated: when such an announcement was published, or such a reply
-    /// made (R19).
+    /// Time at which the floor was last stated: when such an announcement was published, or such a
+    /// reply made (R19).
     pub floor_at: Stamp,
     /// Moved by announcements (R3).
     pub generation: Generation,
@@ -59,7 +59,7 @@ pub struct Snapshot {
     /// The newest generation moved by something without a credible version (a change without one, a
     /// RELOAD, a jump). What belongs to an older one is below, whatever version it states.
     pub unversioned: Generation,
-    /// When that was, or up to as late as the marker; [`Moment::ZERO`] if it never was (R8).
+    /// Time of that move, or up to as late as the marker; [`Moment::ZERO`] if it never was (R8).
     pub unversioned_at: Moment,
     /// The marker announced exactly the floor. Further regions that announce it join the marker
     /// (R13).
@@ -80,13 +80,13 @@ pub struct Marker {
     /// The regions that announced this change; the first of them moved the generation. All of them,
     /// if something newer was served since.
     pub regions: RegionSet,
-    /// When the announcement that moved the generation arrived (R8).
+    /// Time at which the announcement that moved the generation arrived (R8).
     pub at: Moment,
     /// DELETED rather than CHANGED.
     pub deleted: bool,
 }
 
-/// A write of the record through this sidecar (R20). Whoever reads now may be the one who wrote it.
+/// A write of the record through this sidecar (R20). The reader of now may be its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The region that took it.
@@ -94,7 +94,7 @@ pub struct Written {
     pub claim: Claim,
 }
 
-/// How far the floor speaks for a write.
+/// Extent to which the floor speaks for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// Its reply stated a version, which is the floor.
@@ -112,7 +112,7 @@ pub(crate) fn span_of(at: Moment, worst_lag: Duration) -> u128 {
 }
 
 impl Marker {
-    /// Whether nobody announced what is newest now, so that only the marker's time counts.
+    /// True if nobody announced what is newest now, so that only the marker's time counts.
     pub fn is_surpassed(&self) -> bool {
         self.regions == RegionSet::ALL
     }
@@ -153,12 +153,12 @@ impl Written {
 }
 
 impl Snapshot {
-    /// Whether something that shows this record at `version`, and was requested in `generation`, is
+    /// True if something that shows this record at `version`, and was requested in `generation`, is
     /// neither below the floor (R1) nor older than an announcement (R3).
     ///
     /// With a credible version: it is at or above the floor, and no announcement without a version
     /// came since. Without one: no announcement at all came since.
-    pub fn upholds(&self, version: Version, generation: Generation) -> bool {
+    pub fn matches(&self, version: Version, generation: Generation) -> bool {
         if version.is_credible() && is_on(Rule::R1) {
             version.0 >= self.floor.0 && generation.0 >= self.unversioned.0
         } else {
@@ -199,12 +199,14 @@ impl Snapshot {
     /// counts. `worst_lag` after the newest announcement, all regions have what was written before.
     /// And a write is over at the end of the span after its own, whatever is announced.
     pub fn as_of(self, now: Moment, worst_lag: Duration) -> Self {
-        let counts = |written: &Written| {
-            let Some(marker) = self.marker else { return false };
-            let same_span = span_of(marker.at, worst_lag) >= span_of(now, worst_lag);
-            now.since(marker.at) <= worst_lag && (written.claim != Claim::UnstatedBefore || same_span)
-        };
-        Self { written: self.written.filter(counts), ..self }
+        Self {
+            written: self.written.filter(|written| {
+                let Some(marker) = self.marker else { return false };
+                let same_span = span_of(marker.at, worst_lag) >= span_of(now, worst_lag);
+                now.since(marker.at) <= worst_lag && (written.claim != Claim::UnstatedBefore || same_span)
+            }),
+            ..self
+        }
     }
 
     /// R1, R19: somebody stated `version` at `at`, which is known at `now`. If that is the floor by
@@ -217,21 +219,20 @@ impl Snapshot {
         self.floor_at = if before == Version::NONE { stamp } else { self.floor_at.or_later(stamp, now) };
     }
 
-    /// Whether this says more than an absent record's default would.
+    /// True if this says more than an absent record's default would.
     pub(crate) const fn is_worth_keeping(&self) -> bool {
         self.floor.0 > 0 || self.marker.is_some()
     }
 
-    /// The same state with a marker no later than `latest`, a moment at or after the announcement.
-    /// A slot rounds the time up, and a request within that millisecond must not look as if it came
-    /// before the announcement (R4, R8).
+    /// Returns the state with a marker no later than `latest`, a moment at or after the
+    /// announcement. A slot rounds the time up, and a request within that millisecond must not look
+    /// as if it came before the announcement (R4, R8).
     pub(crate) fn marked_by(self, latest: Moment) -> Self {
         let marker = self.marker.map(|marker| Marker { at: marker.at.min(latest), ..marker });
         Self { marker, unversioned_at: self.unversioned_at.min(latest), ..self }
     }
 
     pub(crate) fn to_bits(self) -> u32 {
-        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let marker =
             self.marker.map_or(0, |marker| MARKED | flag(marker.deleted, DELETED) | u32::from(marker.regions.0));
         let state = flag(self.at_floor, AT_FLOOR) | flag(self.changed, CHANGED) | flag(self.escaped, ESCAPED);
@@ -250,6 +251,10 @@ impl Snapshot {
             ..Self::default()
         }
     }
+}
+
+const fn flag(is_set: bool, bit: u32) -> u32 {
+    if is_set { bit } else { 0 }
 }
 
 impl Record {
@@ -344,12 +349,12 @@ impl Record {
         }
     }
 
-    /// Whether a region has shown the record since this cell was made.
+    /// True if a region has returned the record since this cell was made.
     pub(crate) fn was_present(&self) -> bool {
         self.read_at.load(Ordering::Relaxed) & PRESENT != 0
     }
 
-    /// Whether somebody read it in the last minute.
+    /// True if somebody read it in the last minute.
     pub fn was_read_lately(&self, now: Moment) -> bool {
         let read_at = self.read_at.load(Ordering::Relaxed) & !PRESENT;
         let lately = limits::READ_LATELY.as_secs();
@@ -385,6 +390,10 @@ mod tests {
 
     const ID: RecordId = RecordId { record_type: TypeId(1), hash: 2 };
 
+    fn after(millis: u64) -> Moment {
+        Moment::ZERO + Duration::from_millis(millis)
+    }
+
     fn full(number: u64) -> Snapshot {
         Snapshot {
             floor: Version(number),
@@ -408,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_gives_back_what_was_stored() {
+    fn cell_returns_stored_state() {
         for number in 0..300 {
             assert_eq!(Record::new(ID, full(number), Moment::ZERO).snapshot(), full(number));
         }
@@ -416,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_never_sees_half_of_a_change() {
+    fn reader_never_sees_torn_change() {
         let record = Record::new(ID, full(1), Moment::ZERO);
         std::thread::scope(|scope| {
             scope.spawn(|| (1..200_000).for_each(|number| record.store(full(number))));
@@ -436,8 +445,7 @@ mod tests {
 
     /// R2. Rounded the other way, what was sent in the last second would count as safe.
     #[test]
-    fn what_was_sent_before_a_slot_was_lost_may_have_missed_it_for_up_to_a_second_longer() {
-        let after = |millis| Moment::ZERO + Duration::from_millis(millis);
+    fn lost_slot_time_is_rounded_up() {
         let record = Record::new(ID, Snapshot::default(), after(7_001));
         assert!(record.may_have_missed(after(7_000)) && record.may_have_missed(after(7_999)));
         assert!(!record.may_have_missed(after(8_000)));
@@ -456,18 +464,18 @@ mod tests {
 
     /// R1, R3.
     #[test]
-    fn a_version_is_measured_by_the_floor_and_its_lack_by_the_generation() {
+    fn floor_judges_versions_generation_judges_versionless() {
         let state = Snapshot {
             floor: Version(5),
             generation: Generation(9),
             unversioned: Generation(7),
             ..Snapshot::default()
         };
-        assert!(state.upholds(Version(5), Generation(7)), "announced with its version since: still the newest");
-        assert!(!state.upholds(Version(4), Generation(9)), "below the floor");
-        assert!(!state.upholds(Version(5), Generation(6)), "a change without a version came since");
-        assert!(!state.upholds(Version::NONE, Generation(8)), "nothing but the generation can tell");
-        assert!(state.upholds(Version::NONE, Generation(9)));
-        assert!(!state.upholds(Version(u64::MAX), Generation(8)), "R15: no version at all");
+        assert!(state.matches(Version(5), Generation(7)), "announced with its version since: still the newest");
+        assert!(!state.matches(Version(4), Generation(9)), "below the floor");
+        assert!(!state.matches(Version(5), Generation(6)), "a change without a version came since");
+        assert!(!state.matches(Version::NONE, Generation(8)), "nothing but the generation can tell");
+        assert!(state.matches(Version::NONE, Generation(9)));
+        assert!(!state.matches(Version(u64::MAX), Generation(8)), "R15: no version at all");
     }
 }

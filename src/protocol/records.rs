@@ -7,27 +7,48 @@
 //! and cell, so no floor is lost on the way. A slot that is lost leaves its time and its generation
 //! in the shard (`lost_until` and `lost`, R2). Reading a cell takes no lock.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Room;
+use parking_lot::{Mutex, MutexGuard};
+
 use super::event::{Action, Scope};
 use super::flood::Flood;
-use super::horizon::{Horizon, TypeDoubts};
 use super::merge::{self, Announced, Effect, Rules};
 use super::recalls::{self, Recall, Recalls};
 use super::record::{Record, Snapshot};
-use super::switch::{Rule, is_on};
+use super::region_views::{RegionViews, TypeDoubts};
 use super::tuning::Tuning;
-use super::wiring::{Growth, Wiring};
-use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, Version};
+use super::wiring::Wiring;
+use crate::model::ids::{Generation, RecordId, RegionSet, Version};
 use crate::model::time::Moment;
+use crate::protocol::event::Alarm;
 use crate::protocol::limits;
 
+mod replies;
 mod shard;
 
-use self::shard::{Kept, Shard, hash_of};
+use shard::{Kept, Shard, hash_of};
+
+/// Number of records remembered beyond what entries and fills hold.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordCapacity {
+    /// Table slots for records without an entry.
+    pub slots: usize,
+    /// Records that may be doubted at once (R15).
+    pub doubts: usize,
+}
+
+impl RecordCapacity {
+    /// `slots`, and doubts in proportion to a store of `capacity` bytes: after a restore,
+    /// everything stored is doubted.
+    pub fn new(slots: usize, capacity: u64) -> Self {
+        let (least, most) = limits::DOUBTS;
+        let doubts = usize::try_from(capacity / limits::DOUBTED_BYTES).unwrap_or(most);
+        Self { slots, doubts: doubts.clamp(least, most) }
+    }
+}
 
 /// The state of every record that was ever mentioned and is still remembered.
 #[derive(Debug)]
@@ -45,11 +66,10 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) fn new(room: Room, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
+    pub(crate) fn new(room: RecordCapacity, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
         let (slots, doubts) = (room.slots / limits::RECORD_SHARDS, room.doubts.div_ceil(limits::RECORD_SHARDS));
-        let shard = || Shard::new(slots, doubts, worst_lag);
         Self {
-            shards: (0..limits::RECORD_SHARDS).map(|_| Mutex::new(shard())).collect(),
+            shards: (0..limits::RECORD_SHARDS).map(|_| Mutex::new(Shard::new(slots, doubts, worst_lag))).collect(),
             generations: AtomicU64::new(0),
             latest: AtomicU64::new(now.as_nanos()),
             sweeps: AtomicU64::new(0),
@@ -62,7 +82,7 @@ impl Records {
 
     pub(crate) fn tune(&self, worst_lag: Duration, max_jump: u64) {
         let more = self.tuning.set(worst_lag, max_jump);
-        self.shards.iter().for_each(|shard| lock(shard).tune(worst_lag, more));
+        self.shards.iter().for_each(|shard| shard.lock().tune(worst_lag, more));
     }
 
     /// The live cell of a record: made from its slot if it has one, else from what the shard's last
@@ -95,7 +115,7 @@ impl Records {
     pub(crate) fn sweep(&self, now: Moment) {
         self.note(now);
         let turn = self.sweeps.fetch_add(1, Ordering::Relaxed) as usize % self.shards.len();
-        let mut shard = lock(&self.shards[turn]);
+        let mut shard = self.shards[turn].lock();
         let unheld = shard.cells.iter().filter(|record| is_unheld(record));
         let mut unheld: Vec<RecordId> = unheld.map(|record| record.id()).collect();
         unheld.sort_unstable_by_key(|id| id.hash);
@@ -104,7 +124,7 @@ impl Records {
         }
     }
 
-    /// Whether somebody here has read the record and it was there.
+    /// True if somebody here has read the record and it was there.
     pub(crate) fn is_read(&self, id: RecordId) -> bool {
         self.shard(id).cell(id.hash).is_some_and(|record| record.was_present())
     }
@@ -114,7 +134,7 @@ impl Records {
         self.note(now);
         let mut shard = self.shard(id);
         if !said.written {
-            self.wiring.heard(id.record_type, said.region, true);
+            self.wiring.note_announced(id.record_type, said.region, true);
             if shard.cell(id.hash).is_some_and(|record| record.was_present()) {
                 self.wiring.met(id.record_type, RegionSet::EMPTY.with(said.region));
             }
@@ -137,17 +157,17 @@ impl Records {
                 let version = said.version.unwrap_or_default();
                 shard.doubts.add(id.hash, version, said.region, now, false);
                 shard.doubts.announced(id.hash, version, rules.max_jump);
-                actions.push(Action::Alarm(said.region, "version-jump"));
+                actions.push(Action::Alarm(said.region, Alarm::VersionJump));
             }
             Effect::Undercut => {
                 shard.doubts.disbelieve(id.hash, floor, now);
-                actions.push(Action::Alarm(said.region, "version-jump"));
+                actions.push(Action::Alarm(said.region, Alarm::VersionJump));
             }
             Effect::Moved => shard.doubts.close(id.hash, state.escaped),
             Effect::Joined | Effect::Raised => {}
         }
         if let Kept::Slot { lost } = shard.keep(id.hash, state, now, self.tuning.worst_lag()) {
-            let flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner).note(unheard, lost, now);
+            let flood = self.flood.lock().note(unheard, lost, now);
             actions.extend(flood.map(|why| Action::Alarm(said.region, why)));
         }
         let moved = matches!(effect, Effect::Moved | Effect::Jumped | Effect::Undercut);
@@ -180,7 +200,7 @@ impl Records {
             if regions != RegionSet::ALL {
                 // A RELOAD by hand may name the record correctly where the publisher does not, so
                 // it does not show that the wiring works.
-                regions.iter().for_each(|region| self.wiring.heard(id.record_type, region, true));
+                regions.iter().for_each(|region| self.wiring.note_announced(id.record_type, region, true));
             }
             let mut state = self.state(&shard, id, now);
             order.apply(&mut state, self.tuning.worst_lag());
@@ -198,11 +218,13 @@ impl Records {
         self.recalls.note(covered, order, self.tuning.worst_lag());
         let mut refetches = Vec::new();
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             if let Some(since) = forgets {
                 let Shard { cells, doubts, .. } = &mut *shard;
-                let type_of = |hash| cells.find(hash, |record| hash_of(record) == hash).map(|it| it.id().record_type);
-                doubts.forget(since, |hash| type_of(hash).is_none_or(|of| covered.is_none_or(|only| only == of)));
+                doubts.forget(since, |hash| {
+                    let cell = cells.find(hash, |record| hash_of(record) == hash);
+                    cell.is_none_or(|it| covered.is_none_or(|only| only == it.id().record_type))
+                });
             }
             for record in &shard.cells {
                 if covered.is_none_or(|only| only == record.id().record_type) {
@@ -219,56 +241,21 @@ impl Records {
         actions.extend(refetches.into_iter().map(Action::Refetch));
     }
 
-    /// R1, R15: `region` answered with `version`, in a reply made at `made`. One made before a
-    /// RESET is from before the restore (R19).
-    pub(crate) fn served(
-        &self,
-        record: &Record,
-        version: Version,
-        region: RegionId,
-        made: Moment,
-        now: Moment,
-    ) -> Vec<Action> {
-        let id = record.id();
-        if self.recalls.reset_since(id, made) {
-            return Vec::new();
-        }
-        self.note(now);
-        let mut actions = Vec::new();
-        let mut shard = self.shard(id);
-        let mut state = record.snapshot();
-        let before = state;
-        if version >= state.floor {
-            shard.doubts.reached(id.hash);
-        }
-        if let Some(settled) = shard.doubts.settle(id.hash, version, region) {
-            merge::settle(&mut state, settled);
-            state.note_stated(settled, before.floor, made, now);
-        }
-        if merge::serve(&mut state, version, self.rules(&shard, id)) == Effect::Jumped
-            && shard.doubts.add(id.hash, version, region, now, true)
-        {
-            actions.push(Action::Alarm(region, "version-jump"));
-        }
-        state.note_stated(version, before.floor, made, now);
-        if state != before {
-            record.store(state);
-        }
-        actions
-    }
-
     /// R21: finds the versions that were served before anybody announced them and that nobody has
     /// announced by now. A region that vouched for what was stored announces what it serves at
     /// once; others may be ahead of it by `worst_lag`. If a loss noticed since explains it, it does
     /// not count.
-    pub(crate) fn look_at_growths(&self, horizon: &Horizon, now: Moment) {
+    pub(crate) fn look_at_growths(&self, region_views: &RegionViews, now: Moment) {
         let others = self.tuning.worst_lag().max(limits::GROWTH_WAIT);
-        let wait = |growth: &Growth| if growth.is_its_vouchers() { limits::GROWTH_WAIT } else { others };
-        for growth in self.wiring.due(|growth| now.since(growth.at) < wait(growth)) {
+        let due = self.wiring.due(|growth| {
+            let wait = if growth.is_its_vouchers() { limits::GROWTH_WAIT } else { others };
+            now.since(growth.at) < wait
+        });
+        for growth in due {
             let state = self.state(&self.shard(growth.id), growth.id, now);
-            let told = state.generation > growth.generation;
-            if told || growth.is_vouched_against(horizon) {
-                self.wiring.settled(growth.id.record_type, told, now);
+            let reported = state.generation > growth.generation;
+            if reported || growth.is_vouched_against(region_views) {
+                self.wiring.settled(growth.id.record_type, reported, now);
             }
         }
     }
@@ -282,55 +269,6 @@ impl Records {
         &self.wiring
     }
 
-    /// R15: every configured region answered the same, at or above the floor.
-    pub(crate) fn agreed(&self, id: RecordId, record: &Record) {
-        let mut shard = self.shard(id);
-        if shard.doubts.agreed(id.hash) {
-            let mut state = record.snapshot();
-            merge::agreed(&mut state);
-            record.store(state);
-        }
-    }
-
-    /// R15: every reachable region answered below the floor. `best` is the highest version among
-    /// them, [`Version::NONE`] for an absence without a version, and `made` is when the newest of
-    /// the replies was made. If this lasts longer than `worst_lag`, the floor is dropped to `best`;
-    /// an absence is accepted, and the record begins anew (R6). What an intermediary keeps
-    /// repeating counts as its region's word once, however often it is heard.
-    pub(crate) fn below_floor(
-        &self,
-        id: RecordId,
-        record: &Record,
-        best: Version,
-        reachable: RegionSet,
-        (made, now): (Moment, Moment),
-    ) -> Vec<Action> {
-        self.note(now);
-        let mut shard = self.shard(id);
-        let mut state = record.snapshot();
-        let announcer = state.marker.filter(|_| state.at_floor).and_then(|marker| marker.regions.iter().next());
-        let Some(blamed) = announcer.or_else(|| reachable.iter().next()).filter(|_| !reachable.is_empty()) else {
-            return Vec::new();
-        };
-        if best >= state.floor {
-            shard.doubts.reached(id.hash);
-            return Vec::new();
-        }
-        if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, made, now) {
-            return Vec::new();
-        }
-        if best == Version::NONE {
-            merge::accept_absence(&mut state, now, self.next_generation());
-            record.store(state);
-            shard.doubts.dismiss(id.hash);
-            return vec![Action::Alarm(blamed, "absence-accepted")];
-        }
-        merge::drop_floor(&mut state, best);
-        state.note_stated(best, Version::NONE, made, now);
-        record.store(state);
-        vec![Action::Alarm(blamed, "floor-dropped")]
-    }
-
     /// R2: whether a request for this record, sent at `sent`, may have missed an announcement whose
     /// slot was lost.
     pub(crate) fn may_have_missed(&self, id: RecordId, sent: Moment) -> bool {
@@ -341,13 +279,13 @@ impl Records {
         }
     }
 
-    /// How many records entries and fills hold.
+    /// Number of records that entries and fills hold.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).cells.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().cells.len()).sum()
     }
 
-    /// What is known of a record, wherever it is kept.
+    /// State of a record, wherever it is kept.
     fn state(&self, shard: &Shard, id: RecordId, now: Moment) -> Snapshot {
         if let Some(record) = shard.cell(id.hash) {
             return record.snapshot();
@@ -396,18 +334,14 @@ impl Records {
         self.latest.fetch_max(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Bits 32 and up choose the shard, the low ones the bucket in its table.
+    /// Bits 32 and up choose the shard, the low ones the bucket in its table. Every change is computed
+    /// before it is stored, so a panic cannot leave a state half-written.
     fn shard(&self, id: RecordId) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[(id.hash >> 32) as usize & (limits::RECORD_SHARDS - 1)])
+        self.shards[(id.hash >> 32) as usize & (limits::RECORD_SHARDS - 1)].lock()
     }
 }
 
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // Every change is computed before it is stored, so a panic cannot leave a state half-written.
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether only the shard's own handle is left. Exact under the shard's lock, since new handles are
+/// True if only the shard's own handle is left. Exact under the shard's lock, since new handles are
 /// made under it.
 fn is_unheld(record: &Arc<Record>) -> bool {
     Arc::strong_count(record) == 1

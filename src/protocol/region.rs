@@ -1,5 +1,5 @@
-//! What is known of one region's topic: subscription state, proof and its grade, lease, epoch and
-//! publishers (R9, R10, R14, and the three grades of proof). [`RegionState::sight`] is what the
+//! State of one region's topic: subscription state, proof and its grade, lease, epoch and
+//! publishers (R9, R10, R14, and the three grades of proof). [`RegionState::region_view`] is what the
 //! read path sees of it.
 //!
 //! A region is LIVE only while it is subscribed and a proof's lease holds. Whatever may have lost a
@@ -11,16 +11,21 @@ use std::time::Duration;
 
 use super::arrivals::{Arrivals, Arrived};
 use super::event::{Action, Grade, MessageEnvelope, Says, Scope, SubscriptionState};
-use super::horizon::Sight;
 use super::publisher::Numbers;
 use super::publishers::{Lost, Publishers};
-use super::switch::{Rule, is_on};
+use super::region_views::RegionView;
 use super::unread::Unread;
 use crate::model::ids::{Epoch, RecordId, RegionId};
 use crate::model::time::{Moment, Wall};
+use crate::protocol::event::EpochMove;
 use crate::protocol::limits;
+use crate::switch::{Rule, is_on};
 
 mod paused;
+mod proof;
+mod signals;
+
+use signals::Signals;
 
 #[derive(Debug)]
 pub(crate) struct RegionState {
@@ -28,26 +33,15 @@ pub(crate) struct RegionState {
     state: SubscriptionState,
     epoch: Epoch,
     unbroken_since: Moment,
-    /// When the subscription was confirmed, while there is one.
+    /// Time at which the subscription was confirmed, while there is one.
     subscribed: Option<Moment>,
-    /// When the newest message that arrived was published.
-    strong: Option<Moment>,
-    polled: Option<Moment>,
-    attested: Option<Moment>,
+    signals: Signals,
     arrivals: Arrivals,
-    /// The last look at the attributes failed, so missing weak proof says nothing about the
-    /// subscription.
-    unanswered: bool,
-    /// Weak proof no longer counts: strong proof can be had here, or nothing else is accepted.
-    weak_refused: bool,
-    heartbeat_seen: bool,
     /// An operator does not trust this topic: it stays subscribed, and nothing it brings counts.
     paused: bool,
     publishers: Publishers,
     undecodable: Unread,
     unverified: Unread,
-    /// Something arrived that could not be verified, and nothing has been verified since (R14).
-    weak_withheld: bool,
     /// The last RESETs: when each was published, and what it covered.
     resets: VecDeque<(Wall, Scope)>,
     /// Subscriptions that died in a row without turning LIVE.
@@ -55,13 +49,6 @@ pub(crate) struct RegionState {
     stepped: Moment,
     /// Since when the process has been awake. Silence before that is its own, not the region's.
     awake_since: Moment,
-}
-
-/// The proof with the longest lease.
-struct Proof {
-    grade: Grade,
-    at: Moment,
-    lease_until: Moment,
 }
 
 impl RegionState {
@@ -73,18 +60,12 @@ impl RegionState {
             epoch: Epoch::default(),
             unbroken_since: Moment::ZERO,
             subscribed: None,
-            strong: None,
-            polled: None,
-            attested: None,
+            signals: Signals { weak_refused, ..Signals::default() },
             arrivals: Arrivals::default(),
-            unanswered: false,
-            weak_refused,
-            heartbeat_seen: false,
             paused: false,
             publishers: Publishers::default(),
             undecodable: Unread::default(),
             unverified: Unread::default(),
-            weak_withheld: false,
             resets: VecDeque::new(),
             deaths: 0,
             stepped: now,
@@ -94,8 +75,8 @@ impl RegionState {
 
     /// An earlier process saw heartbeats here.
     pub(crate) fn remember_heartbeats(&mut self) {
-        self.weak_refused = true;
-        self.heartbeat_seen = true;
+        self.signals.weak_refused = true;
+        self.signals.heartbeat_seen = true;
     }
 
     /// Catches up with the time since the last step: windows that ended, holes that stayed open, a
@@ -106,25 +87,25 @@ impl RegionState {
         }
         self.stepped = self.stepped.max(now);
         if self.undecodable.due(now) {
-            self.move_epoch("undecodable", now, actions);
+            self.move_epoch(EpochMove::Undecodable, now, actions);
         }
         if self.unverified.due(now) {
-            self.move_epoch("unverified", now, actions);
+            self.move_epoch(EpochMove::Unverified, now, actions);
         }
         match self.publishers.write_off(now) {
-            Some(Lost::Messages) => self.suspect("hole", now, actions),
-            Some(Lost::Past) => self.move_epoch("first-heard", now, actions),
+            Some(Lost::Messages) => self.suspect(EpochMove::Hole, now, actions),
+            Some(Lost::Past) => self.move_epoch(EpochMove::FirstHeard, now, actions),
             None => {}
         }
         if self.publishers.withdraw(now) && self.state == SubscriptionState::Live {
             // It held the watermark back until now. What it ingested last may never have been
             // announced, and the watermark that goes on without it vouches only for entries from
             // now on.
-            self.move_epoch("publisher-gone", now, actions);
+            self.move_epoch(EpochMove::PublisherGone, now, actions);
         }
         let lease_until = self.proof(now).map_or(Moment::ZERO, |proof| proof.lease_until);
         if self.state == SubscriptionState::Live && now > lease_until {
-            self.suspect("silence", now, actions);
+            self.suspect(EpochMove::Silence, now, actions);
         }
         // What proves nothing may still arrive (unverifiable, or stamped by a wrong clock). A new
         // subscription would bring no more than this one, and would lose what waits in this one's
@@ -138,7 +119,7 @@ impl RegionState {
             _ => false,
         };
         // Where AWS throttles, a new subscription would only mean more calls of the same kind.
-        let unknown = self.unanswered && !self.weak_refused;
+        let unknown = self.signals.unanswered && !self.signals.weak_refused;
         if dead && !unknown {
             self.die(actions);
         }
@@ -146,42 +127,42 @@ impl RegionState {
 
     /// A subscription is being made. What there was before proves nothing about it.
     pub(crate) fn subscribing(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        self.unsubscribe("resubscribed", now, actions);
+        self.unsubscribe(EpochMove::Resubscribed, now, actions);
         self.turn(SubscriptionState::Pending, actions);
     }
 
     /// Subscribed and confirmed. A proof must come next (R11).
     pub(crate) fn subscribed(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        self.unsubscribe("resubscribed", now, actions);
+        self.unsubscribe(EpochMove::Resubscribed, now, actions);
         self.subscribed = Some(now);
         self.turn(SubscriptionState::Probing, actions);
         if !is_on(Rule::R11) {
-            self.strong = Some(now);
+            self.signals.strong = Some(now);
             self.prove(now, actions);
         }
     }
 
     /// The subscription or its queue is gone.
     pub(crate) fn lost(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        self.unsubscribe("lost", now, actions);
+        self.unsubscribe(EpochMove::Lost, now, actions);
         self.die(actions);
     }
 
     /// The first half of weak proof: a long poll succeeded.
     pub(crate) fn polled(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        self.polled = Some(now);
+        self.signals.polled = Some(now);
         self.prove(now, actions);
     }
 
     /// The second half of weak proof could not be had: AWS did not answer.
     pub(crate) fn unattested(&mut self) {
-        self.unanswered = true;
+        self.signals.unanswered = true;
     }
 
     /// The second half of weak proof: a look at the attributes succeeded.
     pub(crate) fn attested(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        self.unanswered = false;
-        self.attested = Some(now);
+        self.signals.unanswered = false;
+        self.signals.attested = Some(now);
         self.prove(now, actions);
     }
 
@@ -192,9 +173,9 @@ impl RegionState {
         if self.paused || !is_on(Rule::R14) {
             return;
         }
-        self.weak_withheld = true;
+        self.signals.weak_withheld = true;
         if self.unverified.arrived(now) {
-            self.move_epoch("unverified", now, actions);
+            self.move_epoch(EpochMove::Unverified, now, actions);
         }
         if self.state == SubscriptionState::Live && !self.is_proven(now) {
             self.turn(SubscriptionState::Suspect, actions);
@@ -202,7 +183,7 @@ impl RegionState {
     }
 
     /// A verified message, whose effect on records has already been applied.
-    pub(crate) fn heard(
+    pub(crate) fn note_message(
         &mut self,
         envelope: MessageEnvelope,
         says: &Says,
@@ -211,36 +192,35 @@ impl RegionState {
         actions: &mut Vec<Action>,
     ) {
         self.arrivals.stamped(envelope.published, now, wall);
-        self.weak_withheld = false;
-        let slot = |(_, slot): (u64, u64)| slot;
+        self.signals.weak_withheld = false;
         if let Says::Heartbeat { path: true, .. } = says
-            && envelope.numbered.is_none_or(|numbered| slot(numbered) > newest_slot(wall))
+            && envelope.numbered.is_none_or(|(_, slot)| slot > newest_slot(wall))
         {
             // A copy whose clock runs ahead proves nothing.
             return;
         }
         let at = envelope.published_at(now, wall);
         if let Says::Heartbeat { .. } = says {
-            self.weak_refused = true;
-            if !std::mem::replace(&mut self.heartbeat_seen, true) {
+            self.signals.weak_refused = true;
+            if !std::mem::replace(&mut self.signals.heartbeat_seen, true) {
                 actions.push(Action::HeartbeatSeen(self.id));
             }
         }
         if matches!(says, Says::Undecodable) && is_on(Rule::R14) && self.undecodable.arrived(now) {
-            self.move_epoch("undecodable", now, actions);
+            self.move_epoch(EpochMove::Undecodable, now, actions);
         }
         let numbers = match (envelope.numbered, says) {
             (None, _) | (_, Says::Heartbeat { path: true, .. }) => Numbers::InOrder,
-            (Some(numbered), _) => self.publishers.heard(numbered, envelope.published, says, at, now, wall),
+            (Some(numbered), _) => self.publishers.note_message(numbered, envelope.published, says, at, now, wall),
         };
         match numbers {
             Numbers::InOrder => {}
-            Numbers::TooManyHoles => self.suspect("hole", now, actions),
-            Numbers::Restarted => self.suspect("restarted", now, actions),
-            Numbers::PastMissed => self.move_epoch("first-heard", now, actions),
+            Numbers::TooManyHoles => self.suspect(EpochMove::Hole, now, actions),
+            Numbers::Restarted => self.suspect(EpochMove::Restarted, now, actions),
+            Numbers::PastMissed => self.move_epoch(EpochMove::FirstHeard, now, actions),
         }
         // R13: an old timestamp is no proof.
-        self.strong = self.strong.max(Some(at));
+        self.signals.strong = self.signals.strong.max(Some(at));
         self.prove(now, actions);
     }
 
@@ -268,24 +248,24 @@ impl RegionState {
         self.resets.iter().any(|(reset, scope)| published < *reset && scope.covers(id))
     }
 
-    /// When a message from this topic was published, on our clock (R19).
+    /// Time at which a message from this topic was published, on our clock (R19).
     pub(crate) fn published_at(&self, published: Wall, now: Moment, wall: Wall) -> Moment {
         self.arrivals.published_at(published, now, wall)
     }
 
     pub(crate) fn arrived(&self, now: Moment) -> Arrived {
-        Arrived { lag_ms: self.arrivals.lag_ms(now), unverified: self.weak_withheld }
+        Arrived { lag_ms: self.arrivals.lag_ms(now), unverified: self.signals.weak_withheld }
     }
 
-    /// Whether the region is LIVE by heartbeats.
+    /// True if the region is LIVE by heartbeats.
     pub(crate) fn speaks(&self, now: Moment) -> bool {
-        self.weak_refused && self.state == SubscriptionState::Live && self.is_proven(now)
+        self.signals.weak_refused && self.state == SubscriptionState::Live && self.is_proven(now)
     }
 
-    pub(crate) fn sight(&self, now: Moment) -> Sight {
+    pub(crate) fn region_view(&self, now: Moment) -> RegionView {
         let proof = self.proof(now);
-        // Until each publisher has had its turn to be heard, one of them may have ingested what is
-        // not known here (R10).
+        // Until each publisher has had its turn to send, one of them may have ingested what is not
+        // known here (R10).
         let strangers = self.subscribed.is_none_or(|at| now < at + limits::ACQUAINTANCE);
         let unread = self.undecodable.is_owed() || self.unverified.is_owed();
         let through = self.publishers.watermark(now).filter(|_| !strangers && !unread);
@@ -293,7 +273,7 @@ impl RegionState {
         // no older than the machine.
         let watermark = through.filter(|through| through.at > Moment::ZERO);
         let proved = proof.as_ref().map_or(Moment::ZERO, |proof| proof.at);
-        Sight {
+        RegionView {
             state: self.state,
             grade: proof.as_ref().map_or(Grade::None, |proof| match proof.grade {
                 Grade::Path if watermark.is_some() => Grade::Watermark,
@@ -305,61 +285,33 @@ impl RegionState {
             unbroken_since: self.unbroken_since,
             watermark: watermark.map(|through| through.wall),
             watermark_at: watermark.map(|through| through.at),
-            heard_of: through.map_or(proved, |through| through.at),
+            known_through: through.map_or(proved, |through| through.at),
         }
-    }
-
-    fn proof(&self, now: Moment) -> Option<Proof> {
-        let lease = |grade, at, length| Proof { grade, at, lease_until: lease_until(at, length) };
-        let strong = self.strong.map(|at| lease(Grade::Path, at, limits::STRONG_LEASE));
-        match (strong, self.weak(now)) {
-            _ if self.paused => None,
-            (Some(strong), Some(weak)) if weak.lease_until > strong.lease_until => Some(weak),
-            (strong, weak) => strong.or(weak),
-        }
-    }
-
-    /// Weak proof takes both halves, and begins 60 s after the subscription was made. A poll says
-    /// that what is in the queue is known here, which soon goes out of date. The attributes say
-    /// that the topic still sends to the queue, which stays true until somebody changes it.
-    fn weak(&self, now: Moment) -> Option<Proof> {
-        let begins = self.subscribed? + limits::WEAK_PROOF_AFTER;
-        let (polled, attested) = (self.polled?, self.attested?);
-        let lease_until = lease_until(polled, limits::WEAK_LEASE).min(lease_until(attested, limits::ATTESTED_FOR));
-        let is_accepted = !self.weak_refused && !self.weak_withheld && now >= begins;
-        is_accepted.then_some(Proof { grade: Grade::Weak, at: polled, lease_until })
-    }
-
-    /// R9: whether a proof's lease holds.
-    fn is_proven(&self, now: Moment) -> bool {
-        self.proof(now).is_some_and(|proof| now <= proof.lease_until)
     }
 
     fn prove(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if self.subscribed.is_some() && self.is_proven(now) && self.state != SubscriptionState::Live {
             self.deaths = 0;
             self.turn(SubscriptionState::Live, actions);
-            self.move_epoch("live", now, actions);
+            self.move_epoch(EpochMove::Live, now, actions);
         }
     }
 
-    /// Messages may have been lost: a LIVE region is no longer LIVE until it is next heard.
-    fn suspect(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
+    /// Messages may have been lost: a LIVE region is no longer LIVE until its next message.
+    fn suspect(&mut self, why: EpochMove, now: Moment, actions: &mut Vec<Action>) {
         self.move_epoch(why, now, actions);
         if self.state == SubscriptionState::Live {
             self.turn(SubscriptionState::Suspect, actions);
         }
     }
 
-    fn unsubscribe(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
+    fn unsubscribe(&mut self, why: EpochMove, now: Moment, actions: &mut Vec<Action>) {
         if self.subscribed.take().is_some() {
             self.move_epoch(why, now, actions);
         }
-        self.strong = None;
-        self.polled = None;
-        self.attested = None;
+        self.signals.forget();
         self.arrivals.begin();
-        self.unanswered = false;
+        self.signals.unanswered = false;
     }
 
     /// Asks for a new subscription, after a longer wait each time while none turns LIVE.
@@ -371,9 +323,9 @@ impl RegionState {
         actions.push(Action::Resubscribe(self.id, wait));
     }
 
-    /// How long a subscription may go without proof.
+    /// Time for which a subscription may go without proof.
     fn probing_wait(&self) -> Duration {
-        if self.weak_refused { limits::PROBING_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
+        if self.signals.weak_refused { limits::PROBING_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
     }
 
     fn turn(&mut self, state: SubscriptionState, actions: &mut Vec<Action>) {
@@ -383,7 +335,7 @@ impl RegionState {
         }
     }
 
-    fn move_epoch(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
+    fn move_epoch(&mut self, why: EpochMove, now: Moment, actions: &mut Vec<Action>) {
         self.unbroken_since = now;
         if !is_on(Rule::R10) {
             return;
@@ -392,11 +344,6 @@ impl RegionState {
         self.epoch = Epoch(self.epoch.0.wrapping_add(1));
         actions.push(Action::EpochMoved(self.id, self.epoch, why));
     }
-}
-
-/// R9: until when a proof from `at` holds.
-fn lease_until(at: Moment, length: Duration) -> Moment {
-    if is_on(Rule::R9) { at + length } else { Moment::from_nanos(u64::MAX) }
 }
 
 /// The newest slot that a path heartbeat received at `wall` may claim.

@@ -1,5 +1,5 @@
-//! When a record's floor was last stated, in two bytes of a cell and one of a slot: enough to tell
-//! whether a RESET that comes late is about it (R19).
+//! Time at which a record's floor was last stated, in two bytes of a cell and one of a slot: enough
+//! to tell whether a RESET that comes late is about it (R19).
 
 use crate::model::time::Moment;
 
@@ -26,7 +26,7 @@ impl Stamp {
         if other.age(now) < self.age(now) { other } else { self }
     }
 
-    /// Whether this was no later than `since`, for something that came at `now` and was said at
+    /// True if this was no later than `since`, for something that came at `now` and was said at
     /// `since`. False where that is longer ago than a stamp can tell.
     pub(crate) fn is_up_to(self, since: Moment, now: Moment) -> bool {
         u64::from(self.age(now)) >= units(now).saturating_sub(units(since))
@@ -36,7 +36,7 @@ impl Stamp {
         (units(now) as u16).wrapping_sub(self.0)
     }
 
-    /// The same in a byte, up to 17 s earlier.
+    /// Returns the stamp in a byte, up to 17 s earlier.
     pub(crate) const fn to_byte(self) -> u8 {
         (self.0 >> 8) as u8
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_tells_before_from_after() {
+    fn stamp_orders_before_and_after() {
         for (stated, since, now, up_to) in [
             (0, 0, 0, true),
             (0, 1, 1, true),
@@ -78,7 +78,7 @@ mod tests {
 
     /// An announcement that was a day on its way is not taken for one of this hour.
     #[test]
-    fn what_is_too_old_counts_as_the_oldest() {
+    fn too_old_stamp_counts_as_oldest() {
         let stamp = Stamp::of(at(0), at(86_400));
         assert!(stamp.is_up_to(at(86_400 - 4_300), at(86_400)));
         let recent = Stamp::of(at(86_300), at(86_400));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_is_earlier_by_seconds_at_most() {
+    fn byte_stamp_loses_only_seconds() {
         for seconds in 0..5_000 {
             let stamp = Stamp::of(at(seconds), at(seconds));
             let kept = Stamp::from_byte(stamp.to_byte());

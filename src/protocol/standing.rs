@@ -1,49 +1,52 @@
-//! How much a reply or an entry counts: may it be stored (R3), what does it earn (R5), may it be
-//! served now (R1, R9, R10, R16, R21), how old can it be (`bound`). Pure. [`assess`] is the hit path: it
+//! Standing of a reply or an entry: may it be stored (R3), what does it earn (R5), may it be served
+//! now (R1, R9, R10, R16, R21), how old can it be (`bound`). Pure. [`assess`] is the hit path: it
 //! compares numbers, allocates nothing and takes no lock.
 //!
 //! An entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its
 //! request was sent has lost nothing since and still proves that it speaks.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::event::SubscriptionState;
-use super::horizon::{Horizon, Sight, whole_seconds};
 use super::record::{Record, Snapshot};
-use super::switch::{Rule, is_on};
+use super::region_views::{RegionView, RegionViews, whole_seconds};
 use crate::model::ids::{Epoch, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::Moment;
 use crate::protocol::holding::{Routed, Standing};
+use crate::switch::{Rule, is_on};
 
-/// What was known before a request was sent (R3). It is captured first; then the legs start.
+/// State before a request was sent (R3). It is captured first; then the attempts start.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// When it was captured, before the first leg.
+    /// Time at which it was captured, before the first attempt.
     pub at: Moment,
-    pub horizon: Arc<Horizon>,
+    pub region_views: Arc<RegionViews>,
     /// The state of each of the route's records, in the route's order.
     pub fence: Vec<Snapshot>,
 }
 
-/// When the regions' replies were made, as far as `Age` tells: never after the request was sent.
+/// Times at which the regions' replies were made, as far as `Age` tells: never after the request
+/// was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// Of the reply that is to be stored.
+pub struct ReplyTimes {
+    /// Time of the reply that is to be stored.
     pub reply: Moment,
-    /// Of the oldest reply among those that agree.
+    /// Time of the oldest reply among those that agree.
     pub oldest: Moment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Earned {
+pub struct Classification {
     pub standing: Standing,
     /// The regions it depends on: for a CONFIRMED reply those that vouch for it, for any other
     /// those that were LIVE.
     pub witnesses: RegionSet,
 }
 
-/// What R5 asks about a race.
+/// Facts of a race for R5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaceVotes {
     /// Every configured region gave the same answer, at or above the floor.
@@ -52,8 +55,9 @@ pub struct RaceVotes {
     pub versions_at_floor: bool,
 }
 
-/// What an entry is good for at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Use that an entry is good for at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Use {
     /// Serve it.
     Fresh,
@@ -63,7 +67,7 @@ pub enum Use {
     Unwired,
     /// Serve it within its short TTL; it is being rechecked.
     Provisional,
-    /// The same, but a record's floor was dropped or its version jumped (R15): label it as
+    /// Serve it likewise, but a record's floor was dropped or its version jumped (R15): label it as
     /// doubtful.
     Doubted,
     /// Messages may have been lost since its request: ask about it before serving it (R10).
@@ -79,7 +83,7 @@ pub enum Use {
 pub struct Assessment<'a> {
     entry: &'a Routed,
     sent: Moment,
-    horizon: &'a Horizon,
+    region_views: &'a RegionViews,
     now: Moment,
     is_below: bool,
     is_escaped: bool,
@@ -89,7 +93,7 @@ pub struct Assessment<'a> {
 impl Sent {
     /// The regions that were LIVE when the request was sent.
     pub fn live(&self) -> RegionSet {
-        self.horizon.live(self.at)
+        self.region_views.live(self.at)
     }
 
     /// Every region's epoch when the request was sent, for [`Routed::epochs`].
@@ -97,12 +101,12 @@ impl Sent {
     /// Epochs seldom move, so nearly all entries share one list.
     pub fn epochs(&self) -> Arc<Vec<Epoch>> {
         static LAST: Mutex<Option<Arc<Vec<Epoch>>>> = Mutex::new(None);
-        let epochs = || self.horizon.regions.iter().map(|sight| sight.epoch);
+        let epochs = self.region_views.regions.iter().map(|region_view| region_view.epoch);
         // Replaced whole, so a panic elsewhere cannot leave half of one.
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = LAST.lock();
         match &*last {
-            Some(last) if last.iter().copied().eq(epochs()) => last.clone(),
-            _ => last.insert(Arc::new(epochs().collect())).clone(),
+            Some(last) if last.iter().copied().eq(epochs.clone()) => last.clone(),
+            _ => last.insert(Arc::new(epochs.collect())).clone(),
         }
     }
 }
@@ -118,7 +122,7 @@ pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
         && shows
             .iter()
             .zip(&sent.fence)
-            .all(|((record, version), fence)| record.snapshot().upholds(*version, fence.generation))
+            .all(|((record, version), fence)| record.snapshot().matches(*version, fence.generation))
 }
 
 /// R5, R2, R15: what a stored reply earns. `doubtful` says that an announcement of one of its
@@ -128,48 +132,58 @@ pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
 /// CONFIRMED takes a region that has been LIVE, its epoch unbroken, since before the reply was
 /// made. It also takes either the agreement of all regions, or versions at or above the floor while
 /// that region had been unbroken for `worst_lag` before the reply was made: whatever another region
-/// may still lack, this one has told us of. A reply from an intermediary's cache was made when it
+/// may still lack, this one has announced. A reply from an intermediary's cache was made when it
 /// went in there (`Age`), not when it was requested. And where all agree, the oldest of the replies
 /// counts: its region's change may have been announced before anybody here listened.
 pub fn earn(
     sent: &Sent,
-    made: Made,
-    now: &Horizon,
+    made: ReplyTimes,
+    now: &RegionViews,
     votes: &RaceVotes,
     doubtful: bool,
     worst_lag: Duration,
-) -> Earned {
+) -> Classification {
     let live = sent.live();
-    let vouches = |region: &RegionId| {
-        let (then, since) = (&sent.horizon.regions[region.index()], now.regions.get(region.index()));
-        let unbroken = since.is_some_and(|since| since.epoch == then.epoch);
-        let agreed = votes.all_agree && then.unbroken_since <= made.oldest;
-        let long = then.unbroken_since + worst_lag <= made.reply;
-        unbroken && (agreed || votes.versions_at_floor && long)
-    };
-    let vouching: RegionSet = live.iter().filter(vouches).collect();
+    let vouching: RegionSet = live
+        .iter()
+        .filter(|region| {
+            let (then, since) = (&sent.region_views.regions[region.index()], now.regions.get(region.index()));
+            let unbroken = since.is_some_and(|since| since.epoch == then.epoch);
+            let agreed = votes.all_agree && then.unbroken_since <= made.oldest;
+            let long = then.unbroken_since + worst_lag <= made.reply;
+            unbroken && (agreed || votes.versions_at_floor && long)
+        })
+        .collect();
     if doubtful || vouching.is_empty() && is_on(Rule::R5) {
-        return Earned { standing: Standing::Provisional, witnesses: live };
+        return Classification { standing: Standing::Provisional, witnesses: live };
     }
     let witnesses = if vouching.is_empty() { live } else { vouching };
-    Earned { standing: Standing::Confirmed, witnesses }
+    Classification { standing: Standing::Confirmed, witnesses }
 }
 
-/// Whether a recheck could settle anything. With no LIVE region nothing can become CONFIRMED (R5),
+/// True if a recheck could settle anything. With no LIVE region nothing can become CONFIRMED (R5),
 /// and regions are asked again only because the soft TTL ends.
-pub fn recheck_may_settle(horizon: &Horizon, now: Moment) -> bool {
-    !horizon.live(now).is_empty()
+pub fn recheck_may_settle(region_views: &RegionViews, now: Moment) -> bool {
+    !region_views.live(now).is_empty()
 }
 
 /// Looks once at `entry`, whose request was sent at `sent`, as it stands at `now`. This is the hit path.
-pub fn assess<'a>(entry: &'a Routed, sent: Moment, horizon: &'a Horizon, now: Moment) -> Assessment<'a> {
+pub fn assess<'a>(entry: &'a Routed, sent: Moment, region_views: &'a RegionViews, now: Moment) -> Assessment<'a> {
     let (mut is_below, mut is_escaped) = (false, false);
     for shown in &*entry.shows {
         let state = shown.record.snapshot();
-        is_below |= !state.upholds(shown.version, shown.generation);
+        is_below |= !state.matches(shown.version, shown.generation);
         is_escaped |= state.escaped;
     }
-    Assessment { entry, sent, horizon, now, is_below, is_escaped, witness: best_witness(entry, sent, horizon, now) }
+    Assessment {
+        entry,
+        sent,
+        region_views,
+        now,
+        is_below,
+        is_escaped,
+        witness: best_witness(entry, sent, region_views, now),
+    }
 }
 
 impl Assessment<'_> {
@@ -207,10 +221,9 @@ impl Assessment<'_> {
     /// while a region vouches for it, else the soft TTL (R9, R21). Negative once that is over.
     pub fn seconds_left(&self, soft_ttl: Duration) -> i64 {
         let Self { entry, sent, now, .. } = *self;
-        let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
         let vouched = entry.standing == Standing::Confirmed && self.witness == Witness::Live;
-        let hard = left(entry.ttl.get(), sent);
-        if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
+        let hard = remaining(entry.ttl.get(), now.since(sent));
+        if vouched { hard } else { hard.min(remaining(soft_ttl, now.since(entry.confirmed))) }
     }
 
     /// Promise 2: how old, in whole seconds rounded up, the answer can be at most. `None` if nothing
@@ -229,13 +242,13 @@ impl Assessment<'_> {
     ///   what others had ingested in the `worst_lag` before. That is R5's own assumption, and the bound
     ///   is no better than it. What was announced since is known, or the entry would be below it.
     pub fn bound(&self, age: Duration, worst_lag: Duration) -> Option<u64> {
-        let Self { entry, horizon, now, .. } = *self;
+        let Self { entry, region_views, now, .. } = *self;
         if self.is_below || self.is_escaped {
             return None;
         }
-        let withheld = horizon.withheld(types(entry), now.before(age).min(entry.confirmed));
-        let vouch = unbroken(entry, horizon).filter(|(region, _)| !withheld.contains(*region));
-        let newest = vouch.filter_map(|(_, sight)| sight.watermark_at).max()?;
+        let withheld = region_views.withheld(types(entry), now.before(age).min(entry.confirmed));
+        let vouch = unbroken(entry, region_views).filter(|(region, _)| !withheld.contains(*region));
+        let newest = vouch.filter_map(|(_, region_view)| region_view.watermark_at).max()?;
         match entry.standing {
             Standing::Confirmed => Some(whole_seconds(now.since(newest))),
             Standing::Provisional => Some(whole_seconds(age + worst_lag)),
@@ -245,8 +258,8 @@ impl Assessment<'_> {
 
 /// The regions that, as far as they know, lost nothing since the request: what was announced since
 /// is known.
-pub fn vouching(entry: &Routed, horizon: &Horizon) -> RegionSet {
-    unbroken(entry, horizon).map(|(region, _)| region).collect()
+pub fn vouching(entry: &Routed, region_views: &RegionViews) -> RegionSet {
+    unbroken(entry, region_views).map(|(region, _)| region).collect()
 }
 
 /// The best that any region can still say for an entry.
@@ -262,18 +275,25 @@ enum Witness {
     None,
 }
 
-fn best_witness(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment) -> Witness {
-    let strays = horizon.strays(types(entry), sent.min(entry.confirmed));
+fn best_witness(entry: &Routed, sent: Moment, region_views: &RegionViews, now: Moment) -> Witness {
+    let strays = region_views.strays(types(entry), sent.min(entry.confirmed));
     let mut best = Witness::None;
-    for (region, sight) in unbroken(entry, horizon) {
-        match leads(sight, now) {
-            true if !strays.contains(region) => return Witness::Live,
-            true => best = Witness::Astray,
-            false if matches!(best, Witness::None) => best = Witness::Silent,
-            false => {}
+    for (region, region_view) in unbroken(entry, region_views) {
+        if leads(region_view, now) {
+            if !strays.contains(region) {
+                return Witness::Live;
+            }
+            best = Witness::Astray;
+        } else if matches!(best, Witness::None) {
+            best = Witness::Silent;
         }
     }
     best
+}
+
+/// Whole seconds, rounded down, that are left of `ttl`; negative once it is over.
+fn remaining(ttl: Duration, elapsed: Duration) -> i64 {
+    ttl.as_secs() as i64 - whole_seconds(elapsed) as i64
 }
 
 /// The types of the records that the entry shows.
@@ -282,16 +302,19 @@ fn types(entry: &Routed) -> impl Iterator<Item = TypeId> {
 }
 
 /// The regions that were LIVE when the request was sent and whose epoch has not moved since (R10).
-fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = (RegionId, &'a Sight)> {
-    let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(entry.epochs.iter()));
+fn unbroken<'a>(
+    entry: &'a Routed,
+    region_views: &'a RegionViews,
+) -> impl Iterator<Item = (RegionId, &'a RegionView)> {
+    let epochs = (0u8..).map(RegionId).zip(region_views.regions.iter().zip(entry.epochs.iter()));
     epochs
-        .filter(|(region, (sight, epoch))| entry.live.contains(*region) && sight.epoch == **epoch)
-        .map(|(region, (sight, _))| (region, sight))
+        .filter(|(region, (region_view, epoch))| entry.live.contains(*region) && region_view.epoch == **epoch)
+        .map(|(region, (region_view, _))| (region, region_view))
 }
 
 /// R9: compares with now, so that a process that was paused finds its lease over.
-fn leads(sight: &Sight, now: Moment) -> bool {
-    sight.state == SubscriptionState::Live && now <= sight.lease_until
+fn leads(region_view: &RegionView, now: Moment) -> bool {
+    region_view.state == SubscriptionState::Live && now <= region_view.lease_until
 }
 
 #[cfg(test)]

@@ -51,22 +51,24 @@ impl FloorTable {
         if self.words.is_empty() {
             self.words = vec![0; self.slots * WORDS];
         }
-        let rank = |slot: usize| {
-            let words = &self.words[slot * WORDS..][..WORDS];
-            let order = if is_of(words[0], key) {
-                0
-            } else if words[0] == 0 {
-                1
-            } else {
-                2
-            };
-            (order, words[3] & TIME)
-        };
-        let slot = self.bucket(key).min_by_key(|slot| rank(*slot)).expect("a bucket is not empty");
+        let slot = self.bucket(key).min_by_key(|slot| self.rank(*slot, key)).expect("a bucket is not empty");
         let words = &mut self.words[slot * WORDS..][..WORDS];
         let evicted = (words[0] != 0 && !is_of(words[0], key)).then(|| unpack(words));
         words.copy_from_slice(&pack(key, state, now));
         evicted
+    }
+
+    /// Rank of a slot for `key`, the best first: its own, an empty one, the oldest.
+    fn rank(&self, slot: usize, key: u64) -> (u8, u64) {
+        let words = &self.words[slot * WORDS..][..WORDS];
+        let order = if is_of(words[0], key) {
+            0
+        } else if words[0] == 0 {
+            1
+        } else {
+            2
+        };
+        (order, words[3] & TIME)
     }
 
     fn bucket(&self, key: u64) -> std::ops::Range<usize> {
@@ -113,8 +115,9 @@ const GENERATION: u64 = (1 << GENERATION_BITS) - 1;
 const GENERATION_BITS: u32 = 42;
 const SPAN_BITS: u32 = 36;
 
-/// Of `unversioned` only is kept whether there is one. Once a record has gone to the table, nothing
-/// that was stored or sent under an older generation is left, so its generation says as much.
+/// Unpacks a state. Of `unversioned` only whether there is one is kept. Once a record has gone to
+/// the table, nothing that was stored or sent under an older generation is left, so its generation
+/// says as much.
 fn unpack(words: &[u64]) -> Snapshot {
     let at = Moment::from_nanos((words[3] & TIME) * 1_000_000);
     let generation = Generation(words[2] & GENERATION);
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_gives_back_what_was_put() {
+    fn slot_returns_stored_state() {
         let mut table = FloorTable::new(1 << 12);
         for number in 1..500 {
             assert_eq!(table.put(number * 4, state(number), at(0)), None);
@@ -177,7 +180,7 @@ mod tests {
 
     /// R8: what was said without a version is not younger than it was, nor than the marker.
     #[test]
-    fn a_slot_keeps_when_something_was_said_without_a_version_to_the_minute() {
+    fn slot_keeps_unversioned_time_by_minute() {
         let mut table = FloorTable::new(4);
         for (said, marked) in [(1, 1), (100, 101), (100, 10_000), (200_000_000, 200_000_500)] {
             table.put(7, Snapshot { unversioned_at: at(said), ..state(marked) }, at(0));
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_put_again_replaces_itself() {
+    fn repeated_put_replaces_same_key() {
         let mut table = FloorTable::new(4);
         for number in 1..20 {
             assert_eq!(table.put(7, state(number), at(0)), None);
@@ -198,7 +201,7 @@ mod tests {
 
     /// R2: a loss is never silent.
     #[test]
-    fn a_full_bucket_gives_up_its_oldest_announcement_and_says_so() {
+    fn full_bucket_reports_evicted_oldest_announcement() {
         let mut table = FloorTable::new(4);
         for (key, number) in [(1, 20), (2, 10), (3, 30), (4, 40)] {
             assert_eq!(table.put(key, state(number), at(0)), None);

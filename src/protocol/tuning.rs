@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Tuning {
-    /// In nanoseconds.
+    /// Nanoseconds.
     worst_lag: AtomicU64,
     max_jump: AtomicU64,
 }

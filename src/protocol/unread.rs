@@ -20,7 +20,7 @@ impl Unread {
         !self.pending
     }
 
-    /// Whether something arrived for which the epoch has yet to move. Until it does, nothing says
+    /// True if something arrived for which the epoch has yet to move. Until it does, nothing says
     /// how old an answer is.
     pub(crate) const fn is_owed(&self) -> bool {
         self.pending

@@ -1,6 +1,6 @@
-//! What a region's reply is worth against what was announced and served: R1, R4, R6, R7, R8 and
-//! R20. [`crate::core::race`] turns each complete reply into a [`Ballot`], and [`super::standing`]
-//! derives an entry's standing from the [`Votes`].
+//! Rank of a region's reply against what was announced and served: R1, R4, R6, R7, R8 and R20.
+//! [`crate::race`] turns each complete reply into a [`Ballot`], and [`super::standing`] derives an
+//! entry's standing from the [`Votes`].
 //!
 //! Pure. Everything is judged against [`Snapshot`]s taken at that moment, so an announcement during
 //! a race counts, and it never raises a ballot's rank.
@@ -9,11 +9,11 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::record::Snapshot;
-use super::switch::{Rule, is_on};
 use crate::model::ids::{RegionId, RegionSet, Version};
 use crate::model::time::Moment;
+use crate::switch::{Rule, is_on};
 
-/// What one region's reply says about the route's records. Replies that say nothing about them
+/// Statement of one region's reply about the route's records. Replies that say nothing about them
 /// (refusals, failures) cast no ballot.
 #[derive(Clone, Debug)]
 pub struct Ballot<'a> {
@@ -22,13 +22,13 @@ pub struct Ballot<'a> {
     /// The version of each of the route's records, in the route's order; of another length if the
     /// reply states none.
     pub versions: &'a [Version],
-    /// When it was asked.
+    /// Time of the request.
     pub sent: Moment,
-    /// When the reply was made, as far as its `Age` tells; `None` without one.
+    /// Time at which the reply was made, as far as its `Age` tells; `None` without one.
     pub generated: Option<Moment>,
 }
 
-/// Whether a reply shows the records or says that they are not there.
+/// Presence of the records in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// A 200-class reply, or a 304 for one.
@@ -37,19 +37,19 @@ pub enum Presence {
     Absent,
 }
 
-/// What a ballot is worth now. A later one of these beats an earlier one.
+/// Rank of a ballot now. A later one of these beats an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// Below the floor, or from before the newest announcement. Served only when nothing else is,
     /// and then labelled.
     Below,
-    /// May be served once every reachable region was heard, since another may outrank it.
+    /// May be served once every reachable region has answered, since another may outrank it.
     Waits,
     /// May be served at once.
     Now,
 }
 
-/// What a race's ballots add up to.
+/// Sum of a race's ballots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Votes {
     /// The regions that cast a ballot: *reachable* in this race.
@@ -63,39 +63,39 @@ pub struct Votes {
 }
 
 impl Ballot<'_> {
-    /// The version it states of the record at `place`, if it states one that a source of truth may
+    /// The version it states of the record at `index`, if it states one that a source of truth may
     /// have given (R15).
-    fn version(&self, place: usize, records: usize) -> Option<Version> {
+    fn version(&self, index: usize, records: usize) -> Option<Version> {
         if self.versions.len() != records {
             return None;
         }
-        self.versions.get(place).copied().filter(|version| version.is_credible())
+        self.versions.get(index).copied().filter(|version| version.is_credible())
     }
 
-    /// Whether it states a version of any of `records` records.
+    /// True if it states a version of any of `records` records.
     fn states_any(&self, records: usize) -> bool {
-        (0..records).any(|place| self.version(place, records).is_some())
+        (0..records).any(|index| self.version(index, records).is_some())
     }
 
-    /// Whether it states a version of each of `records` records.
+    /// True if it states a version of each of `records` records.
     pub fn is_versioned(&self, records: usize) -> bool {
-        records > 0 && (0..records).all(|place| self.version(place, records).is_some())
+        records > 0 && (0..records).all(|index| self.version(index, records).is_some())
     }
 }
 
-/// When a reply was made according to its `Age` (R8). That counts whole seconds, so the reply may
-/// be up to a second older than it says. `Age: 0` is what intermediaries put on replies that they
-/// have just fetched, and is taken at its word.
+/// Time at which a reply was made according to its `Age` (R8). That counts whole seconds, so the
+/// reply may be up to a second older than it says. `Age: 0` is what intermediaries put on replies
+/// that they have just fetched, and is taken at its word.
 pub fn generated(received: Moment, age: Duration) -> Moment {
     let slack = if age.is_zero() { Duration::ZERO } else { Duration::from_secs(1) };
     received.before(age + slack)
 }
 
-/// What `ballot` is worth against its records as they are now: its worst rank over them (R1, R4,
-/// R6, R7, R8, R20).
+/// Rank of `ballot` against its records as they are now: its worst rank over them (R1, R4, R6, R7,
+/// R8, R20).
 pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
-    let ranks = records.iter().enumerate().map(|(place, record)| {
-        let version = ballot.version(place, records.len());
+    let ranks = records.iter().enumerate().map(|(index, record)| {
+        let version = ballot.version(index, records.len());
         if r8_before_the_marker(ballot, version, record) || r1_below_the_floor(version, record) {
             return Rank::Below;
         }
@@ -133,12 +133,12 @@ fn r8_before_the_marker(ballot: &Ballot<'_>, version: Option<Version>, record: &
 }
 
 /// R4: without versions, the region that announced outranks the others. Before one of theirs is
-/// served, every reachable region must be heard.
+/// served, every reachable region must have answered.
 ///
 /// The marker does not affect a ballot that was requested before it: the announcer itself may have
 /// answered from before its change, and all readers of such a fill came before the announcement (R3
 /// keeps it from being stored). If a record has a floor but no such marker, other regions state its
-/// versions, so they are heard first.
+/// versions, so they are waited for.
 fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
     if !is_on(Rule::R4) {
         return Rank::Now;
@@ -168,7 +168,7 @@ fn r6_absence(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) 
 
 /// R4, R6 for a 200 with a version at or above the floor. A CHANGED or DELETED without a version
 /// leaves the floor where it was, so a region that has not ingested it still shows exactly that
-/// version (or any, if none was known): the announcer is heard first. A version above the floor is
+/// version (or any, if none was known): the announcer is waited for. A version above the floor is
 /// news in itself.
 fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record: &Snapshot) -> Rank {
     let news = record.floor > Version::NONE && version > record.floor;
@@ -197,29 +197,37 @@ pub fn r7_stands_for<'a>(stated: &'a [Version], known: &'a [Version]) -> &'a [Ve
 /// written (R20), then the highest versions, then presence over absence (R6), then the region that
 /// announced a version (R4), that took a write (R20), that announced at all (R4), then the first.
 pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
-    let worth = |ballot: &Ballot<'_>| {
-        let versions: u128 = (0..records.len())
-            .filter_map(|place| ballot.version(place, records.len()))
-            .map(|version| u128::from(version.0))
-            .sum();
-        let announced = |record: &Snapshot| {
-            record.marker.is_some_and(|marker| marker.at <= ballot.sent && marker.regions.contains(ballot.region))
-        };
+    (0..ballots.len()).max_by_key(|index| (worth(&ballots[*index], records), Reverse(*index)))
+}
+
+/// The grounds for keeping a ballot, the first of them first.
+fn worth(ballot: &Ballot<'_>, records: &[Snapshot]) -> impl Ord + use<> {
+    let versions: u128 = (0..records.len())
+        .filter_map(|index| ballot.version(index, records.len()))
+        .map(|version| u128::from(version.0))
+        .sum();
+    let mut written = records.iter().filter(|record| has_written(ballot, record));
+    (
+        rank(ballot, records),
+        ballot.said == Presence::Absent
+            && written.clone().any(|record| record.marker.is_some_and(|marker| marker.deleted)),
+        versions,
+        is_on(Rule::R6) && ballot.said == Presence::Present,
         // It announced with its version: then at least it is known which change that was.
-        let stated = |record: &Snapshot| record.at_floor && announced(record);
-        let taken = |record: &Snapshot| record.unstated_by() == Some(ballot.region);
-        let gone = |record: &Snapshot| taken(record) && record.marker.is_some_and(|marker| marker.deleted);
-        (
-            rank(ballot, records),
-            ballot.said == Presence::Absent && records.iter().any(gone),
-            versions,
-            is_on(Rule::R6) && ballot.said == Presence::Present,
-            is_on(Rule::R4) && records.iter().any(stated),
-            records.iter().any(taken),
-            is_on(Rule::R4) && records.iter().any(announced),
-        )
-    };
-    (0..ballots.len()).max_by_key(|place| (worth(&ballots[*place]), Reverse(*place)))
+        is_on(Rule::R4) && records.iter().any(|record| record.at_floor && has_announced(ballot, record)),
+        written.next().is_some(),
+        is_on(Rule::R4) && records.iter().any(|record| has_announced(ballot, record)),
+    )
+}
+
+/// R4: true if the ballot's region announced the record before the request was sent.
+fn has_announced(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
+    record.marker.is_some_and(|marker| marker.at <= ballot.sent && marker.regions.contains(ballot.region))
+}
+
+/// R20: true if the ballot's region took a write that states no version.
+fn has_written(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
+    record.unstated_by() == Some(ballot.region)
 }
 
 /// Adds up the ballots of `configured` regions. `digest` gives the digest of a ballot's decoded
@@ -238,7 +246,7 @@ pub fn count(
     Votes { reachable, at_or_above, agreed, unanimous }
 }
 
-/// Whether all ballots say the same: absence, or the same versions, or the same content where one
+/// True if all ballots say the same: absence, or the same versions, or the same content where one
 /// of them states no versions.
 fn agree(ballots: &[Ballot<'_>], records: usize, mut digest: impl FnMut(usize) -> Option<u128>) -> bool {
     let Some((first, others)) = ballots.split_first() else { return false };
@@ -252,7 +260,7 @@ fn agree(ballots: &[Ballot<'_>], records: usize, mut digest: impl FnMut(usize) -
         return others.iter().all(|ballot| ballot.versions == first.versions);
     }
     let expected = if others.is_empty() { return true } else { digest(0) };
-    expected.is_some() && (1..ballots.len()).all(|place| digest(place) == expected)
+    expected.is_some() && (1..ballots.len()).all(|index| digest(index) == expected)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whether what regions announce reaches what is read here (R21).
+//! Check that announcements of regions reach what is read here (R21).
 //!
 //! A watermark says that everything a region ingested was announced. It cannot say that an
 //! announcement named the record as the route does. If the type has a typo, or the key another
@@ -12,23 +12,25 @@
 //! then, so no region concerned vouches for it.
 //!
 //! Not to know is no evidence. Where something shows that announcements do miss what is read, the
-//! regions concerned do not earn it the full TTL either ([`Wired::strays`]): it is kept for the soft
+//! regions concerned do not earn it the full TTL either ([`TypeWiring::strays`]): it is kept for the soft
 //! TTL, labelled `unwired` (`standing::assess`).
 
-mod forms;
+mod spellings;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use self::forms::KeyForm;
-use self::forms::KeyForms;
-use super::horizon::{Horizon, TypeDoubts};
-use super::switch::{Rule, is_on};
+use parking_lot::{Mutex, MutexGuard};
+
+pub use self::spellings::KeySpelling;
+use self::spellings::KeySpellings;
+use super::region_views::{RegionViews, TypeDoubts};
 use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId};
 use crate::model::time::Moment;
 use crate::protocol::limits;
+use crate::switch::{Rule, is_on};
 
 #[derive(Debug, Default)]
 pub(crate) struct Wiring {
@@ -38,22 +40,22 @@ pub(crate) struct Wiring {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When each region last announced something under a type that no route names.
+    /// Times at which each region last announced something under a type that no route names.
     unrouted: [Option<Moment>; limits::REGIONS],
-    /// By [`TypeId`], as far as anything is known, with what was last withheld of each.
-    types: Vec<(Wired, TypeDoubts)>,
-    /// By [`TypeId`] too, as far as any unread key was announced.
-    forms: Vec<KeyForms>,
-    /// What was last withheld of all other types.
+    /// States by [`TypeId`], as far as anything is known, with what was last withheld of each.
+    types: Vec<(TypeWiring, TypeDoubts)>,
+    /// Key spellings by [`TypeId`], as far as any unread key was announced.
+    spellings: Vec<KeySpellings>,
+    /// Doubts last stated for all other types.
     others: TypeDoubts,
     growths: VecDeque<Growth>,
 }
 
-/// What is known of one record type.
+/// State of one record type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wired {
+pub struct TypeWiring {
     /// The regions that announced anything of it.
-    pub heard: RegionSet,
+    pub announcers: RegionSet,
     /// The regions that announced records of it by name.
     pub named: RegionSet,
     /// The regions that named a record that was read here.
@@ -66,17 +68,17 @@ pub struct Wired {
     /// The regions against which the findings of the moment speak.
     pub found: RegionSet,
     /// Records that were served at a higher version than before, and whose change was announced.
-    pub told: u64,
-    /// The same, but nobody announced the change.
-    pub untold: u64,
-    /// When the last of these was noticed.
-    pub untold_at: Option<Moment>,
+    pub announced: u64,
+    /// Records served at a higher version whose change nobody announced.
+    pub unannounced: u64,
+    /// Time at which the last of these was noticed.
+    pub unannounced_at: Option<Moment>,
     /// An audit found a change that nobody has announced so far.
     pub violated: bool,
     /// An audit found such a change, and a region that was LIVE then should have announced it by now.
     pub missed: bool,
-    /// When all regions last answered with a lower version than the one that was stored of them:
-    /// versions of it began anew, or were taken back.
+    /// Time at which all regions last answered with a lower version than the one that was stored of
+    /// them: versions of it began anew, or were taken back.
     pub back_at: Option<Moment>,
     /// Records that grew a while ago and may still be announced.
     pub pending: u64,
@@ -93,35 +95,35 @@ pub struct Growth {
     /// The regions that vouched for what was stored before, and the epochs of all regions when it
     /// was requested.
     pub vouched: (RegionSet, Box<[Epoch]>),
-    /// When it was served.
+    /// Time at which it was served.
     pub at: Moment,
 }
 
 impl Growth {
-    /// Whether the region that served it is one of those that vouched.
+    /// True if the region that served it is one of those that vouched.
     pub(crate) fn is_its_vouchers(&self) -> bool {
         self.vouched.0.contains(self.region)
     }
 
-    /// Whether a region that vouched has noticed no loss since and was heard of a time after the change,
-    /// so that its announcement should be here.
-    pub(crate) fn is_vouched_against(&self, horizon: &Horizon) -> bool {
+    /// True if a region that vouched has noticed no loss since and is known up to a time after the
+    /// change, so that its announcement should be here.
+    pub(crate) fn is_vouched_against(&self, region_views: &RegionViews) -> bool {
         let (regions, epochs) = &self.vouched;
-        horizon.is_heard_since(self.at, *regions, epochs)
+        region_views.is_known_since(self.at, *regions, epochs)
     }
 }
 
 impl Wiring {
     /// `region` announced all records of this type, or one of them by name.
-    pub(crate) fn heard(&self, record_type: TypeId, region: RegionId, by_name: bool) {
+    pub(crate) fn note_announced(&self, record_type: TypeId, region: RegionId, by_name: bool) {
         self.note(|state| {
             let wired = state.of(record_type);
-            let before = (wired.heard, wired.named);
-            wired.heard = wired.heard.with(region);
+            let before = (wired.announcers, wired.named);
+            wired.announcers = wired.announcers.with(region);
             if by_name {
                 wired.named = wired.named.with(region);
             }
-            before != (wired.heard, wired.named)
+            before != (wired.announcers, wired.named)
         });
     }
 
@@ -132,8 +134,8 @@ impl Wiring {
             let known = wired.met.covers(regions);
             wired.met = RegionSet(wired.met.0 | regions.0);
             wired.misnamed = RegionSet(wired.misnamed.0 & !regions.0);
-            if let Some(forms) = state.forms.get_mut(usize::from(record_type.0)) {
-                regions.iter().for_each(|region| forms.met(region));
+            if let Some(spellings) = state.spellings.get_mut(usize::from(record_type.0)) {
+                regions.iter().for_each(|region| spellings.met(region));
             }
             !known
         });
@@ -145,17 +147,17 @@ impl Wiring {
         &self,
         record_type: TypeId,
         region: RegionId,
-        meant: Option<(RecordId, KeyForm)>,
+        meant: Option<(RecordId, KeySpelling)>,
         now: Moment,
     ) {
         self.note(|state| {
             let place = usize::from(record_type.0);
-            if place >= state.forms.len() {
-                state.forms.resize_with(place + 1, KeyForms::default);
+            if place >= state.spellings.len() {
+                state.spellings.resize_with(place + 1, KeySpellings::default);
             }
-            let forms = &mut state.forms[place];
-            forms.note(region, meant.map(|(id, form)| (id.hash, form)), now);
-            let (misnames, differs) = (forms.misnames(region), forms.differs_in_case(region, now));
+            let spellings = &mut state.spellings[place];
+            spellings.note(region, meant.map(|(id, spelling)| (id.hash, spelling)), now);
+            let (misnames, differs) = (spellings.misnames(region), spellings.differs_in_case(region, now));
             let wired = state.of(record_type);
             let before = (wired.misnamed, wired.other_case);
             if misnames {
@@ -208,7 +210,7 @@ impl Wiring {
     pub(crate) fn rewired(&self) {
         self.note(|state| {
             state.unrouted = Default::default();
-            state.forms.clear();
+            state.spellings.clear();
             for (wired, _) in &mut state.types {
                 (wired.met, wired.misnamed, wired.found) = Default::default();
                 wired.other_case = RegionSet::EMPTY;
@@ -255,22 +257,22 @@ impl Wiring {
         due.into()
     }
 
-    /// A growth ended: an announcement explained it (`told`), or none did.
-    pub(crate) fn settled(&self, record_type: TypeId, told: bool, now: Moment) {
+    /// A growth ended: an announcement explained it (`announced`), or none did.
+    pub(crate) fn settled(&self, record_type: TypeId, announced: bool, now: Moment) {
         self.note(|state| {
             let wired = state.of(record_type);
-            if told {
-                wired.told += 1;
+            if announced {
+                wired.announced += 1;
             } else {
-                wired.untold += 1;
-                wired.untold_at = Some(now);
+                wired.unannounced += 1;
+                wired.unannounced_at = Some(now);
             }
-            !told
+            !announced
         });
     }
 
-    /// What is known of each type, by [`TypeId`].
-    pub(crate) fn known(&self, now: Moment) -> Vec<Wired> {
+    /// States of all types, by [`TypeId`].
+    pub(crate) fn known(&self, now: Moment) -> Vec<TypeWiring> {
         let mut state = self.state();
         state.elapse(now);
         let mut types: Vec<_> = state.types.iter().map(|(wired, _)| *wired).collect();
@@ -282,7 +284,7 @@ impl Wiring {
         types
     }
 
-    /// Whether something has changed since the last call.
+    /// True if something has changed since the last call.
     pub(crate) fn take_change(&self) -> bool {
         self.changed.swap(false, Ordering::AcqRel)
     }
@@ -300,9 +302,9 @@ impl Wiring {
         for (wired, doubts) in &mut state.types {
             wired.turn(doubts, unrouted, now, now + worst_lag);
         }
-        Wired::default().turn(&mut state.others, unrouted, now, now + worst_lag);
-        let all = || state.types.iter().map(|(_, doubts)| *doubts).chain([state.others]);
-        if all().all(|doubts| doubts == TypeDoubts::default()) { Arc::default() } else { all().collect() }
+        TypeWiring::default().turn(&mut state.others, unrouted, now, now + worst_lag);
+        let all = state.types.iter().map(|(_, doubts)| *doubts).chain([state.others]);
+        if all.clone().all(|doubts| doubts == TypeDoubts::default()) { Arc::default() } else { all.collect() }
     }
 
     fn note(&self, change: impl FnOnce(&mut State) -> bool) {
@@ -313,35 +315,36 @@ impl Wiring {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere leaves behind only sets that grow.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
 impl State {
     /// The regions that recently announced something under a type that no route names.
     fn unrouted(&self, now: Moment) -> RegionSet {
-        let lately = |last: &Option<Moment>| last.is_some_and(|last| now.since(last) < limits::WIRING_DOUBT);
-        (0u8..).map(RegionId).zip(&self.unrouted).filter(|(_, last)| lately(last)).map(|(id, _)| id).collect()
+        let regions = (0u8..).map(RegionId).zip(&self.unrouted);
+        let lately = regions.filter(|(_, last)| last.is_some_and(|last| now.since(last) < limits::WIRING_DOUBT));
+        lately.map(|(id, _)| id).collect()
     }
 
     /// Ends what counts for a while only.
     fn elapse(&mut self, now: Moment) {
-        for ((wired, _), forms) in self.types.iter_mut().zip(&self.forms) {
-            let lasts = |region: &RegionId| forms.differs_in_case(*region, now);
-            wired.other_case = wired.other_case.iter().filter(lasts).collect();
+        for ((wired, _), spellings) in self.types.iter_mut().zip(&self.spellings) {
+            wired.other_case =
+                wired.other_case.iter().filter(|region| spellings.differs_in_case(*region, now)).collect();
         }
     }
 
-    fn of(&mut self, record_type: TypeId) -> &mut Wired {
+    fn of(&mut self, record_type: TypeId) -> &mut TypeWiring {
         let place = usize::from(record_type.0);
         if place >= self.types.len() {
-            self.types.resize(place + 1, (Wired::default(), self.others));
+            self.types.resize(place + 1, (TypeWiring::default(), self.others));
         }
         &mut self.types[place].0
     }
 }
 
-impl Wired {
+impl TypeWiring {
     /// The regions that state no bound for this type; those in `unrouted` announce under types that
     /// no route names.
     fn withheld(&self, unrouted: RegionSet, now: Moment) -> RegionSet {
@@ -380,7 +383,7 @@ impl Wired {
 
     /// Says the same where an announcement should be here, so that names or keys must differ.
     pub fn is_missed(&self, now: Moment) -> bool {
-        self.missed || self.untold_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
+        self.missed || self.unannounced_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
     }
 }
 

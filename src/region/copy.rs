@@ -1,8 +1,8 @@
 //! A region's copy of a view: what may replace it, and what is said of it.
 
-use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemWrite, Table, Tables, WriteError, bucket};
 use crate::protocol::announcement::message::AnnouncementKind;
+use crate::switch::{Guard, is_on};
 
 use super::publisher::Said;
 

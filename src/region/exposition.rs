@@ -1,7 +1,9 @@
-//! An ingester's lines of `/metrics`, read anew on every call.
+//! An ingester's lines of `/metrics`. Its publisher is another one in every term under the lease, so
+//! the counts are looked for on every call.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -21,38 +23,21 @@ impl IngestExposition {
 }
 
 impl Collector for IngestExposition {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let (counts, swept, publisher) = (&self.0.counts, &self.0.sweep_counts, self.0.publisher());
-        let passed_over = AtomicU64::new(self.0.passed_over());
-        let counters = [
-            ("ingest_changes", "Changes that the feed brought", &counts.changes),
-            ("ingest_put", "Items that the region's table took", &counts.put),
-            ("ingest_not_newer", "Items that were not newer than the table's", &counts.not_newer),
-            ("ingest_scanned", "Items that scans of all views read", &counts.scanned),
-            ("ingest_passed_over", "Items that cannot be read, or that no table takes", &passed_over),
-            ("region_swept_buckets", "Buckets of copies that the sweep compared", &swept.buckets),
-            ("region_swept_differing", "Copies that differed when they were looked at again", &swept.differing),
-            ("region_swept_mended", "Copies that the sweep made good and announced", &swept.mended),
-            ("region_swept_failed", "Failures of the sweep at a bucket, to which it comes back", &swept.failed),
-            ("announced", "Announcements that the topic took", &publisher.counts.announced),
-            ("announced_again", "Announcements that were sent again", &publisher.counts.repeated),
-            ("publish_calls", "Calls to the topic, heartbeats too", &publisher.counts.calls),
-            ("publisher_renamed", "Names given up over a refused message", &publisher.counts.renamed),
-            ("announced_as_reload", "Messages that the topic never took, nor may", &publisher.counts.reloaded),
-        ];
-        for (name, help, count) in counters {
-            let counter = ConstCounter::new(count.load(Ordering::Relaxed));
-            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
-        }
-        let behind = self.0.behind().map_or(f64::INFINITY, |span| span.as_secs_f64());
-        let canary = self.0.canary_age().map_or(f64::INFINITY, |span| span.as_secs_f64());
-        for (name, help, seconds) in [
-            ("ingest_behind", "For how long what arrived at the feed may not be announced; +Inf: not known", behind),
-            ("canary_age", "Since when the last canary to arrive was sent; +Inf: none has arrived", canary),
-        ] {
-            let gauge = ConstGauge::new(seconds);
-            gauge.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), gauge.metric_type())?)?;
-        }
-        Ok(())
+    fn encode(&self, mut page: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.0.counts.write(&mut page)?;
+        self.0.sweep_counts.metrics.write(&mut page)?;
+        self.0.publisher().counts.metrics.write(&mut page)?;
+        let unusable = ConstCounter::new(self.0.skipped());
+        let help = "Items that cannot be read, or that no table takes.";
+        unusable.encode(page.encode_descriptor("ingest_skipped", help, None, unusable.metric_type())?)?;
+        let help = "Time for which what arrived at the feed may not be announced; +Inf: not known.";
+        seconds(&mut page, "ingest_behind", help, self.0.behind())?;
+        let help = "Time since the last canary to arrive was sent; +Inf: none has arrived.";
+        seconds(&mut page, "canary_age", help, self.0.canary_age())
     }
+}
+
+fn seconds(page: &mut DescriptorEncoder<'_>, name: &str, help: &str, span: Option<Duration>) -> fmt::Result {
+    let gauge = ConstGauge::new(span.map_or(f64::INFINITY, |span| span.as_secs_f64()));
+    gauge.encode(page.encode_descriptor(name, help, Some(&Unit::Seconds), gauge.metric_type())?)
 }

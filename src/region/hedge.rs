@@ -1,11 +1,11 @@
-//! When a slow read of the table is sent a second time: after the p95 of the latest reads. One that
-//! failed is sent again at once. Both together at most one read in twenty. Pure: what a read took
-//! is passed in.
+//! Hedging of a slow read of the table by a second one: after the p95 of the latest reads. One that
+//! failed is sent again at once. Both together at most one read in twenty. Pure: the duration of a
+//! read is passed in.
 
 use std::time::Duration;
 
 use super::limits::{HEDGE_LEAST, HEDGED_SHARE, HEDGES_SAVED, READS_BEFORE_HEDGING};
-use crate::core::race::health::RecentLatencies;
+use crate::race::health::RecentLatencies;
 
 #[derive(Default)]
 pub(crate) struct Hedge {
@@ -24,7 +24,7 @@ impl Hedge {
         Some(p95.max(HEDGE_LEAST))
     }
 
-    /// Whether a second read may be sent; it is spent if so.
+    /// True if a second read may be sent; it is spent if so.
     pub(crate) fn spend(&mut self) -> bool {
         let enough = self.saved >= 1.0;
         if enough {
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_read_waits_for_the_p95_of_the_latest_and_for_enough_of_them() {
+    fn hedge_waits_for_recent_p95() {
         let mut hedge = Hedge::default();
         for read in 0..20 {
             assert_eq!(hedge.begin(), None, "after {read} reads");
@@ -62,16 +62,18 @@ mod tests {
         assert_eq!(hedge.begin(), Some(HEDGE_LEAST));
     }
 
+    /// Number of these reads that are hedged.
+    fn hedged(hedge: &mut Hedge, reads: usize) -> usize {
+        let each = (0..reads).filter(|_| {
+            hedge.begin();
+            hedge.spend()
+        });
+        each.count()
+    }
+
     #[test]
-    fn at_most_one_read_in_twenty_is_sent_twice_whatever_happens() {
+    fn hedging_is_capped_at_five_percent() {
         let mut hedge = Hedge::default();
-        let hedged = |hedge: &mut Hedge, reads: usize| {
-            let each = (0..reads).filter(|_| {
-                hedge.begin();
-                hedge.spend()
-            });
-            each.count()
-        };
         assert!((49..=50).contains(&hedged(&mut hedge, 1_000)));
         // A quiet day saves up no storm.
         for _ in 0..1_000_000 {

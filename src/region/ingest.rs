@@ -7,12 +7,13 @@
 //! time. A feed that no longer has what was not read is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
+use parking_lot::Mutex;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -21,21 +22,23 @@ use super::limits;
 use super::publisher::{RegionPublisher, Said};
 use super::sweep::{CopySweep, SweepCounts};
 use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
-use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::{Lease, LeasePlace, TermEnd};
 use crate::engine::limits::{BEGIN_MARGIN, BEGIN_PAUSE};
-use crate::engine::passed_over::PassedOver;
 use crate::engine::sizes::check_item;
+use crate::engine::skipped::Skipped;
 use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic};
 use crate::model::time::{Clock, Wall};
+use crate::switch::{Guard, is_on};
 use crate::tasks::supervision::pass_panic_on;
+use crate::telemetry::metrics::definition::metrics;
 use crate::telemetry::rate_limiter::RateLimiter;
 use crate::views::CANARY;
+use prometheus_client::metrics::counter::Counter;
 
-/// What a region ingests, and from where.
+/// Feed and tables of a region's ingester.
 pub struct IngestParts {
     pub region: String,
-    /// Where the views are.
+    /// Tables of the views.
     pub home: Arc<dyn Tables>,
     /// The region's own tables.
     pub own: Arc<dyn Tables>,
@@ -46,7 +49,6 @@ pub struct IngestParts {
     pub clock: Clock,
 }
 
-/// Where the ingester is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IngestState {
@@ -57,19 +59,18 @@ pub enum IngestState {
     Following,
 }
 
-/// For metrics.
-#[derive(Debug, Default)]
-pub struct IngestCounts {
-    /// Changes that the feed brought.
-    pub changes: AtomicU64,
-    /// Items that the table took.
-    pub put: AtomicU64,
-    /// Items that were not newer than what the table has.
-    pub not_newer: AtomicU64,
-    /// Items that scans read.
-    pub scanned: AtomicU64,
-    /// Items that no table takes.
-    pub passed_over: PassedOver,
+metrics! {
+    /// Metrics of a region's ingester.
+    pub struct IngestCounts("ingest_") {
+        /// Changes that the feed brought.
+        pub changes: Counter,
+        /// Items that the region's table took.
+        pub put: Counter,
+        /// Items that were not newer than the table's.
+        pub not_newer: Counter,
+        /// Items that scans of all views read.
+        pub scanned: Counter,
+    }
 }
 
 /// Rations of what a topic or a feed that fails has said, in every term under the lease.
@@ -85,15 +86,17 @@ pub struct Ingester {
     follower: Follower,
     state: Mutex<IngestState>,
     publisher: Mutex<Arc<RegionPublisher>>,
-    /// When the last canary to arrive was sent.
+    /// Time of sending of the last canary to arrive.
     canary: Mutex<Option<Wall>>,
     sweep_every: Duration,
     lines: IngestLines,
     pub counts: IngestCounts,
+    /// Items that no table takes.
+    unusable: Skipped,
     pub sweep_counts: SweepCounts,
 }
 
-/// Whether a region has everything that its feed will not bring: until then an absence in its
+/// True if a region has everything that its feed will not bring: until then an absence in its
 /// tables means nothing.
 ///
 /// # Errors
@@ -130,12 +133,13 @@ impl Ingester {
             sweep_every,
             lines: IngestLines::default(),
             counts: IngestCounts::default(),
+            unusable: Skipped::default(),
             sweep_counts: SweepCounts::default(),
         })
     }
 
     pub fn state(&self) -> IngestState {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.state.lock()
     }
 
     pub fn progress(&self) -> &FeedProgress {
@@ -143,12 +147,12 @@ impl Ingester {
     }
 
     pub fn publisher(&self) -> Arc<RegionPublisher> {
-        self.publisher.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.publisher.lock().clone()
     }
 
     /// Since when the last canary to arrive was sent; `None` before the first.
     pub fn canary_age(&self) -> Option<Duration> {
-        let sent = *self.canary.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = *self.canary.lock();
         sent.map(|sent| self.parts.clock.wall().since(sent))
     }
 
@@ -158,12 +162,12 @@ impl Ingester {
     }
 
     /// Items that could not be read, or that the region's table would not take.
-    pub fn passed_over(&self) -> u64 {
-        self.counts.passed_over.count() + self.parts.home.passed_over()
+    pub fn skipped(&self) -> u64 {
+        self.unusable.count() + self.parts.home.skipped()
     }
 
     fn enter(&self, state: IngestState) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        *self.state.lock() = state;
     }
 
     /// Ingests while this process holds the lease, and waits for it while not, until `stopping`.
@@ -181,7 +185,7 @@ impl Ingester {
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return };
             // A name of its own for each time that it holds the lease.
             let publisher = Arc::new(self.publisher().successor());
-            *self.publisher.lock().unwrap_or_else(PoisonError::into_inner) = publisher.clone();
+            *self.publisher.lock() = publisher.clone();
             let end = lease.term(self.work(&lease, &publisher), &stopping).await;
             publisher.sign_off(self.follower.progress.through()).await;
             self.follower.progress.reset();
@@ -198,7 +202,7 @@ impl Ingester {
         }
     }
 
-    /// What there is to do under the lease. Only following the feed ends.
+    /// Works under the lease. Only following the feed ends.
     async fn work(self: &Arc<Self>, lease: &Lease, publisher: &RegionPublisher) -> FollowEnd {
         let sweep = self.sweep(lease);
         tokio::select! {
@@ -234,9 +238,9 @@ impl Ingester {
             // Read before the publisher's last number: everything that it claims has a number.
             let through = self.follower.progress.through();
             if let Err(error) = publisher.heartbeat(through).await
-                && let Some(left_out) = self.lines.heartbeats.take(self.parts.clock.now())
+                && let Some(suppressed) = self.lines.heartbeats.admit(self.parts.clock.now())
             {
-                tracing::warn!(%error, left_out, "a heartbeat could not be published");
+                tracing::warn!(%error, suppressed, "a heartbeat could not be published");
             }
         }
     }
@@ -248,9 +252,9 @@ impl Ingester {
                 FollowEnd::Trimmed => {}
                 end => return end,
             }
-            if let Some(left_out) = self.lines.trimmed.take(self.parts.clock.now()) {
+            if let Some(suppressed) = self.lines.trimmed.admit(self.parts.clock.now()) {
                 let what = "the feed no longer has what this region did not read: ingesting everything anew";
-                tracing::error!(left_out, "{what}");
+                tracing::error!(suppressed, "{what}");
             }
             let mut forgotten = self.follower.forget(lease).await;
             if !is_on(Guard::ScanAfterTrim) && forgotten.is_ok() {
@@ -284,9 +288,13 @@ impl Ingester {
         let mut after = None;
         loop {
             // One page or item that fails does not begin the scan again.
-            let scan = || self.parts.home.scan(Table::Views, ScanSegment::WHOLE, after.clone(), limits::SCAN_PAGE);
-            let page = self.follower.insist("scanning the views", scan).await;
-            self.counts.scanned.fetch_add(page.items.len() as u64, Ordering::Relaxed);
+            let page = self
+                .follower
+                .insist("scanning the views", || {
+                    self.parts.home.scan(Table::Views, ScanSegment::WHOLE, after.clone(), limits::SCAN_PAGE)
+                })
+                .await;
+            self.counts.scanned.inc_by(page.items.len() as u64);
             let items: Vec<Item> = page.items.into_iter().filter(|item| self.takes(item)).collect();
             names.extend(items.iter().filter_map(|item| view_of(item).map(str::to_owned)));
             self.put_all(items).await;
@@ -302,13 +310,13 @@ impl Ingester {
         }
         let at = if is_on(Guard::PositionBeforeScan) { at } else { self.parts.clock.wall().as_millis() };
         self.follower.begin(lease, Wall::from_millis(at)).await?;
-        if let Some(left_out) = self.lines.copied.take(self.parts.clock.now()) {
-            tracing::info!(region = self.parts.region, left_out, "every view is copied; following the feed");
+        if let Some(suppressed) = self.lines.copied.admit(self.parts.clock.now()) {
+            tracing::info!(region = self.parts.region, suppressed, "every view is copied; following the feed");
         }
         Ok(())
     }
 
-    /// Whether this region has it.
+    /// True if this region has it.
     fn takes(&self, item: &Item) -> bool {
         let Some(view) = view_of(item) else { return false };
         view != CANARY && self.parts.views.as_ref().is_none_or(|views| views.contains(view))
@@ -321,29 +329,30 @@ impl Ingester {
         said.into_iter().flatten().collect()
     }
 
-    /// What was not newer is said too: whoever put it may have died before they said it.
+    /// Puts an item. One that was not newer is announced too: its writer may have died before
+    /// announcing it.
     async fn put(&self, item: Item) -> Option<Said> {
         let said = said_of(&item);
         if let Err(error) = check_item(&item) {
             let now = self.parts.clock.now();
-            self.counts.passed_over.note(now, Table::Views, Some(&item.key), &error.to_string());
+            self.unusable.note(now, Table::Views, Some(&item.key), &error.to_string());
             return None;
         }
         // Each for itself: a table that is throttled takes a few of a batch at a time.
-        let put = || put_if_newer(&*self.parts.own, item.clone());
-        let was_newer = self.follower.insist("writing the region's table", put).await;
+        let was_newer =
+            self.follower.insist("writing the region's table", || put_if_newer(&*self.parts.own, item.clone())).await;
         let count = if was_newer { &self.counts.put } else { &self.counts.not_newer };
-        count.fetch_add(1, Ordering::Relaxed);
+        count.inc();
         said.filter(|_| was_newer || is_on(Guard::AnnounceRefused))
     }
 
     fn note_canary(&self, item: &Item) {
-        let mut last = self.canary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.canary.lock();
         *last = (*last).max(Some(Wall::from_millis(item.version)));
     }
 
     async fn take(&self, changes: Vec<Change>) {
-        self.counts.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
+        self.counts.changes.inc_by(changes.len() as u64);
         // A removal is never a deletion: tombstones are.
         let items = changes.into_iter().filter_map(|change| match change.item {
             None if !is_on(Guard::RemovalIsNoDeletion) => Some(Item::new(change.key, change.written.as_millis())),
@@ -365,9 +374,10 @@ impl Ingester {
         let said = self.put_all(newest.into_values().collect()).await;
         let publisher = self.publisher();
         let announced = publisher.announce(said);
-        match is_on(Guard::AnnounceBeforeCheckpoint) {
-            true => announced.await,
-            false => announced.now_or_never().unwrap_or_default(),
+        if is_on(Guard::AnnounceBeforeCheckpoint) {
+            announced.await
+        } else {
+            announced.now_or_never().unwrap_or_default()
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// How often a publisher sends a heartbeat (docs/publishing.md).
+/// Interval between a publisher's heartbeats (docs/publishing.md).
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
-/// How often a message that SNS refuses is sent again before its publisher's name is given up.
+/// Number of retries of a message that SNS refuses before its publisher's name is given up.
 pub(crate) const PUBLISH_ATTEMPTS: u32 = 20;
-/// How long a publisher that stops may take to say so.
+/// Longest time for a publisher that stops to sign off.
 pub(crate) const SIGN_OFF_WAIT: Duration = Duration::from_secs(2);
 /// Items of one page of a scan.
 pub(crate) const SCAN_PAGE: usize = 500;
 /// A table that has not answered by then is down.
 pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);
-/// How often a node looks whether its region has become complete, or is no longer.
+/// Interval between a node's checks whether its region has become complete, or is no longer.
 pub(crate) const COMPLETE_LOOK: Duration = Duration::from_secs(1);
 /// Reads that must have been seen before any is sent twice.
 pub(crate) const READS_BEFORE_HEDGING: u32 = 20;

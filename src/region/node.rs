@@ -1,4 +1,4 @@
-//! A node: a sidecar's own core whose only region is a table. What differs from a sidecar is in
+//! A node: a sidecar's own request path whose only region is a table. What differs from a sidecar is in
 //! its configuration: [`config`] makes it, and [`super::origin`] is what it asks.
 
 use std::fmt::Write as _;
@@ -11,14 +11,14 @@ use crate::config::error::ConfigError;
 use crate::config::{Config, read};
 use crate::engine::Tables;
 
-/// What differs from node to node.
+/// Settings that differ from node to node.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// The region's name.
     pub region: String,
     /// The region's own topic; without one nothing that is stored holds for long.
     pub topic: Option<String>,
-    /// Where sidecars reach it.
+    /// Address at which sidecars reach it.
     pub listen: SocketAddr,
     /// The names that sidecars call it by, besides loopback ones and addresses.
     pub hosts: Vec<String>,

@@ -3,28 +3,30 @@
 //! once.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, select_ok};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use super::hedge::Hedge;
 use super::limits::READ_WAIT;
 use crate::config::Config;
 use crate::config::template::{is_plain, unescaped};
-use crate::engine::guard::{Guard, is_on};
 use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
 use crate::model::names::{is_name, key_problem};
 use crate::model::time::Clock;
+use crate::switch::{Guard, is_on};
 use crate::telemetry::rate_limiter::RateLimiter;
 
-/// What sidecars and callers are told beside `no-cache`: each answers for itself how fresh it is.
+/// `Cache-Control` for sidecars and callers, with more than `no-cache`: each answers for itself how
+/// fresh it is.
 const CACHE_CONTROL: &str = "private, no-cache";
 const PROBLEM: &str = "application/problem+json";
 const ABSENT: &[u8] = br#"{"type":"urn:nearside:problem:not-found","title":"Not Found","status":404}"#;
@@ -43,9 +45,9 @@ pub struct TableOrigin {
     tables: Arc<dyn Tables>,
     clock: Clock,
     views: Arc<BTreeSet<String>>,
-    /// What is said of any other view.
+    /// Body of the answer for any other view.
     not_taken: Bytes,
-    /// Whether the region has everything that it must have.
+    /// True if the region has everything that it must have.
     open: Arc<AtomicBool>,
     hedge: Arc<Mutex<Hedge>>,
     /// A table that is down fails each read.
@@ -82,8 +84,10 @@ impl TableOrigin {
             return problem(StatusCode::SERVICE_UNAVAILABLE, NOT_OPEN);
         }
         let read = tokio::time::timeout(READ_WAIT, self.read(&key)).await;
-        let late = || EngineError::Unavailable { what: "the table".to_owned(), why: "no answer in time".to_owned() };
-        match read.unwrap_or_else(|_| Err(late())) {
+        let read = read.unwrap_or_else(|_| {
+            Err(EngineError::Unavailable { what: "the table".to_owned(), why: "no answer in time".to_owned() })
+        });
+        match read {
             Ok(Some(item)) if demands_another(&request.headers, &item) => {
                 let (status, mut headers, body, _) = problem(StatusCode::PRECONDITION_FAILED, CHANGED);
                 headers.insert("x-record-version", item.version.into());
@@ -92,8 +96,8 @@ impl TableOrigin {
             Ok(Some(item)) => answer_of(item),
             Ok(None) => problem(StatusCode::NOT_FOUND, ABSENT),
             Err(error) => {
-                if let Some(left_out) = self.failure_lines.take(self.clock.now()) {
-                    tracing::warn!(%error, left_out, "the region's table, or an item of it, cannot be read");
+                if let Some(suppressed) = self.failure_lines.admit(self.clock.now()) {
+                    tracing::warn!(%error, suppressed, "the region's table, or an item of it, cannot be read");
                 }
                 match error {
                     // Of this item alone: the table answers.
@@ -104,7 +108,7 @@ impl TableOrigin {
         }
     }
 
-    /// Where `/v1/contexts/{key}/{view}` lies.
+    /// Item of `/v1/contexts/{key}/{view}`.
     fn item_of(&self, path_and_query: &str) -> Named {
         let path = path_and_query.split('?').next().unwrap_or_default();
         // A 404 would say that there is no such record.
@@ -150,7 +154,7 @@ impl TableOrigin {
 
     fn hedge(&self) -> MutexGuard<'_, Hedge> {
         // Each change is a few plain stores.
-        self.hedge.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hedge.lock()
     }
 }
 
@@ -172,7 +176,7 @@ impl Origin for TableOrigin {
     }
 }
 
-/// What a path names.
+/// Meaning of a path.
 enum Named {
     Item(ItemKey),
     /// A record of a view that this region does not take.
@@ -190,15 +194,16 @@ fn not_taken(views: &BTreeSet<String>) -> Bytes {
     Bytes::from(json!({ "type": urn, "title": title, "status": 421, "detail": detail }).to_string())
 }
 
-/// Whether `If-Match` names another version than what is there (RFC 9110, 13.1.1: 412). No tag is
+/// True if `If-Match` names another version than the current one (RFC 9110, 13.1.1: 412). No tag is
 /// that of a record that is gone, which stays a 404.
 fn demands_another(headers: &HeaderMap, item: &Item) -> bool {
     let own = format!("\"{}\"", item.version);
-    let is_met = |line: &HeaderValue| {
-        line.to_str().is_ok_and(|line| line.split(',').map(str::trim).any(|tag| tag == "*" || tag == own))
-    };
     let mut demands = headers.get_all(header::IF_MATCH).iter().peekable();
-    item.body.is_some() && demands.peek().is_some() && !demands.any(is_met)
+    item.body.is_some()
+        && demands.peek().is_some()
+        && !demands.any(|line| {
+            line.to_str().is_ok_and(|line| line.split(',').map(str::trim).any(|tag| tag == "*" || tag == own))
+        })
 }
 
 /// A view as it is, or that it is gone: with its version in both cases.

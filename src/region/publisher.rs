@@ -1,6 +1,6 @@
-//! How a region announces (docs/publishing.md): every message under the next number, sent again
-//! under its number until SNS has it, and nothing after it before that. Heartbeats wait their
-//! turn, so trouble with the topic shows as silence, never as a promise.
+//! Announcements of a region (docs/publishing.md): every message under the next number, sent again
+//! under its number until SNS has it, and nothing after it before that. Heartbeats wait their turn,
+//! so trouble with the topic shows as silence, never as a promise.
 //!
 //! What the topic refuses for good, while it takes other messages, is said otherwise: its whole
 //! type may have changed. One message holds up no other for ever.
@@ -13,14 +13,16 @@ use tokio::sync::Mutex;
 
 use super::limits;
 use crate::engine::limits::{PUBLISH_BATCH, PUBLISH_BYTES};
-use crate::engine::passed_over::ToldKey;
+use crate::engine::skipped::LoggedKey;
 use crate::engine::{EngineError, ItemKey, Table, Topic, bucket, retry_delay};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::encode_json;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, Numbered};
+use crate::telemetry::metrics::definition::metrics;
 use crate::telemetry::rate_limiter::RateLimiter;
+use prometheus_client::metrics::counter::Counter;
 
-/// What is said of a record, before it has a number.
+/// Announcement about a record, before it has a number.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Said {
     pub record_type: String,
@@ -45,20 +47,27 @@ pub struct RegionPublisher {
     pub counts: PublishCounts,
 }
 
-/// For metrics.
+metrics! {
+    /// Metrics of a publisher.
+    pub struct PublishMetrics {
+        /// Announcements that the topic took.
+        pub announced: Counter,
+        /// Announcements that were sent again.
+        pub announced_again: Counter,
+        /// Calls to the topic, heartbeats too.
+        pub publish_calls: Counter,
+        /// Names given up over a refused message.
+        pub publisher_renamed: Counter,
+        /// Messages that the topic never took, nor may: a RELOAD of their type stands for them.
+        pub announced_as_reload: Counter,
+    }
+}
+
+/// Metrics of a publisher, and rations of its log lines.
 #[derive(Debug, Default)]
 pub struct PublishCounts {
-    /// Messages that SNS has taken, heartbeats not counted.
-    pub announced: AtomicU64,
+    pub metrics: PublishMetrics,
     pub heartbeats: AtomicU64,
-    /// Calls to SNS, failed ones too.
-    pub calls: AtomicU64,
-    /// Messages that were sent again.
-    pub repeated: AtomicU64,
-    /// Names that were given up because a number could not be published.
-    pub renamed: AtomicU64,
-    /// Messages that the topic never took, which a RELOAD of their type stands for.
-    pub reloaded: AtomicU64,
     lines: Arc<PublishLines>,
 }
 
@@ -103,11 +112,11 @@ impl RegionPublisher {
             let mut numbering = self.numbering.lock().await;
             let (mut left, mut is_again) = (said.to_vec(), false);
             while let Err(refused) = self.announce_under(&mut numbering, &left).await {
-                self.counts.renamed.fetch_add(1, Ordering::Relaxed);
-                if let Some(left_out) = self.counts.lines.renamed.take(self.clock.now()) {
+                self.counts.metrics.publisher_renamed.inc();
+                if let Some(suppressed) = self.counts.lines.renamed.admit(self.clock.now()) {
                     tracing::error!(
                         publisher = numbering.name,
-                        left_out,
+                        suppressed,
                         "SNS refuses a message: its publisher ends, and another one says it again"
                     );
                 }
@@ -121,7 +130,7 @@ impl RegionPublisher {
         }
     }
 
-    /// What can be said where these were refused. Ends with nothing: a RELOAD that is refused too is
+    /// Announcements in place of refused ones. Ends with nothing: a RELOAD that is refused too is
     /// of no type that anybody could have asked for.
     fn otherwise(&self, said: Vec<Said>, refused: &BTreeSet<usize>) -> Vec<Said> {
         let mut kept = Vec::with_capacity(said.len());
@@ -130,12 +139,12 @@ impl RegionPublisher {
                 kept.push(one);
                 continue;
             }
-            self.counts.reloaded.fetch_add(1, Ordering::Relaxed);
+            self.counts.metrics.announced_as_reload.inc();
             let key = ItemKey::new(bucket::partition(&one.record_type, &one.key), &*one.key);
-            let item = ToldKey(Table::Contexts, &key);
+            let item = LoggedKey(Table::Contexts, &key);
             let is_reload = one.kind == AnnouncementKind::Reload;
-            if let Some(left_out) = self.counts.lines.reloaded.take(self.clock.now()) {
-                tracing::error!(%item, is_reload, left_out, "SNS never takes what is to be said of an item");
+            if let Some(suppressed) = self.counts.lines.reloaded.admit(self.clock.now()) {
+                tracing::error!(%item, is_reload, suppressed, "SNS never takes what is to be said of an item");
             }
             let reload = Said::reload(one.record_type);
             if !is_reload && !kept.contains(&reload) {
@@ -155,7 +164,7 @@ impl RegionPublisher {
             let mut refused = BTreeSet::new();
             match self.publish(messages).await {
                 Ok(places) => {
-                    self.counts.announced.fetch_add((sent - places.len()) as u64, Ordering::Relaxed);
+                    self.counts.metrics.announced.inc_by((sent - places.len()) as u64);
                     let rest = waiting.split_off(sent);
                     let again = waiting.into_iter().enumerate().filter(|(place, _)| places.contains(place));
                     waiting = again.map(|(_, message)| message).collect();
@@ -167,8 +176,8 @@ impl RegionPublisher {
                     refusals += 1;
                 }
                 Err(error) => {
-                    if let Some(left_out) = self.counts.lines.failed.take(self.clock.now()) {
-                        tracing::warn!(%error, left_out, "announcements could not be published; trying again");
+                    if let Some(suppressed) = self.counts.lines.failed.admit(self.clock.now()) {
+                        tracing::warn!(%error, suppressed, "announcements could not be published; trying again");
                     }
                     if matches!(error, EngineError::Refused { .. }) {
                         refusals += 1;
@@ -182,7 +191,7 @@ impl RegionPublisher {
                 return Err(refused);
             }
             attempts += 1;
-            self.counts.repeated.fetch_add(waiting.len() as u64, Ordering::Relaxed);
+            self.counts.metrics.announced_again.inc_by(waiting.len() as u64);
             tokio::time::sleep(retry_delay(attempts)).await;
         }
         Ok(())
@@ -191,7 +200,7 @@ impl RegionPublisher {
     /// The messages under the next numbers, each with its place.
     fn numbered(&self, numbering: &mut Numbering, said: &[Said]) -> Vec<(usize, String)> {
         let ingested_at = self.clock.wall();
-        let message = |(place, one): (usize, &Said)| {
+        let messages = said.iter().enumerate().map(|(place, one)| {
             numbering.last += 1;
             let message = encode_json(&Announcement {
                 record_type: one.record_type.clone(),
@@ -201,8 +210,8 @@ impl RegionPublisher {
                 ingested_at: Some(ingested_at),
             });
             (place, sendable(message))
-        };
-        said.iter().enumerate().map(message).collect()
+        });
+        messages.collect()
     }
 
     /// Says that this publisher lives, and through when it has announced everything. One attempt:
@@ -215,9 +224,9 @@ impl RegionPublisher {
     pub async fn sign_off(&self, ingested_through: Option<Wall>) {
         let said = tokio::time::timeout(limits::SIGN_OFF_WAIT, self.beat(ingested_through, true)).await;
         if !matches!(said, Ok(Ok(())))
-            && let Some(left_out) = self.counts.lines.silent.take(self.clock.now())
+            && let Some(suppressed) = self.counts.lines.silent.admit(self.clock.now())
         {
-            tracing::warn!(left_out, "the publisher could not sign off; sidecars notice its silence");
+            tracing::warn!(suppressed, "the publisher could not sign off; sidecars notice its silence");
         }
     }
 
@@ -246,27 +255,32 @@ impl RegionPublisher {
     }
 
     async fn publish(&self, messages: Vec<String>) -> Result<Vec<usize>, EngineError> {
-        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        self.counts.metrics.publish_calls.inc();
         self.topic.publish(messages).await
     }
 }
 
-/// How many of the first messages fit into one call.
+/// Number of the first messages that fit into one call.
 fn fitting(messages: &[(usize, String)]) -> usize {
     let mut bytes = 0;
-    let fits = |message: &&(usize, String)| {
-        bytes += message.1.len();
-        bytes <= PUBLISH_BYTES
-    };
-    messages.iter().take(PUBLISH_BATCH).take_while(fits).count().max(1)
+    messages
+        .iter()
+        .take(PUBLISH_BATCH)
+        .take_while(|message| {
+            bytes += message.1.len();
+            bytes <= PUBLISH_BYTES
+        })
+        .count()
+        .max(1)
 }
 
 /// SNS takes the characters of XML alone. JSON escapes all others but these two, which a key may
 /// have.
 fn sendable(message: String) -> String {
-    match message.contains(['\u{fffe}', '\u{ffff}']) {
-        true => message.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff"),
-        false => message,
+    if message.contains(['\u{fffe}', '\u{ffff}']) {
+        message.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff")
+    } else {
+        message
     }
 }
 

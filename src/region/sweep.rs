@@ -8,35 +8,44 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::copy::{newer, said_of, same};
 use super::limits;
 use super::publisher::{RegionPublisher, Said};
-use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::Lease;
 use crate::engine::limits::BUCKETS;
-use crate::engine::passed_over::ToldKey;
+use crate::engine::skipped::LoggedKey;
 use crate::engine::{Condition, EngineError, ItemKey, ItemWrite, Table, Tables, WriteError, bucket, retry_delay};
 use crate::model::time::{Clock, Moment};
 use crate::protocol::announcement::message::AnnouncementKind;
+use crate::switch::{Guard, is_on};
+use crate::telemetry::metrics::definition::metrics;
 use crate::telemetry::rate_limiter::RateLimiter;
 use crate::views::{self, DifferingCopy, Disagreement};
+use prometheus_client::metrics::counter::Counter;
 
 mod pending;
 
-/// For metrics.
+metrics! {
+    /// Metrics of a region's sweep.
+    pub struct SweepMetrics("region_swept_") {
+        /// Buckets of copies that the sweep compared.
+        pub buckets: Counter,
+        /// Copies that differed when they were looked at again.
+        pub differing: Counter,
+        /// Copies that the sweep made good and announced.
+        pub mended: Counter,
+        /// Failures of the sweep at a bucket, to which it comes back.
+        pub failed: Counter,
+    }
+}
+
+/// Metrics of the sweep, and rations of its log lines.
 #[derive(Debug, Default)]
 pub struct SweepCounts {
-    /// Buckets that were compared.
-    pub buckets: AtomicU64,
-    /// Copies that still differed when they were looked at again.
-    pub differing: AtomicU64,
-    /// Copies that were made good.
-    pub mended: AtomicU64,
-    /// Buckets that could not be compared or made good, each time.
-    pub failed: AtomicU64,
+    pub metrics: SweepMetrics,
     failure_lines: RateLimiter,
     pending_lines: RateLimiter,
     difference_lines: RateLimiter,
@@ -56,7 +65,7 @@ pub(super) struct CopySweep<'i> {
     /// come to the last.
     pub(super) begin: usize,
     pub(super) lease: &'i Lease,
-    /// Whether something may be written down that is not announced.
+    /// True if a write may lack its announcement.
     pub(super) owes: AtomicBool,
     pub(super) counts: &'i SweepCounts,
 }
@@ -71,7 +80,7 @@ struct Suspect {
     copy: DifferingCopy,
 }
 
-/// What a round has still to do.
+/// Rest of a round.
 #[derive(Default)]
 struct Left {
     suspects: VecDeque<Suspect>,
@@ -86,8 +95,8 @@ impl CopySweep<'_> {
         let mut failures = 0;
         while let Err(error) = self.pay().await {
             failures += 1;
-            if let Some(left_out) = self.counts.pending_lines.take(self.clock.now()) {
-                tracing::warn!(%error, left_out, "what an earlier sweep left to be announced cannot be read");
+            if let Some(suppressed) = self.counts.pending_lines.admit(self.clock.now()) {
+                tracing::warn!(%error, suppressed, "what an earlier sweep left to be announced cannot be read");
             }
             tokio::time::sleep(retry_delay(failures)).await;
         }
@@ -128,16 +137,16 @@ impl CopySweep<'_> {
     async fn visit(&self, at: BucketName, left: &mut Left) {
         tokio::time::sleep(self.every).await;
         match self.compare(&at, left).await {
-            Ok(()) => drop(self.counts.buckets.fetch_add(1, Ordering::Relaxed)),
+            Ok(()) => drop(self.counts.metrics.buckets.inc()),
             Err(error) => self.fail(at, &error, left),
         }
     }
 
     fn fail(&self, at: BucketName, error: &EngineError, left: &mut Left) {
-        self.counts.failed.fetch_add(1, Ordering::Relaxed);
-        if let Some(left_out) = self.counts.failure_lines.take(self.clock.now()) {
+        self.counts.metrics.failed.inc();
+        if let Some(suppressed) = self.counts.failure_lines.admit(self.clock.now()) {
             let (view, bucket) = &at;
-            tracing::warn!(view, bucket, %error, left_out, "the sweep failed at a bucket and comes back to it");
+            tracing::warn!(view, bucket, %error, suppressed, "the sweep failed at a bucket and comes back to it");
         }
         left.failed.insert(at);
     }
@@ -179,12 +188,12 @@ impl CopySweep<'_> {
             how => how?,
         };
         let Some(how) = how else { return Ok(()) };
-        self.counts.differing.fetch_add(1, Ordering::Relaxed);
+        self.counts.metrics.differing.inc();
         let place = ItemKey::new(bucket::partition(view, &copy.key), &copy.key);
-        let item = ToldKey(Table::Views, &place);
-        if let Some(left_out) = self.counts.difference_lines.take(self.clock.now()) {
-            let how = how.word();
-            tracing::warn!(%item, how, left_out, "the sweep found a copy that differs from its view");
+        let item = LoggedKey(Table::Views, &place);
+        if let Some(suppressed) = self.counts.difference_lines.admit(self.clock.now()) {
+            let how = how.into_str();
+            tracing::warn!(%item, how, suppressed, "the sweep found a copy that differs from its view");
         }
         let is_damaged = matches!(how, Disagreement::Different | Disagreement::Unreadable);
         if !is_damaged && !matches!(how, Disagreement::Missing | Disagreement::Older) {
@@ -203,17 +212,17 @@ impl CopySweep<'_> {
         if put {
             self.publisher.announce(vec![said]).await;
             self.forget().await?;
-            self.counts.mended.fetch_add(1, Ordering::Relaxed);
+            self.counts.metrics.mended.inc();
         }
         self.owes.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     /// Puts a copy, and with it what is to be said; `false` if its condition does not hold: something
-    /// as new is there by now, which whoever put it announces. After an error it may have taken place.
+    /// as new is there by now, which its writer announces. After an error it may have taken place.
     async fn put(&self, copy: ItemWrite, said: &Said) -> Result<bool, EngineError> {
-        let told = ItemWrite::Put(Table::Region, pending::item(said), Condition::Any);
-        match self.own.write(vec![self.lease.guard(), told, copy]).await {
+        let reported = ItemWrite::Put(Table::Region, pending::item(said), Condition::Any);
+        match self.own.write(vec![self.lease.guard(), reported, copy]).await {
             Ok(()) => Ok(true),
             Err(WriteError::Conflict(places)) if places == [2] => Ok(false),
             Err(error) => Err(of_write(error)),

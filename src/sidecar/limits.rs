@@ -13,10 +13,10 @@ pub const ENDPOINT_READ_BYTES: usize = 16 * KIB;
 pub const PENDING_ANNOUNCEMENTS: usize = 1024;
 /// Messages per poll and per deletion: SQS allows no more.
 pub const MESSAGES_PER_POLL: i32 = 10;
-/// How long messages may gather in a queue that just brought some before it is polled again: at 200
-/// a second they fill a poll.
+/// Delay before the next poll of a queue that just brought messages: at 200 a second they fill a
+/// poll.
 pub const GATHER: Duration = Duration::from_millis(50);
-/// How long a finished message may wait to be deleted together with others.
+/// Longest wait of a finished message for being deleted together with others.
 pub const DELETE_WITHIN: Duration = Duration::from_millis(150);
 /// Deletions under way at once, per region.
 pub const DELETIONS: usize = 16;
@@ -43,16 +43,16 @@ pub const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 pub const SUBSCRIBE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Longest wait after a loss, in longest waits after a failure ([`SUBSCRIBE_AGAIN`]): 5 minutes.
 pub const LOSS_STRETCH: u32 = 5;
-/// How long a new queue may be unknown to SQS, which asks for a second.
+/// Time for which a new queue may be unknown to SQS, which asks for a second.
 pub const QUEUE_SHOWS: Duration = Duration::from_secs(10);
 /// First and longest wait before a failed poll is tried again.
 pub const POLL_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
-/// How long SNS may take to post a confirmation before Subscribe is called again.
+/// Longest wait for SNS to post a confirmation before Subscribe is called again.
 pub const CONFIRM_WAIT: Duration = Duration::from_secs(60);
 /// Subscriptions and queues of a region that could not be removed yet; the rest is left to the
 /// janitor.
 pub const DISCARDED: usize = 4;
-/// How long a posted envelope may take to arrive; SNS itself gives up after 15 s.
+/// Longest wait for a posted envelope to arrive; SNS itself gives up after 15 s.
 pub const ENVELOPE_WAIT: Duration = Duration::from_secs(10);
 /// Notices from the endpoint to one region's lifecycle.
 pub const NOTICES: usize = 8;

@@ -30,7 +30,7 @@ mod tests {
 
     /// A secret is often copied first and made readable then.
     #[test]
-    fn another_owner_mode_or_file_is_another_stamp() {
+    fn stamp_reflects_owner_mode_and_file() {
         let folder = tempfile::tempdir().unwrap();
         let [file, beside] = ["file", "beside"].map(|name| folder.path().join(name));
         assert_eq!(FileStamp::of(&file), None);

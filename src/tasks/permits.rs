@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-use super::Tasks;
+use super::handle::Tasks;
 
 /// A semaphore whose size can change; clones share it.
 #[derive(Clone, Debug)]
@@ -35,7 +35,6 @@ impl Permits {
         self.semaphore.clone().acquire_owned().await
     }
 
-    /// How many permits are taken.
     pub fn taken(&self) -> usize {
         self.most.load(Ordering::Relaxed).saturating_sub(self.semaphore.available_permits())
     }
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn more_are_there_at_once_and_fewer_when_what_is_above_them_has_ended() {
+    async fn permits_grow_at_once_shrink_later() {
         let (permits, tasks) = (Permits::new(2), Tasks::new());
         let held: Vec<_> = (0..2).map(|_| permits.try_take().unwrap()).collect();
         assert!(permits.try_take().is_err());

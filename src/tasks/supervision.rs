@@ -8,27 +8,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Tasks, limits, unless_panicked};
-
-/// A long-lived task that panicked and has not run well for long enough since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailingTask {
-    pub name: &'static str,
-    /// Panics in a row.
-    pub panics: u64,
-}
-
-impl FailingTask {
-    /// One line for an operator.
-    pub fn line(&self) -> String {
-        let Self { name, panics } = self;
-        let times = if *panics == 1 { "once".to_owned() } else { format!("{panics} times in a row") };
-        format!(
-            "the task {name:?} panicked {times} and is started again after a pause: what it does is late or missing; \
-             look for \"a thread panicked\" in the log and report that line"
-        )
-    }
-}
+use super::counts::FailingTask;
+use super::handle::Tasks;
+use super::limits;
+use super::panics::unless_panicked;
 
 impl Tasks {
     /// Starts a long-lived task, which `make` makes anew after each panic. Whatever must outlive a
@@ -45,7 +28,7 @@ impl Tasks {
         self.spawn_service_until(name, self.stopping(), make)
     }
 
-    /// The same for a task that is told to stop by a token of its own.
+    /// Starts a long-lived task that is stopped by a token of its own.
     pub fn spawn_service_until<M, F>(
         &self,
         name: &'static str,
@@ -57,14 +40,14 @@ impl Tasks {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let record = self.shared.running().begin_record(name);
+        let record = self.counts().begin_record(name);
         let record = Record { tasks: self.clone(), id: record };
         self.spawn(name, supervise(record, name, stopping, make))
     }
 
     /// Long-lived tasks that are not well.
     pub fn failing(&self) -> Vec<FailingTask> {
-        let running = self.shared.running();
+        let running = self.counts();
         running.records.values().filter(|task| task.panics > 0).copied().collect()
     }
 }
@@ -77,7 +60,7 @@ struct Record {
 
 impl Record {
     fn panicked(&self, name: &'static str) -> u64 {
-        let mut running = self.tasks.shared.running();
+        let mut running = self.tasks.counts();
         running.of(name).panics += 1;
         let record = running.records.get_mut(&self.id);
         record.map_or(0, |record| {
@@ -87,7 +70,7 @@ impl Record {
     }
 
     fn settled(&self) {
-        if let Some(record) = self.tasks.shared.running().records.get_mut(&self.id) {
+        if let Some(record) = self.tasks.counts().records.get_mut(&self.id) {
             record.panics = 0;
         }
     }
@@ -95,7 +78,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.tasks.shared.running().records.remove(&self.id);
+        self.tasks.counts().records.remove(&self.id);
     }
 }
 
@@ -182,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_is_named_and_started_again() {
+    async fn panicked_task_is_named_and_restarted() {
         let tasks = Tasks::new();
         let (began, begun) = (Instant::now(), unsteady(&tasks, 3));
         until(|| begun.load(Ordering::SeqCst) == 4).await;
@@ -200,19 +183,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_between_restarts_grow_to_a_minute() {
+    async fn restart_pauses_grow_to_one_minute() {
         let tasks = Tasks::new();
         let (began, begun) = (Instant::now(), unsteady(&tasks, usize::MAX));
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let runs = begun.load(Ordering::SeqCst);
         assert!((3600 / 90..=7 + 3600 / 30).contains(&runs), "{runs} in {:?}", began.elapsed());
         assert_eq!(tasks.running()["unsteady"], 1);
-        assert!(tasks.drain(Duration::from_secs(5)).await.is_empty(), "and it ends when told to");
+        assert!(tasks.drain(Duration::from_secs(5)).await.is_empty(), "and it ends when asked to");
         assert!(tasks.failing().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_while_stopping_gets_one_more_run() {
+    async fn panic_while_stopping_gets_another_run() {
         let tasks = Tasks::new();
         let (begun, stopping) = (Arc::new(AtomicUsize::new(0)), tasks.stopping());
         let count = begun.clone();
@@ -231,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_short_task_that_panics_is_counted() {
+    async fn short_task_panic_is_counted() {
         let tasks = Tasks::new();
         assert!(tasks.spawn("fill", async { panic!("on purpose") }).await.is_err());
         assert!(tasks.spawn("fill", async {}).await.is_ok());

@@ -10,9 +10,11 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::Mutex;
 
 /// The future's own waker: it rings the bell and wakes the task.
 struct Bell {
@@ -29,7 +31,7 @@ impl Wake for Bell {
         self.rung.store(true, Ordering::Release);
         // The waker is cloned, so that polls need not put it back, and so that it is woken with no
         // lock held.
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = self.task.lock().clone();
         task.wake();
     }
 }
@@ -59,7 +61,7 @@ impl<F: Future + Unpin> Future for WakeGated<F> {
         let this = &mut *self;
         if !this.task.will_wake(cx.waker()) {
             this.task.clone_from(cx.waker());
-            this.bell.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
+            this.bell.task.lock().clone_from(cx.waker());
         }
         // Checked before it is written, because most polls need not write.
         if !this.bell.rung.load(Ordering::Acquire) {
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_happens_seldom_is_not_polled_with_what_happens_often() {
+    async fn unwoken_future_is_not_polled() {
         let (polls, (end, ended), (say, mut said)) =
             (AtomicUsize::new(0), oneshot::channel::<()>(), mpsc::channel::<u32>(1));
         let mut ended = pin!(ended);
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_future_that_moves_to_another_task_wakes_that_one() {
+    async fn moved_future_wakes_new_task() {
         let (end, ended) = oneshot::channel::<()>();
         let mut seldom = WakeGated::new(ended);
         assert!(futures_util::poll!(&mut seldom).is_pending());

@@ -12,9 +12,9 @@ pub struct Lead {
     pub record: RecordId,
     pub region: RegionId,
     pub version: Version,
-    /// When the region first showed it.
+    /// Time at which the region first showed it.
     pub first: Moment,
-    /// When it was last seen to be the only one.
+    /// Time at which it was last seen to be the only one.
     pub last: Moment,
     /// The regions that answered below it meanwhile.
     pub below: RegionSet,
@@ -43,13 +43,13 @@ impl Leads {
         };
         let lead = &mut self.0[index];
         let (leader, below) = (lead.region, lead.below);
-        let others = || shown.iter().filter(move |(region, _)| *region != leader);
-        let is_reached = announced >= lead.version || others().any(|(_, version)| *version >= lead.version);
+        let others = shown.iter().filter(|(region, _)| *region != leader);
+        let is_reached = announced >= lead.version || others.clone().any(|(_, version)| *version >= lead.version);
         let its_own = shown.iter().find(|(region, _)| *region == leader).map(|(_, version)| *version);
         if is_reached || its_own.is_some_and(|version| version < lead.version) {
             self.0.swap_remove(index);
         } else if its_own.is_some() && shown.len() > 1 {
-            lead.below = others().fold(below, |all, (region, _)| all.with(*region));
+            lead.below = others.fold(below, |all, (region, _)| all.with(*region));
             lead.last = at;
         }
     }
@@ -59,19 +59,20 @@ impl Leads {
     fn begin(&mut self, compared: &RecordVersions<'_>) {
         let RecordVersions { record, shown, announced, at } = *compared;
         let Some((region, version)) = shown.iter().copied().max_by_key(|(_, version)| *version) else { return };
-        let others = || shown.iter().filter(move |(other, _)| *other != region);
-        if announced >= version || shown.len() < 2 || others().any(|(_, other)| *other >= version) {
+        let others = shown.iter().filter(|(other, _)| *other != region);
+        if announced >= version || shown.len() < 2 || others.clone().any(|(_, other)| *other >= version) {
             return;
         }
         // Those that began first are kept: only a lead that lasts says anything, and who reads many
         // records in turn would push out every one of them.
         let of_it: Vec<usize> = (0..self.0.len()).filter(|index| self.0[*index].region == region).collect();
         if of_it.len() >= LEADS_PER_REGION {
-            let is_over = |index: &usize| at.since(self.0[*index].last) > LEAD_OVER;
-            let Some(over) = of_it.into_iter().find(is_over) else { return };
+            let Some(over) = of_it.into_iter().find(|index| at.since(self.0[*index].last) > LEAD_OVER) else {
+                return;
+            };
             self.0.swap_remove(over);
         }
-        let below = others().map(|(region, _)| *region).collect();
+        let below = others.map(|(region, _)| *region).collect();
         self.0.push(Lead { record, region, version, first: at, last: at, below });
     }
 
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_equal_and_lone_versions_lead_nobody() {
+    fn announced_equal_or_lone_never_leads() {
         for (versions, announced) in [(&[4, 9][..], 9), (&[9, 9, 4], 0), (&[9], 0), (&[], 0)] {
             let mut leads = Leads::default();
             seen(&mut leads, 1, versions, announced);
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn leads_of_many_records_in_turn_last() {
+    fn rotating_record_leads_are_kept() {
         let mut leads = Leads::default();
         for hash in 0..10 * LEADS_PER_REGION as u64 {
             lead_of(&mut leads, STAGING, hash, hash);
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn one_regions_leads_leave_room_for_anothers() {
+    fn leads_are_bounded_per_region() {
         let mut leads = Leads::default();
         for hash in 0..10 * LEADS_PER_REGION as u64 {
             lead_of(&mut leads, STAGING, hash, 1);
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn leads_that_nobody_saw_again_give_way() {
+    fn stale_leads_are_evicted() {
         let mut leads = Leads::default();
         for hash in 0..LEADS_PER_REGION as u64 {
             lead_of(&mut leads, STAGING, hash, 1);

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-/// Words per labelled metric; any more are counted as `other`.
-pub const METRIC_WORDS: usize = 32;
-/// How many names of one kind that others choose (record types, headers) are remembered.
+/// Number of remembered names of one kind that others choose (record types, headers).
 pub const OBSERVED_NAMES: usize = 16;
 /// Longest of those names that is remembered, in bytes.
 pub const OBSERVED_NAME_BYTES: usize = 64;

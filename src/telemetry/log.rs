@@ -6,20 +6,21 @@
 //! stage check it.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
+use parking_lot::{Mutex, MutexGuard};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::rate_limiter::RateLimiter;
 use super::sink::LogSink;
-use crate::config::{Log, check_filter};
+use crate::config::{Log, LogFormat, check_filter};
 use crate::model::time::Clock;
 
 /// For commands that do one thing in a terminal: warnings and what they did, for people.
 pub(crate) fn for_commands() -> Log {
-    Log { json: false, filter: "nearside=info,warn".to_owned() }
+    Log { format: LogFormat::Human, filter: "nearside=info,warn".to_owned(), ..Default::default() }
 }
 
 /// Why logging could not be set up. The settings are at fault, and a retry does not help.
@@ -51,7 +52,7 @@ struct Changeable {
 type Swap = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
 
 static FILTER: OnceLock<Changeable> = OnceLock::new();
-/// Where this process's lines go, once that is set up.
+/// Destination of this process's lines, once that is set up.
 static SINK: OnceLock<LogSink> = OnceLock::new();
 
 /// The current filter, as it was written.
@@ -69,7 +70,7 @@ pub(crate) fn filter() -> Result<String, LogError> {
 /// is set.
 pub(crate) fn change(text: &str) -> Result<String, LogError> {
     let known = FILTER.get().ok_or(LogError::NotOurs)?;
-    check_filter(text).map_err(|wrong| LogError::Level { what: wrong.what, instead: wrong.instead })?;
+    check_filter(text).map_err(|wrong| LogError::Level { what: wrong.what, instead: wrong.suggestion })?;
     let filter = read_filter(text)?;
     let mut shown = known.text();
     if !(known.swap)(filter) {
@@ -81,14 +82,14 @@ pub(crate) fn change(text: &str) -> Result<String, LogError> {
 impl Changeable {
     fn text(&self) -> MutexGuard<'_, String> {
         // The text is replaced as a whole, so a panic elsewhere cannot leave half of it.
-        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+        self.text.lock()
     }
 }
 
 /// Sends this process's log lines to standard error from now on.
 ///
 /// Does nothing if a subscriber is already set, by a test or an embedding program.
-pub(crate) fn init(settings: &Log) -> Result<(), LogError> {
+pub fn init(settings: &Log) -> Result<(), LogError> {
     if SINK.get().is_some() {
         return Ok(());
     }
@@ -104,18 +105,18 @@ pub(crate) fn init(settings: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Whoever finds a request that panics can send it again and again.
+/// Ration of panics' lines: a caller that finds a request that panics can send it again and again.
 static PANIC_LINES: RateLimiter = RateLimiter::new();
 
-/// Logs a panic. The hook of the standard library would write from the thread that panicked, and wait
-/// for whoever reads the log.
+/// Logs a panic. The hook of the standard library would write from the thread that panicked, and
+/// wait for the reader of the log.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
-    let Some(left_out) = PANIC_LINES.take(Clock::System.now()) else { return };
+    let Some(suppressed) = PANIC_LINES.admit(Clock::System.now()) else { return };
     let (thread, place) = (std::thread::current(), panic.location().map(ToString::to_string));
     let what = panic.payload_as_str().unwrap_or("no text");
     let backtrace = std::backtrace::Backtrace::capture();
     let backtrace = (backtrace.status() == std::backtrace::BacktraceStatus::Captured).then(|| backtrace.to_string());
-    tracing::error!(thread = thread.name(), place, backtrace, left_out, "a thread panicked: {what}");
+    tracing::error!(thread = thread.name(), place, backtrace, suppressed, "a thread panicked: {what}");
 }
 
 /// Writes a line to standard error: through the log's queue where there is one, else at once. An
@@ -141,10 +142,10 @@ impl Drop for FlushAtExit {
 /// The line that says how many were lost.
 const LOSSES: &str = "nearside::telemetry::sink";
 
-/// What operators do is a record of its own: only a filter that names this target silences it.
-const ACTS: &str = "nearside::admin::acts";
+/// Target of operators' commands: only a filter that names this target silences it.
+const COMMANDS: &str = "nearside::admin::commands";
 
-/// When a filter asks for everything, these crates would drown our lines, so they stay at `info`
+/// Crates that would drown our lines when a filter asks for everything, so they stay at `info`
 /// unless the filter names them.
 const OTHERS: [&str; 12] = [
     "aws_config",
@@ -161,15 +162,19 @@ const OTHERS: [&str; 12] = [
     "rustls",
 ];
 
+/// True if a part of a filter asks for much of everything.
+fn is_verbose_for_all(part: &str) -> bool {
+    ["debug", "trace"].contains(&part.trim().to_ascii_lowercase().as_str())
+}
+
 fn read_filter(text: &str) -> Result<EnvFilter, LogError> {
     let mut filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).parse(text)?;
-    let everything = |part: &str| ["debug", "trace"].contains(&part.trim().to_ascii_lowercase().as_str());
-    if text.split(',').any(everything) {
+    if text.split(',').any(is_verbose_for_all) {
         for other in OTHERS.iter().filter(|other| !text.contains(**other)) {
             filter = filter.add_directive(format!("{other}=info").parse()?);
         }
     }
-    for always in [ACTS, LOSSES].iter().filter(|always| !text.contains(**always)) {
+    for always in [COMMANDS, LOSSES].iter().filter(|always| !text.contains(**always)) {
         filter = filter.add_directive(format!("{always}=info").parse()?);
     }
     Ok(filter)
@@ -184,7 +189,7 @@ where
     let lines = tracing_subscriber::fmt().with_env_filter(read_filter(&settings.filter)?).with_writer(to);
     // The fallback for what cannot be formatted writes to standard error, and panics if it cannot.
     let lines = lines.log_internal_errors(false);
-    Ok(if settings.json {
+    Ok(if settings.format == LogFormat::Json {
         let lines = lines.json().flatten_event(true).with_span_list(false).with_filter_reloading();
         let handle = lines.reload_handle();
         (Box::new(lines.finish()), Box::new(move |filter| handle.reload(filter).is_ok()))
@@ -197,7 +202,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -206,7 +213,7 @@ mod tests {
 
     impl Write for Page {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
@@ -216,70 +223,78 @@ mod tests {
     fn logged(json: bool, filter: &str, say: impl FnOnce()) -> String {
         let page = Page::default();
         let to = page.clone();
-        let settings = Log { json, filter: filter.to_owned() };
+        let format = if json { LogFormat::Json } else { LogFormat::Human };
+        let settings = Log { format, filter: filter.to_owned(), ..Default::default() };
         let (lines, _) = subscriber(&settings, move || to.clone(), false).unwrap();
         tracing::subscriber::with_default(lines, say);
-        let bytes = page.0.lock().unwrap().clone();
+        let bytes = page.0.lock().clone();
         String::from_utf8(bytes).unwrap()
     }
 
     #[test]
-    fn json_lines_are_objects_with_the_fields_beside_the_message() {
+    fn json_lines_put_fields_beside_message() {
         let text = logged(true, "info", || tracing::info!(region = "eu-west-1", "subscribed"));
         let line: serde_json::Value = serde_json::from_str(text.trim_end()).unwrap();
         assert_eq!((&line["message"], &line["region"]), (&"subscribed".into(), &"eu-west-1".into()));
     }
 
     #[test]
-    fn what_operators_do_is_written_whatever_the_filter_says_unless_it_names_that() {
-        let say = || tracing::info!(target: "nearside::admin::acts", "an operator acts");
-        assert!(logged(false, "off", say).contains("an operator acts"));
-        assert!(logged(false, "error", say).contains("an operator acts"));
-        assert_eq!(logged(false, "info,nearside::admin::acts=off", say), "");
+    fn operator_commands_are_logged_despite_filter() {
+        assert!(logged(false, "off", command).contains("an operator's command"));
+        assert!(logged(false, "error", command).contains("an operator's command"));
+        assert_eq!(logged(false, "info,nearside::admin::commands=off", command), "");
+    }
+
+    fn command() {
+        tracing::info!(target: "nearside::admin::commands", "an operator's command");
     }
 
     #[test]
     fn the_filter_decides_what_is_written() {
-        let say = || {
+        let text = logged(false, "warn", || {
             tracing::info!("not this");
             tracing::warn!("but this");
-        };
-        let text = logged(false, "warn", say);
+        });
         assert!(text.contains("but this") && !text.contains("not this"), "{text}");
         assert!(!text.contains('\u{1b}'), "no colours off a terminal: {text:?}");
     }
 
     #[test]
-    fn at_debug_the_sdks_lines_do_not_drown_ours_unless_they_are_named() {
-        let say = || {
-            tracing::debug!(target: "nearside::sidecar", "ours");
-            tracing::debug!(target: "aws_smithy_runtime::client", "theirs");
-        };
-        let text = logged(false, "debug", say);
+    fn debug_omits_unnamed_sdk_lines() {
+        let text = logged(false, "debug", debug);
         assert!(text.contains("ours") && !text.contains("theirs"), "{text}");
-        assert!(logged(false, "debug,aws_smithy_runtime=debug", say).contains("theirs"));
-        assert_eq!(logged(false, "error", say), "");
+        assert!(logged(false, "debug,aws_smithy_runtime=debug", debug).contains("theirs"));
+        assert_eq!(logged(false, "error", debug), "");
+    }
+
+    fn debug() {
+        tracing::debug!(target: "nearside::sidecar", "ours");
+        tracing::debug!(target: "aws_smithy_runtime::client", "theirs");
     }
 
     #[test]
-    fn a_filter_that_is_none_is_an_error_that_says_what_to_write() {
+    fn invalid_filter_error_names_remedy() {
         let error = read_filter("nearside=loud").unwrap_err();
         assert!(error.to_string().contains("write a level"), "{error}");
         assert!(read_filter("nearside=debug,warn").is_ok());
     }
 
     #[test]
-    fn a_filter_can_be_changed_while_lines_are_written() {
+    fn filter_changes_while_lines_are_written() {
         let page = Page::default();
         let to = page.clone();
-        let (lines, swap) =
-            subscriber(&Log { json: true, filter: "warn".to_owned() }, move || to.clone(), false).unwrap();
+        let (lines, swap) = subscriber(
+            &Log { format: LogFormat::Json, filter: "warn".to_owned(), ..Default::default() },
+            move || to.clone(),
+            false,
+        )
+        .unwrap();
         tracing::subscriber::with_default(lines, || {
             tracing::info!("before");
             assert!(swap(read_filter("info").unwrap()));
             tracing::info!("after");
         });
-        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(page.0.lock().clone()).unwrap();
         assert!(text.contains("after") && !text.contains("before"), "{text}");
         assert!(!swap(read_filter("info").unwrap()), "nobody is left to filter for");
     }

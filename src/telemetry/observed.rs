@@ -2,14 +2,14 @@
 //! versions and replies, one region and the others, what callers send and what is forwarded,
 //! clocks.
 //!
-//! The edges note what they see, and [`crate::admin::findings`] compares it. Names that others
-//! chose (record types, headers) are kept in bounds; values and keys are not kept. Nothing is noted
+//! The I/O modules note what they see, and [`crate::admin::findings`] compares it. Names that others
+//! chose (record types, headers) are kept in bounds; no values and no whole keys are kept. Nothing is noted
 //! on a hit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::model::ids::RegionId;
 use crate::model::time::Moment;
@@ -17,7 +17,7 @@ use crate::telemetry::leads::{Leads, RecordVersions};
 use crate::telemetry::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
 use crate::telemetry::passed::PassedNotes;
 
-/// The last sixteen answers to one question.
+/// The last sixteen answers to one question; a field's comment names the cases that are a yes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     bits: u16,
@@ -40,62 +40,67 @@ impl Recent {
         self.len == 0
     }
 
-    /// How many of the answers are yes.
-    pub const fn yes(self) -> u32 {
+    /// Number of answers that are yes.
+    pub const fn yes_count(self) -> u32 {
         self.bits.count_ones()
     }
 
-    /// Whether there are at least `least` answers, and three quarters of them are yes.
+    /// True if there are at least `least` answers, and three quarters of them are yes.
     pub const fn mostly(self, least: u32) -> bool {
-        self.len() >= least && self.yes() * 4 >= self.len() * 3
+        self.len() >= least && self.yes_count() * 4 >= self.len() * 3
     }
 
-    /// Whether there are at least `least` answers, and none is yes.
+    /// True if there are at least `least` answers, and none is yes.
     pub const fn never(self, least: u32) -> bool {
-        self.len() >= least && self.yes() == 0
+        self.len() >= least && self.yes_count() == 0
     }
 }
 
-/// What was seen of one region and its topic.
+/// Notes on one region and its topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionNotes {
-    /// Of the changes it announced: whether they state a version.
-    pub versioned: Recent,
-    /// Of the changes it announced: whether their publisher numbers them.
-    pub numbered: Recent,
-    /// Of publishers' heartbeats: whether they say through when all is ingested.
-    pub through: Recent,
-    /// Counts heartbeats of every kind.
-    pub heartbeats: u64,
-    /// When the last one came.
-    pub heartbeat_at: Option<Moment>,
-    /// Of verified messages: whether they could not be decoded.
-    pub undecodable: Recent,
-    /// Why the last one could not be decoded, in fixed words.
-    pub undecodable_why: String,
-    /// Of races in which another region had the record: whether this one said that it does not
-    /// exist or is not allowed.
+    pub topic: TopicNotes,
+    /// Races in which another region had the record and this one said that it does not exist or is
+    /// not allowed.
     pub odd: Recent,
     /// The status with which it last said so.
     pub odd_status: u16,
-    /// Of its own replies after it announced a change: whether they did not show the change.
+    /// Its own replies, after it announced a change, that did not show the change.
     pub unshown: Recent,
-    /// Of replies that showed a change which another region's topic had announced: whether its own
-    /// had not.
+    /// Replies that showed a change which another region's topic had announced and its own had not.
     pub unannounced: Recent,
-    /// Of tries: whether they failed.
+    /// Tries that failed.
     pub failed: Recent,
-    /// How the last one failed: a word of [`crate::http::exchange::Failure`], or a status.
+    /// Failure of the last one: a word of [`crate::http::exchange::Failure`], or a status.
     pub failure: String,
-    /// Of replies on routes that have regions compress: whether their coding could not be taken off.
+    /// Replies, on routes that have regions compress, whose coding could not be taken off.
     pub undecoded: Recent,
     /// The last one of those.
     pub undecoded_last: Undecoded,
-    /// By how many milliseconds its `Date` is ahead of this host's clock, at the least, in the last
+    /// Milliseconds by which its `Date` is ahead of this host's clock, at the least, in the last
     /// replies.
     pub skews_ms: Vec<i64>,
-    /// Of replies: whether a cache in front of the region had kept them.
+    /// Replies that a cache in front of the region had kept.
     pub aged: Recent,
+}
+
+/// Notes on the messages of a region's topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopicNotes {
+    /// Announced changes that state a version.
+    pub versioned: Recent,
+    /// Announced changes that their publisher numbers.
+    pub numbered: Recent,
+    /// Publishers' heartbeats that say through when all is ingested.
+    pub through: Recent,
+    /// Counts heartbeats of every kind.
+    pub heartbeats: u64,
+    /// Time of the last one.
+    pub heartbeat_at: Option<Moment>,
+    /// Verified messages that could not be decoded.
+    pub undecodable: Recent,
+    /// Reason for which the last one could not be decoded, in fixed words.
+    pub undecodable_why: String,
 }
 
 /// A reply whose content coding could not be taken off.
@@ -103,43 +108,45 @@ pub struct RegionNotes {
 pub struct Undecoded {
     /// A word of [`crate::payload::coding::CodingError`].
     pub why: &'static str,
-    /// What its `Content-Encoding` says.
+    /// Its `Content-Encoding`.
     pub stated: String,
-    /// The path of the route on which it came, and by which way.
+    /// The path of the route on which it came, and a remark if it came from the candidate.
     pub route: String,
 }
 
-/// What was seen of one route.
+/// Notes on one route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteNotes {
     /// Requests that went to the regions.
     pub asked: u64,
-    /// Of good replies: whether they state a version for each record.
+    /// Good replies that state a version for each record.
     pub versioned: Recent,
-    /// Of good replies: whether they forbid storing.
+    /// Good replies that forbid storing.
     pub no_store: Recent,
     /// Counts good replies that may be stored and are not too large. While it is zero, nothing is
     /// ever a hit.
     pub good: u64,
-    /// Of good replies: whether they could not be shared because of what they vary by.
+    /// Good replies that could not be shared because of what they vary by.
     pub varied: Recent,
     /// Counts the headers that are to blame.
     pub vary: BTreeMap<String, u64>,
-    /// Of races: whether every region refused (400, 401, 403).
+    /// Races in which every region refused (400, 401, 403).
     pub refused: Recent,
     /// The status of the last refusal.
     pub refused_status: u16,
-    /// Of races: whether every region that answered said that there is nothing (404, 410).
+    /// Races in which every region that answered said that there is nothing (404, 410).
     pub absent: Recent,
     /// Counts callers' headers that were not forwarded when regions refused.
     pub dropped: BTreeMap<String, u64>,
-    /// What was passed on for its headers.
+    /// Requests passed on for their headers.
     pub passed: PassedNotes,
-    /// Of good replies: whether they were too large to hold.
+    /// Good replies that were too large to hold.
     pub too_large: Recent,
-    /// When all regions last answered with a lower version than the one that was stored of them.
+    /// Time at which all regions last answered with a lower version than the one that was stored of
+    /// them.
     pub back: Option<Moment>,
-    /// When the regions last agreed on other content than what was stored under the same version.
+    /// Time at which the regions last agreed on other content than what was stored under the same
+    /// version.
     pub other_content: Option<Moment>,
 }
 
@@ -150,18 +157,18 @@ pub struct UnroutedType {
     pub count: u64,
     /// The regions that announced it.
     pub regions: Vec<RegionId>,
-    /// When it was last announced.
+    /// Time of its last announcement.
     pub last: Moment,
 }
 
 /// Announced keys that nobody reads, but that contain a key that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyForms {
+pub struct KeySpellings {
     /// The number of announcements.
     pub count: u64,
-    /// How the announcements write the key; `None` if they differ. The text around the key may be
+    /// Spelling of the key in the announcements; `None` if they differ, or if it is too long. The text around the key may be
     /// somebody's name as well, so it is kept only while it is the same in all of them.
-    pub form: Option<String>,
+    pub spelling: Option<String>,
 }
 
 /// Announced keys that nobody reads. Of a key only the punctuation is kept.
@@ -176,15 +183,15 @@ pub struct UnreadKeys {
 /// Everything that was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// In configuration order.
+    /// Notes in configuration order.
     pub regions: Vec<RegionNotes>,
-    /// By the route's path.
+    /// Notes by the route's path.
     pub routes: BTreeMap<String, RouteNotes>,
-    /// By the type's name.
+    /// Unrouted types by name.
     pub unrouted_types: BTreeMap<String, UnroutedType>,
-    /// By the name of a record type that a route names.
-    pub key_forms: BTreeMap<String, KeyForms>,
-    /// By the name of a record type that a route names.
+    /// Key forms by the name of a record type that a route names.
+    pub key_spellings: BTreeMap<String, KeySpellings>,
+    /// Unread keys by the name of a record type that a route names.
     pub unread_keys: BTreeMap<String, UnreadKeys>,
     /// Requests on paths that no route names, by the route's path that they resemble.
     pub resembled: BTreeMap<String, u64>,
@@ -192,7 +199,7 @@ pub struct Notes {
     pub leads: Leads,
 }
 
-/// Where the edges note what they see.
+/// Notes of the edges on what they see.
 #[derive(Debug, Default)]
 pub struct Observed {
     notes: Mutex<Notes>,
@@ -244,25 +251,27 @@ impl Observed {
         }
     }
 
-    /// Notes an announced key that nobody reads, but that contains one that is read. Bounded by the
-    /// number of types that routes name.
-    pub fn key_form(&self, record_type: &str, form: &str) {
-        let form = form.escape_debug().to_string();
-        let form = Some(form).filter(|form| form.len() <= OBSERVED_NAME_BYTES);
+    /// Notes an announced key that nobody reads, but that contains one that is read. The caller passes
+    /// only types that routes name.
+    pub fn note_key_spelling(&self, record_type: &str, spelling: &str) {
+        let escaped = spelling.escape_debug().to_string();
+        let spelling = Some(escaped).filter(|escaped| escaped.len() <= OBSERVED_NAME_BYTES);
         let mut notes = self.notes();
-        match notes.key_forms.get_mut(record_type) {
-            Some(forms) => {
-                forms.count += 1;
-                forms.form = forms.form.take().filter(|known| form.as_ref() == Some(known));
+        match notes.key_spellings.get_mut(record_type) {
+            Some(known) => {
+                known.count += 1;
+                if known.spelling != spelling {
+                    known.spelling = None;
+                }
             }
             None => {
-                notes.key_forms.insert(record_type.to_owned(), KeyForms { count: 1, form });
+                notes.key_spellings.insert(record_type.to_owned(), KeySpellings { count: 1, spelling });
             }
         }
     }
 
-    /// Notes an announced key that nobody reads. Bounded by the number of types that routes name.
-    pub fn unread_key(&self, record_type: &str, key: &str) {
+    /// Notes an announced key that nobody reads. The caller passes only types that routes name.
+    pub fn note_unread_key(&self, record_type: &str, key: &str) {
         let mut notes = self.notes();
         if !notes.unread_keys.contains_key(record_type) {
             notes.unread_keys.insert(record_type.to_owned(), UnreadKeys::default());
@@ -275,7 +284,7 @@ impl Observed {
 
     /// Notes a request on a path that no route names, but that resembles this route's path. Bounded
     /// like routes.
-    pub fn resembled(&self, route: &str) {
+    pub fn note_resembled(&self, route: &str) {
         let mut notes = self.notes();
         if notes.resembled.len() < crate::config::limits::ROUTES || notes.resembled.contains_key(route) {
             *notes.resembled.entry(route.to_owned()).or_default() += 1;
@@ -298,8 +307,7 @@ impl Observed {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        // A panic elsewhere leaves nothing worse than counts.
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock()
     }
 }
 
@@ -336,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_others_choose_are_kept_in_bounds() {
+    fn foreign_names_are_bounded() {
         let observed = Observed::new(1);
         for number in 0..10 * OBSERVED_NAMES {
             observed.unrouted_type(RegionId(0), &format!("type-{number}"), Moment::ZERO);
@@ -344,8 +352,8 @@ mod tests {
         }
         observed.route("/v1/{key}", |route| count_name(&mut route.dropped, &"x".repeat(OBSERVED_NAME_BYTES + 1)));
         observed.region(RegionId(7), |_| panic!("there is no such region"));
-        observed.unread_key("context", "tenant/7");
-        observed.unread_key("context", "a:b");
+        observed.note_unread_key("context", "tenant/7");
+        observed.note_unread_key("context", "a:b");
         let seen = observed.seen();
         assert_eq!(seen.unrouted_types.len(), OBSERVED_NAMES);
         assert_eq!(seen.routes["/v1/{key}"].dropped.len(), OBSERVED_NAMES);

@@ -31,6 +31,16 @@ struct Window {
     by_now: u64,
 }
 
+impl Window {
+    /// Per cent of its requests that were passed on, if those are more than a few.
+    fn share(&self) -> Option<u64> {
+        // Callers count their requests before they wait for each other here, so a count may be
+        // smaller than the one before.
+        let all = self.by_now.saturating_sub(self.before).max(self.passed);
+        (self.passed >= FEW).then(|| self.passed * 100 / all)
+    }
+}
+
 impl PassedNotes {
     /// Notes one request with these foreign headers, of `requests` of its route so far.
     pub fn note<'n>(&mut self, names: impl Iterator<Item = &'n str>, requests: u64, now: Moment) {
@@ -60,13 +70,7 @@ impl PassedNotes {
     /// Per cent of the route's requests that were passed on lately, if that is more than a few.
     pub fn share(&self, now: Moment) -> Option<u64> {
         let is_recent = self.last.is_some_and(|last| now.since(last) < 2 * WINDOW);
-        let share = |window: &Window| {
-            // Callers count their requests before they wait for each other here, so a count may be
-            // smaller than the one before.
-            let all = window.by_now.saturating_sub(window.before).max(window.passed);
-            (window.passed >= FEW).then(|| window.passed * 100 / all)
-        };
-        let highest = [share(&self.current), share(&self.previous)].into_iter().flatten().max();
+        let highest = [self.current, self.previous].iter().filter_map(Window::share).max();
         highest.filter(|percent| is_recent && *percent >= 5)
     }
 }
@@ -80,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_names_displace_no_frequent_one() {
+    fn invented_names_displace_no_frequent_name() {
         let mut notes = PassedNotes::default();
         for number in 0..1000 {
             let made_up = format!("x-{number}");
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_are_no_share_worth_mentioning() {
+    fn too_few_requests_state_no_share() {
         let mut notes = PassedNotes::default();
         (0..FEW - 1).for_each(|number| notes.note(["x-a"].into_iter(), number + 1, at(10)));
         assert_eq!(notes.share(at(10)), None);
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_come_out_of_order_are_no_less_than_what_was_passed() {
+    fn out_of_order_counts_keep_share() {
         let mut notes = PassedNotes::default();
         notes.note(["x-a"].into_iter(), 1_000, at(10));
         // Counted before that one, and noted after it.
@@ -112,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_of_many_is_few() {
+    fn small_share_of_many_is_none() {
         let mut notes = PassedNotes::default();
         (1..=100).for_each(|number| notes.note(["x-a"].into_iter(), number * 100, at(10)));
         assert_eq!(notes.share(at(10)), None);

@@ -1,10 +1,10 @@
 //! Limits how often a line that others can provoke is logged: a fixed number in a window, and the
 //! rest as a count.
 //!
-//! At most [`limits::RATIONED_LINES`] lines are logged in a window, and no line left out goes
+//! At most [`limits::RATIONED_LINES`] lines are logged in a window, and no suppressed line goes
 //! uncounted. The metrics count every event all the same. The code is pure: the time is passed in.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::model::time::Moment;
 use crate::telemetry::limits;
@@ -19,28 +19,28 @@ pub(crate) struct RateLimiter {
 struct State {
     until: Moment,
     logged: u32,
-    left_out: u64,
+    suppressed: u64,
 }
 
 impl RateLimiter {
     pub(crate) const fn new() -> Self {
-        Self { state: Mutex::new(State { until: Moment::ZERO, logged: 0, left_out: 0 }) }
+        Self { state: Mutex::new(State { until: Moment::ZERO, logged: 0, suppressed: 0 }) }
     }
 
-    /// Whether to log a line at `now`; if so, how many were left out since the last one.
-    pub(crate) fn take(&self, now: Moment) -> Option<u64> {
+    /// Returns, if a line is to be logged at `now`, how many were suppressed since the last one.
+    pub(crate) fn admit(&self, now: Moment) -> Option<u64> {
         let (lines, window) = limits::RATIONED_LINES;
         // Each change is a few plain stores, so a panic cannot leave the state half-written.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if now >= state.until {
             (state.until, state.logged) = (now + window, 0);
         }
         if state.logged == lines {
-            state.left_out += 1;
+            state.suppressed += 1;
             return None;
         }
         state.logged += 1;
-        Some(std::mem::take(&mut state.left_out))
+        Some(std::mem::take(&mut state.suppressed))
     }
 }
 
@@ -51,17 +51,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_others_can_provoke_is_logged_a_few_times_a_minute_and_then_counted() {
+    fn provoked_log_lines_are_rate_limited() {
         let (ration, start) = (RateLimiter::new(), Moment::ZERO + Duration::from_secs(1_000));
         let (lines, window) = limits::RATIONED_LINES;
-        let logged = |from: Moment| {
-            let times = (0..10_000).map(|place| from + Duration::from_micros(place));
-            times.filter_map(|now| ration.take(now)).collect::<Vec<_>>()
-        };
-        assert_eq!(logged(start), vec![0; lines as usize]);
+        assert_eq!(logged(&ration, start), vec![0; lines as usize]);
         let mut later = vec![0; lines as usize];
         later[0] = 10_000 - u64::from(lines);
-        assert_eq!(logged(start + window), later, "the next one says how many there were");
-        assert_eq!(ration.take(start + 3 * window), Some(10_000 - u64::from(lines)));
+        assert_eq!(logged(&ration, start + window), later, "the next one says how many there were");
+        assert_eq!(ration.admit(start + 3 * window), Some(10_000 - u64::from(lines)));
+    }
+
+    /// Lines that are logged, of 10,000 in 10 ms.
+    fn logged(ration: &RateLimiter, from: Moment) -> Vec<u64> {
+        (0..10_000).filter_map(|micros| ration.admit(from + Duration::from_micros(micros))).collect()
     }
 }

@@ -1,8 +1,9 @@
 //! Counts log lines in tests.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::Dispatch;
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 
@@ -20,7 +21,7 @@ struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Page {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -40,7 +41,7 @@ impl CountedLines {
     /// The line that came most often, its fields aside, and how often it came.
     pub(crate) fn most(&self) -> (usize, String) {
         let mut counts = std::collections::BTreeMap::<String, usize>::new();
-        for line in String::from_utf8_lossy(&self.page.0.lock().unwrap()).lines() {
+        for line in String::from_utf8_lossy(&self.page.0.lock()).lines() {
             // After the time, up to the first field.
             let said = line.split_once(' ').map_or(line, |(_, said)| said);
             *counts.entry(said.split('=').next().unwrap_or(said).to_owned()).or_default() += 1;
@@ -50,7 +51,7 @@ impl CountedLines {
 
     /// Number of those with this in them.
     pub(crate) fn with(&self, part: &str) -> usize {
-        let bytes = self.page.0.lock().unwrap();
+        let bytes = self.page.0.lock();
         String::from_utf8_lossy(&bytes).lines().filter(|line| line.contains(part)).count()
     }
 }

@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -27,7 +28,7 @@ pub(crate) fn lost() -> [(&'static str, u64); 2] {
 
 /// A bounded queue of lines and the thread that writes them; clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct LogSink {
+pub struct LogSink {
     shared: Arc<Shared>,
 }
 
@@ -54,7 +55,7 @@ struct State {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Each change is a few plain stores, so a panic cannot leave it half-made.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -63,15 +64,14 @@ impl LogSink {
     ///
     /// # Errors
     /// If the machine gives no thread.
-    pub(crate) fn start(to: impl AsFd + Send + 'static) -> io::Result<Self> {
+    pub fn start(to: impl AsFd + Send + 'static) -> io::Result<Self> {
         let sink = Self::default();
         let own = sink.clone();
-        let write = move || own.write_lines(&to, &Clock::System);
-        std::thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || own.write_lines(&to, &Clock::System))?;
         Ok(sink)
     }
 
-    /// Queues a line, or counts it as lost. Never waits for whoever reads the log.
+    /// Queues a line, or counts it as lost. Never waits for the reader of the log.
     pub(crate) fn push(&self, line: &[u8]) {
         let mut state = self.shared.state();
         let after = state.bytes + line.len();
@@ -88,18 +88,16 @@ impl LogSink {
 
     /// Waits until everything queued is written: at most [`LOG_FLUSH`], and no longer than
     /// [`LOG_STALL`] while nothing is taken.
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         let (end, mut state) = (Clock::System.now() + LOG_FLUSH, self.shared.state());
         while Clock::System.now() < end && (state.is_writing || !state.lines.is_empty()) {
             let taken = state.taken;
-            let is_waiting = |now: &mut State| now.taken == taken && (now.is_writing || !now.lines.is_empty());
-            let (next, timeout) = self
-                .shared
-                .changed
-                .wait_timeout_while(state, LOG_STALL, is_waiting)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = next;
-            if timeout.timed_out() {
+            let waited = self.shared.changed.wait_while_for(
+                &mut state,
+                |now| now.taken == taken && (now.is_writing || !now.lines.is_empty()),
+                LOG_STALL,
+            );
+            if waited.timed_out() {
                 return;
             }
         }
@@ -139,7 +137,7 @@ impl LogSink {
                 state.is_writing = true;
                 return line;
             }
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.shared.changed.wait(&mut state);
         }
     }
 }
@@ -162,7 +160,7 @@ fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8], begun: &mut bool) -> io::Resu
                 *begun = !bytes.is_empty();
             }
             Err(rustix::io::Errno::INTR) => {}
-            // Whoever shares the descriptor made it non-blocking.
+            // Another process that shares the descriptor made it non-blocking.
             Err(rustix::io::Errno::AGAIN) => {
                 poll(&mut [PollFd::from_borrowed_fd(to, PollFlags::OUT)], None)?;
             }
@@ -200,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_written_in_order_and_flushed() {
+    fn lines_are_written_ordered_and_flushed() {
         let (mut reader, writer) = io::pipe().unwrap();
         let sink = LogSink::start(writer).unwrap();
         (0..100).for_each(|number| sink.push(format!("{number}\n").as_bytes()));
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_left_costs_lines_alone() {
+    fn departed_reader_costs_lines_alone() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let sink = LogSink::start(writer).unwrap();

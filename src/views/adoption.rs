@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::definition::{ViewDefinition, is_digest};
 use super::jobs::{self, JobTask};
 use super::limits;
-use super::patience::others_write;
-use crate::engine::guard::{Guard, is_on};
+use super::retry::others_write;
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Page, Table, Tables, WriteError};
 use crate::model::time::Wall;
+use crate::switch::{Guard, is_on};
 
 /// Why definitions cannot be acted on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum AdoptError {
 
 const PARTITION: &str = "definition";
 
-/// What is known of a definition's number.
+/// Standing of a definition's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// New here, or greater than this one, which may be damaged.
@@ -60,9 +60,9 @@ pub async fn check(store: &dyn Tables, views: &[ViewDefinition]) -> Result<(), A
     Ok(())
 }
 
-/// The definitions to act on, for whoever has just taken the lease. Whatever is new is written
-/// down, with a job that maps everything; so is what this process leaves alone, because it will
-/// not see the changes that come meanwhile to its end.
+/// The definitions to act on, for the process that has just taken the lease. Each new one is
+/// written down, with a job that maps everything; so is what this process leaves alone, because it
+/// will not see the changes that come meanwhile to its end.
 pub(super) async fn adopt(
     store: &dyn Tables,
     views: &[Arc<ViewDefinition>],

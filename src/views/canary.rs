@@ -25,7 +25,7 @@ pub(super) async fn send(store: &dyn Tables, clock: &Clock) {
     }
 }
 
-/// What the mapper does with one: as it is, it goes on to the regions.
+/// Passes one on to the regions as it is.
 pub(super) async fn pass_on(store: &dyn Tables, version: u64) -> Result<(), EngineError> {
     let put = ItemWrite::Put(Table::Views, item(Wall::from_millis(version)), Condition::Below(version));
     match store.write(vec![put]).await {

@@ -8,18 +8,18 @@ use super::definition::ViewDefinition;
 use super::disagreement::{self, Disagreement, Expected};
 use super::limits;
 use super::mapper::{self, Mapper};
-use super::patience::patiently;
+use super::retry::retry_transient;
 use super::vector::ViewVector;
-use super::walk::{Pair, PairWalk};
+use super::walk::{Pair, PairWalk, PartitionWalk};
 use super::worker::Pace;
 use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 
 /// A view that differed when it was looked at.
 pub(super) struct SuspectView {
     pub(super) key: String,
-    /// Where it was found, which may be the wrong place for its key.
+    /// Bucket in which it was found, which may be the wrong place for its key.
     bucket: u16,
-    /// What it was to be made of then.
+    /// Vector that it was to be made of then.
     wanted: Option<ViewVector>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct ComparedViews {
 #[derive(Clone, PartialEq, Eq)]
 pub struct DifferingCopy {
     pub key: String,
-    /// Where it was found, which may be the wrong place for its key.
+    /// Bucket in which it was found, which may be the wrong place for its key.
     pub bucket: u16,
     /// The view's version.
     pub home: Option<u64>,
@@ -61,16 +61,9 @@ pub(super) async fn compare_views(
     most: u64,
     pace: &Pace,
 ) -> Result<ComparedViews, EngineError> {
-    let side = |table, name: &str| (&*mapper.store, table, bucket::of(name, number));
-    let mut walk = PairWalk::new(side(Table::Records, &view.from), side(Table::Views, &view.name), after);
-    let judged = |pair: Pair| async move {
-        pace.wait().await;
-        let (how, wanted) = match patiently(|| judge(mapper, view, &pair)).await {
-            Err(EngineError::Refused { .. }) => (Some(Disagreement::Unreadable), None),
-            judged => judged?,
-        };
-        Ok::<_, EngineError>(how.map(|_| SuspectView { key: pair.key, bucket: number, wanted }))
-    };
+    let records = PartitionWalk::new(&*mapper.store, Table::Records, bucket::of(&view.from, number), after);
+    let views = PartitionWalk::new(&*mapper.store, Table::Views, bucket::of(&view.name, number), after);
+    let mut walk = PairWalk::new(records, views);
     let mut found = ComparedViews { suspects: Vec::new(), compared: 0, next: None };
     while found.compared < most {
         let mut pairs = Vec::with_capacity(limits::COMPARED_AT_ONCE);
@@ -84,7 +77,19 @@ pub(super) async fn compare_views(
             break;
         }
         found.compared += pairs.len() as u64;
-        found.suspects.extend(try_join_all(pairs.into_iter().map(judged)).await?.into_iter().flatten());
+        found.suspects.extend(
+            try_join_all(pairs.into_iter().map(|pair| async move {
+                pace.wait().await;
+                let (how, wanted) = match retry_transient(|| judge(mapper, view, &pair)).await {
+                    Err(EngineError::Refused { .. }) => (Some(Disagreement::Unreadable), None),
+                    judged => judged?,
+                };
+                Ok::<_, EngineError>(how.map(|_| SuspectView { key: pair.key, bucket: number, wanted }))
+            }))
+            .await?
+            .into_iter()
+            .flatten(),
+        );
     }
     Ok(found)
 }
@@ -110,14 +115,14 @@ async fn expected(mapper: &Mapper, view: &ViewDefinition, main: Option<&Item>) -
     Ok(Some(mapper::made(view, main, targets, inputs)))
 }
 
-/// How a suspect differs after a while; `None` if it has reached what it had to, even if it has
-/// more to reach now.
+/// Disagreement of a suspect after a while; `None` if it has reached the version it had to, even if
+/// it has more to reach now.
 pub(super) async fn still_differs(
     mapper: &Mapper,
     view: &ViewDefinition,
     suspect: &SuspectView,
 ) -> Result<Option<Disagreement>, EngineError> {
-    match patiently(|| look_again(mapper, view, suspect)).await {
+    match retry_transient(|| look_again(mapper, view, suspect)).await {
         Err(EngineError::Refused { .. }) => Ok(Some(Disagreement::Unreadable)),
         looked => looked,
     }
@@ -128,12 +133,13 @@ async fn look_again(
     view: &ViewDefinition,
     suspect: &SuspectView,
 ) -> Result<Option<Disagreement>, EngineError> {
-    let place = |name: &str| ItemKey::new(bucket::of(name, suspect.bucket), &suspect.key);
+    let view_key = ItemKey::new(bucket::of(&view.name, suspect.bucket), &suspect.key);
+    let main_key = ItemKey::new(bucket::of(&view.from, suspect.bucket), &suspect.key);
     // The view first. The other way round, one that was mapped in between would seem to be newer
     // than its record.
     let note = mapper.note(&view.name, &suspect.key).await?.note;
-    let shown = mapper.store.get(Table::Views, &place(&view.name)).await?;
-    let main = mapper.store.get(Table::Records, &place(&view.from)).await?;
+    let shown = mapper.store.get(Table::Views, &view_key).await?;
+    let main = mapper.store.get(Table::Records, &main_key).await?;
     let expected = expected(mapper, view, main.as_ref()).await?;
     let how = disagreement::of_view(&expected, &note, shown.as_ref());
     let is_behind = matches!(how, Some(Disagreement::Older | Disagreement::OldInput));
@@ -141,7 +147,7 @@ async fn look_again(
     Ok(how.filter(|_| !(is_behind && has_moved)))
 }
 
-/// What stands for all items of a partition: their keys, versions and bodies.
+/// Digest of all items of a partition: their keys, versions and bodies.
 pub(super) async fn partition_digest(
     tables: &dyn Tables,
     table: Table,
@@ -151,7 +157,7 @@ pub(super) async fn partition_digest(
     let mut after: Option<String> = None;
     loop {
         let behind = after.as_deref();
-        let page = patiently(|| tables.query(table, partition, behind, limits::WALK_PAGE)).await?;
+        let page = retry_transient(|| tables.query(table, partition, behind, limits::WALK_PAGE)).await?;
         for item in &page.items {
             for part in [item.key.sort.as_bytes(), item.body.as_deref().unwrap_or_default()] {
                 context.update(&(part.len() as u64).to_le_bytes());
@@ -181,13 +187,12 @@ pub async fn differing_copies(
     after: Option<&str>,
 ) -> Result<DifferingCopies, EngineError> {
     let partition = bucket::of(view, number);
-    let mut walk =
-        PairWalk::new((home, Table::Views, partition.clone()), (region, Table::Contexts, partition), after);
+    let views = PartitionWalk::new(home, Table::Views, partition.clone(), after);
+    let mut walk = PairWalk::new(views, PartitionWalk::new(region, Table::Contexts, partition, after));
     let mut found = DifferingCopies::default();
     while let Some(Pair { key, left, right }) = walk.next().await? {
         let Some(how) = disagreement::of_copy(left.as_ref(), right.as_ref()) else { continue };
-        let version = |item: Option<Item>| item.map(|item| item.version);
-        let (home, region) = (version(left), version(right));
+        let (home, region) = (left.map(|item| item.version), right.map(|item| item.version));
         found.copies.push(DifferingCopy { key: key.clone(), bucket: number, home, region, how });
         if found.copies.len() >= limits::DIFFERING_COPIES {
             found.next = Some(key);
@@ -197,8 +202,8 @@ pub async fn differing_copies(
     Ok(found)
 }
 
-/// How a copy that differed does so after a while; `None` if it has reached the version that it had
-/// to, even if there is a newer one now.
+/// Disagreement, after a while, of a copy that differed; `None` if it has reached the version that
+/// it had to, even if there is a newer one now.
 ///
 /// # Errors
 /// What the engines say.

@@ -1,39 +1,90 @@
-//! What the views service counts.
+//! Metrics of the views service, and rations of its log lines.
 
 use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
 use super::disagreement::Disagreement;
-use crate::engine::Table;
+use super::make::Unmappable;
 use crate::model::time::Moment;
+use crate::telemetry::labels::{label_sets, label_values};
+use crate::telemetry::metrics::definition::{Family, metrics};
 use crate::telemetry::rate_limiter::RateLimiter;
 
-/// One label, of a closed set of words.
-type Word = [(&'static str, &'static str); 1];
+/// Outcome of a view that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub(super) enum MappedView {
+    Written,
+    /// Only what it was made of has changed.
+    Noted,
+    Unchanged,
+    NoRecord,
+    LeftAlone,
+    Failed,
+}
 
-/// What becomes of a view that is looked at, why one cannot be made, and why mapping begins again.
-const MAPPED: [&str; 6] = ["written", "noted", "unchanged", "no-record", "left-alone", "failed"];
-const UNMAPPABLE: [&str; 4] = ["main-not-an-object", "input-not-an-object", "too-large", "refused"];
-const AGAIN: [&str; 2] = ["moved", "refused"];
+/// Cause for which mapping a view begins again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub(super) enum MappedAgain {
+    /// Its record changed meanwhile.
+    Moved,
+    /// A condition did not hold.
+    Refused,
+}
 
-/// Cheap to clone; clones count together.
+/// Table that the views service reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub(super) enum ReadTable {
+    Records,
+    Mapping,
+}
+
+label_values!(MappedView, MappedAgain, ReadTable, Unmappable, Disagreement);
+
+label_sets! {
+    MappedLabels { outcome: MappedView }
+    UnmappableLabels { reason: Unmappable }
+    AgainLabels { cause: MappedAgain }
+    DifferingLabels { how: Disagreement }
+    UnreadableLabels { table: ReadTable }
+}
+
+metrics! {
+    /// Metrics of the views service.
+    pub struct ViewsMetrics("views_") {
+        /// Views that were looked at, by outcome.
+        mapped: Family<MappedLabels, Counter>,
+        /// Views that could not be made, by reason.
+        unmappable: Family<UnmappableLabels, Counter>,
+        /// Times that mapping began again, by cause.
+        again: Family<AgainLabels, Counter>,
+        /// Removals in the feed, which change nothing.
+        pub(super) removals: Counter,
+        /// Changes that became a job, and definitions that changed.
+        pub(super) jobs_begun: Counter,
+        /// Views that jobs looked at.
+        pub(super) job_views: Counter,
+        /// Jobs that are not done.
+        pub(super) jobs: Gauge,
+        /// Views that cannot be made as things are.
+        pub(super) failures: Gauge,
+        /// Views that the sweep compared.
+        pub(super) swept: Counter,
+        /// Views that the sweep found to differ, by how; above 0 something lost a change.
+        swept_differing: Family<DifferingLabels, Counter>,
+        /// Items that are not what they should be and were skipped, by table.
+        unreadable: Family<UnreadableLabels, Counter>,
+    }
+}
+
+/// Metrics and rations of log lines; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct ViewsCounters {
-    mapped: Family<Word, Counter>,
-    unmappable: Family<Word, Counter>,
-    attempts_again: Family<Word, Counter>,
-    pub(super) removals: Counter,
-    pub(super) jobs_begun: Counter,
-    pub(super) job_views: Counter,
-    pub(super) jobs: Gauge,
-    pub(super) failures: Gauge,
-    pub(super) swept: Counter,
-    swept_differing: Family<Word, Counter>,
-    unreadable: Family<Word, Counter>,
+    pub metrics: ViewsMetrics,
     lines: Arc<[RateLimiter; ViewsLine::COUNT]>,
 }
 
@@ -61,87 +112,61 @@ impl ViewsLine {
 }
 
 impl ViewsCounters {
-    /// Puts the counters on the metrics page, each under `views_`.
-    pub fn register(&self, registry: &mut Registry) {
-        // What never happened is shown as zero.
-        MAPPED.iter().for_each(|word| drop(self.mapped.get_or_create(&[("outcome", *word)])));
-        UNMAPPABLE.iter().for_each(|word| drop(self.unmappable.get_or_create(&[("reason", *word)])));
-        AGAIN.iter().for_each(|word| drop(self.attempts_again.get_or_create(&[("cause", *word)])));
-        let differing = |how: &Disagreement| drop(self.swept_differing.get_or_create(&[("how", how.word())]));
-        Disagreement::ALL.iter().for_each(differing);
-        let unreadable = |table: Table| drop(self.unreadable.get_or_create(&[("table", table.word())]));
-        [Table::Records, Table::Mapping].into_iter().for_each(unreadable);
-        let registry = registry.sub_registry_with_prefix("views");
-        registry.register("mapped", "Views that were looked at, by what came of it", self.mapped.clone());
-        registry.register("unmappable", "Views that could not be made, by reason", self.unmappable.clone());
-        registry.register("again", "Times that mapping began again, by cause", self.attempts_again.clone());
-        registry.register("removals", "Removals in the feed, which change nothing", self.removals.clone());
-        registry.register(
-            "jobs_begun",
-            "Changes that became a job, and definitions that changed",
-            self.jobs_begun.clone(),
-        );
-        registry.register("job_views", "Views that jobs looked at", self.job_views.clone());
-        registry.register("jobs", "Jobs that are not done", self.jobs.clone());
-        registry.register("failures", "Views that cannot be made as things are", self.failures.clone());
-        registry.register("swept", "Views that the sweep compared", self.swept.clone());
-        let help = "Views that the sweep found to differ, by how; above 0 something lost a change";
-        registry.register("swept_differing", help, self.swept_differing.clone());
-        let help = "Items that are not what they should be and were passed over, by table";
-        registry.register("unreadable", help, self.unreadable.clone());
-    }
-
-    /// Counts an item that is passed over. Whether to log it too; if so, how many were not.
-    pub(super) fn unreadable(&self, table: Table, now: Moment) -> Option<u64> {
-        self.unreadable.get_or_create(&[("table", table.word())]).inc();
+    /// Counts an item that is skipped. Whether to log it too; if so, how many were not.
+    pub(super) fn unreadable(&self, table: ReadTable, now: Moment) -> Option<u64> {
+        self.metrics.unreadable(table).inc();
         self.line(ViewsLine::Unreadable, now)
     }
 
-    /// Whether to log this line now; if so, how many were left out since the last one.
+    /// Number of lines left out since the last one, if this line is to be logged now.
     pub(super) fn line(&self, line: ViewsLine, now: Moment) -> Option<u64> {
-        self.lines[line as usize].take(now)
+        self.lines[line as usize].admit(now)
+    }
+}
+
+impl ViewsMetrics {
+    pub(super) fn mapped(&self, outcome: MappedView) {
+        self.mapped.at(&MappedLabels { outcome }).inc();
     }
 
-    pub(super) fn mapped(&self, outcome: &'static str) {
-        self.mapped.get_or_create(&[("outcome", outcome)]).inc();
+    pub(super) fn unmappable(&self, reason: Unmappable) {
+        self.unmappable.at(&UnmappableLabels { reason }).inc();
     }
 
-    pub(super) fn unmappable(&self, reason: &'static str) {
-        self.unmappable.get_or_create(&[("reason", reason)]).inc();
+    pub(super) fn again(&self, cause: MappedAgain) {
+        self.again.at(&AgainLabels { cause }).inc();
     }
 
-    pub(super) fn again(&self, cause: &'static str) {
-        self.attempts_again.get_or_create(&[("cause", cause)]).inc();
+    pub(super) fn differing(&self, how: Disagreement) {
+        self.swept_differing.at(&DifferingLabels { how }).inc();
     }
 
-    pub(super) fn differing(&self, how: &'static str) {
-        self.swept_differing.get_or_create(&[("how", how)]).inc();
+    /// Items of this table that were skipped.
+    pub(super) fn unreadable(&self, table: ReadTable) -> &Counter {
+        self.unreadable.at(&UnreadableLabels { table })
     }
 
-    #[cfg(test)]
-    pub(super) fn passed_over(&self, table: Table) -> u64 {
-        self.unreadable.get_or_create(&[("table", table.word())]).get()
-    }
-
-    /// What the sweep found, of every kind.
+    /// Differences of every kind that the sweep found.
     #[cfg(test)]
     pub(super) fn differences(&self) -> u64 {
-        Disagreement::ALL.iter().map(|how| self.swept_differing.get_or_create(&[("how", how.word())]).get()).sum()
+        self.swept_differing.total()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::registry::Registry;
+
     use super::*;
 
     #[test]
-    fn the_page_shows_every_counter_under_its_name() {
+    fn page_lists_every_counter_by_name() {
         let (counters, mut registry) = (ViewsCounters::default(), Registry::with_prefix("nearside"));
-        counters.register(&mut registry);
-        counters.mapped("written");
-        counters.differing("older");
-        counters.failures.set(3);
-        counters.unreadable(Table::Mapping, Moment::default());
+        registry.register_collector(Box::new(counters.metrics.clone()));
+        counters.metrics.mapped(MappedView::Written);
+        counters.metrics.differing(Disagreement::Older);
+        counters.metrics.failures.set(3);
+        counters.unreadable(ReadTable::Mapping, Moment::default());
         let mut page = String::new();
         prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
         for line in [

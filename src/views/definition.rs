@@ -1,4 +1,4 @@
-//! How a view is made: [`ViewDefinition`], as [`super::read`] takes it from a file.
+//! Definition of a view: [`ViewDefinition`], as [`super::read`] takes it from a file.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct ViewDefinition {
     /// The type of its main record.
     pub from: String,
     pub(super) needs: Vec<Need>,
-    /// In the order of the file, which is that of the view.
+    /// Fields in the order of the file, which is that of the view.
     pub(super) fields: Vec<ViewField>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Need {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KeyPart {
     Text(String),
-    /// What the main record says there.
+    /// Value of the main record at this pointer.
     Main(JsonPointer),
 }
 
@@ -46,7 +46,6 @@ pub(super) struct ViewField {
     pub(super) source: FieldSource,
 }
 
-/// Where a field comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FieldSource {
     Main(JsonPointer),
@@ -58,23 +57,32 @@ pub(super) enum FieldSource {
 
 impl ViewDefinition {
     /// Stands for everything in the definition but its number: two with the same number and
-    /// different digests are a mistake.
+    /// different digests are an error.
     pub fn digest(&self) -> String {
-        let key_part = |part: &KeyPart| match part {
-            KeyPart::Text(text) => json!([text]),
-            KeyPart::Main(pointer) => json!(pointer.to_string()),
-        };
-        let need = |need: &Need| {
-            let key: Vec<_> = need.key.iter().map(key_part).collect();
-            json!([need.alias, need.record_type, key, need.is_required])
-        };
-        let field = |field: &ViewField| match &field.source {
-            FieldSource::Main(pointer) => json!([field.name, "main", pointer.to_string()]),
-            FieldSource::Need(at, pointer) => json!([field.name, at, pointer.to_string()]),
-            FieldSource::Constant(value) => json!([field.name, "constant", value]),
-        };
-        let needs: Vec<_> = self.needs.iter().map(need).collect();
-        let fields: Vec<_> = self.fields.iter().map(field).collect();
+        let needs: Vec<_> = self
+            .needs
+            .iter()
+            .map(|need| {
+                let key: Vec<_> = need
+                    .key
+                    .iter()
+                    .map(|part| match part {
+                        KeyPart::Text(text) => json!([text]),
+                        KeyPart::Main(pointer) => json!(pointer.to_string()),
+                    })
+                    .collect();
+                json!([need.alias, need.record_type, key, need.is_required])
+            })
+            .collect();
+        let fields: Vec<_> = self
+            .fields
+            .iter()
+            .map(|field| match &field.source {
+                FieldSource::Main(pointer) => json!([field.name, "main", pointer.to_string()]),
+                FieldSource::Need(at, pointer) => json!([field.name, at, pointer.to_string()]),
+                FieldSource::Constant(value) => json!([field.name, "constant", value]),
+            })
+            .collect();
         short_digest(json!([self.name, self.from, needs, fields]).to_string().as_bytes())
     }
 }
@@ -121,12 +129,12 @@ pub(super) fn short_digest(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether it can be one of [`short_digest`].
+/// True if it can be one of [`short_digest`].
 pub(super) fn is_digest(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What stands for a key where keys must not be shown.
+/// Digest that stands for a key where keys must not be printed.
 pub(super) fn key_digest(key: &str) -> String {
     short_digest(key.as_bytes())[..8].to_owned()
 }

@@ -1,5 +1,4 @@
-//! How a view can differ from what it should be, and how a region's copy can differ from a view.
-//! Pure.
+//! Differences of a view from its expected state, and of a region's copy from a view. Pure.
 
 use bytes::Bytes;
 
@@ -8,8 +7,9 @@ use super::stored::ViewNote;
 use super::vector::ViewVector;
 use crate::engine::Item;
 
-/// How a copy differs from what it is a copy of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Difference of a copy from its original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Disagreement {
     /// It is not there.
     Missing,
@@ -30,41 +30,16 @@ pub enum Disagreement {
 }
 
 impl Disagreement {
-    pub const ALL: [Self; 8] = [
-        Self::Missing,
-        Self::Extra,
-        Self::Older,
-        Self::Newer,
-        Self::Different,
-        Self::OldInput,
-        Self::Unmappable,
-        Self::Unreadable,
-    ];
-
-    /// A stable word for metrics and reports.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Extra => "extra",
-            Self::Older => "older",
-            Self::Newer => "newer",
-            Self::Different => "different",
-            Self::OldInput => "old-input",
-            Self::Unmappable => "unmappable",
-            Self::Unreadable => "unreadable",
-        }
-    }
-
-    /// Whether making or copying it again mends it.
+    /// True if making or copying it again mends it.
     pub const fn is_mendable(self) -> bool {
         matches!(self, Self::Missing | Self::Older | Self::Different | Self::OldInput)
     }
 }
 
-/// What a view should be; `None` if there is no main record.
+/// Expected state of a view; `None` if there is no main record.
 pub(super) type Expected = Option<(ViewVector, Result<Option<Bytes>, Unmappable>)>;
 
-/// How a view differs from what it should be, by what is noted and what a reader sees.
+/// Disagreement of a view with its expected state, by its note and by what a reader sees.
 pub(super) fn of_view(expected: &Expected, note: &ViewNote, shown: Option<&Item>) -> Option<Disagreement> {
     let Some((vector, content)) = expected else { return shown.map(|_| Disagreement::Extra) };
     let Ok(content) = content else { return Some(Disagreement::Unmappable) };
@@ -79,7 +54,7 @@ pub(super) fn of_view(expected: &Expected, note: &ViewNote, shown: Option<&Item>
     (shown.body != *content || shown.version != note.version).then_some(Disagreement::Different)
 }
 
-/// How a region's copy differs from the view.
+/// Disagreement of a region's copy with the view.
 pub(super) fn of_copy(view: Option<&Item>, copy: Option<&Item>) -> Option<Disagreement> {
     match (view, copy) {
         (None, None) => None,
@@ -108,20 +83,23 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_judged_by_what_it_was_made_of_first_and_then_by_its_bytes() {
-        let expected = |vector| Some((vector, Ok(Some(Bytes::from_static(b"{}")))));
-        let note = |vector| ViewNote { vector, version: 7, ..ViewNote::default() };
-        let (right, shown) = (expected(vector(2, 5, 3)), item(7, "{}"));
-        let judged = |noted, shown: Option<&Item>| of_view(&right, &note(noted), shown);
-        assert_eq!(judged(vector(2, 5, 3), Some(&shown)), None);
-        assert_eq!(judged(vector(2, 5, 3), None), Some(Disagreement::Missing));
-        assert_eq!(judged(vector(1, 5, 3), Some(&shown)), Some(Disagreement::Older));
-        assert_eq!(judged(vector(2, 4, 9), Some(&shown)), Some(Disagreement::Older));
-        assert_eq!(judged(vector(2, 5, 2), Some(&shown)), Some(Disagreement::OldInput));
-        assert_eq!(judged(vector(2, 5, 4), Some(&shown)), Some(Disagreement::Newer));
-        assert_eq!(judged(vector(3, 5, 3), Some(&shown)), Some(Disagreement::Newer));
-        assert_eq!(judged(vector(2, 5, 3), Some(&item(7, "[]"))), Some(Disagreement::Different));
-        assert_eq!(judged(vector(2, 5, 3), Some(&item(6, "{}"))), Some(Disagreement::Different));
+    fn judges_view_by_vector_then_bytes() {
+        let right = Some((vector(2, 5, 3), Ok(Some(Bytes::from_static(b"{}")))));
+        let shown = item(7, "{}");
+        for (vector, shown, how) in [
+            (vector(2, 5, 3), Some(&shown), None),
+            (vector(2, 5, 3), None, Some(Disagreement::Missing)),
+            (vector(1, 5, 3), Some(&shown), Some(Disagreement::Older)),
+            (vector(2, 4, 9), Some(&shown), Some(Disagreement::Older)),
+            (vector(2, 5, 2), Some(&shown), Some(Disagreement::OldInput)),
+            (vector(2, 5, 4), Some(&shown), Some(Disagreement::Newer)),
+            (vector(3, 5, 3), Some(&shown), Some(Disagreement::Newer)),
+            (vector(2, 5, 3), Some(&item(7, "[]")), Some(Disagreement::Different)),
+            (vector(2, 5, 3), Some(&item(6, "{}")), Some(Disagreement::Different)),
+        ] {
+            let note = ViewNote { vector, version: 7, ..ViewNote::default() };
+            assert_eq!(of_view(&right, &note, shown), how, "{note:?} {shown:?}");
+        }
         assert_eq!(of_view(&None, &ViewNote::default(), Some(&shown)), Some(Disagreement::Extra));
         assert_eq!(of_view(&None, &ViewNote::default(), None), None);
         let broken = Some((vector(2, 5, 3), Err(Unmappable::Main)));
@@ -129,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_judged_by_its_version_and_its_bytes() {
+    fn judges_copy_by_version_and_bytes() {
         let view = item(5, "{}");
         for (copy, expected) in [
             (Some(item(5, "{}")), None),

@@ -1,4 +1,4 @@
-//! What cannot be mapped as things are, for operators.
+//! Views that cannot be mapped as things are, for operators.
 
 use super::limits;
 use super::stored::{FailureNote, failure_partition};
@@ -10,21 +10,21 @@ use crate::model::time::Wall;
 pub struct FailedView {
     pub view: String,
     pub key: String,
-    /// One of [`super::Unmappable::word`], or `unreadable`.
+    /// Word of a [`super::Unmappable`], or `unreadable`.
     pub reason: String,
     /// The main record's version.
     pub version: u64,
-    /// When that was found out last.
+    /// Time at which that was found out last.
     pub when: Wall,
 }
 
 impl From<Item> for FailedView {
-    /// What cannot be read is a failure too: of what, its key says.
+    /// Reads a failure; an item that cannot be read is a failure of the view in its key.
     fn from(item: Item) -> Self {
         let note: Option<FailureNote> = item.note.and_then(|note| serde_json::from_str(&note).ok());
         let (view, key) = item.key.sort.split_once('/').unwrap_or(("", &item.key.sort));
-        let unreadable = || FailureNote { reason: "unreadable".to_owned(), version: 0 };
-        let FailureNote { reason, version } = note.unwrap_or_else(unreadable);
+        let FailureNote { reason, version } =
+            note.unwrap_or_else(|| FailureNote { reason: "unreadable".to_owned(), version: 0 });
         let when = Wall::from_millis(item.version);
         Self { view: view.to_owned(), key: key.to_owned(), reason, version, when }
     }

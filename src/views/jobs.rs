@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::definition::JoinTarget;
 use super::limits;
 use super::mapper::Mapper;
-use super::patience::others_write;
+use super::retry::others_write;
 use crate::engine::lease::Lease;
 use crate::engine::{self, Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
 use crate::model::time::{Clock, Wall};
 use crate::telemetry::rate_limiter::RateLimiter;
+use crate::views::counters::ReadTable;
 
-/// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum JobTask {
@@ -30,7 +30,7 @@ impl JobTask {
         }
     }
 
-    /// What a job under this sort key is to do, if nothing else is known of it: everything.
+    /// Task of a job under this sort key, if nothing else is known of it: everything.
     fn of_sort(sort: &str) -> Option<Self> {
         match sort.split_once('#')? {
             ("view", name) => Some(Self::View { name: name.to_owned(), definition: 0 }),
@@ -79,7 +79,7 @@ pub(super) struct Job {
     writes: u64,
 }
 
-/// How far a job got, for operators.
+/// Progress of a job, for operators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobStatus {
     /// `all views limits`, `views that need a shard`.
@@ -126,7 +126,7 @@ impl Job {
         (self.part, &self.after) == (other.part, &other.after)
     }
 
-    /// What writes down how far it got.
+    /// Write of the job's progress.
     fn progress(&self) -> ItemWrite {
         let condition = Condition::VersionIs(self.writes);
         let next = self.writes + 1;
@@ -157,8 +157,8 @@ const LEASE_PLACE: usize = 0;
 /// A store that takes no writes has the same job replaced again and again.
 static REPLACED_LINES: RateLimiter = RateLimiter::new();
 
-/// What writes a job down; `None` if what is written down will do it. The write fails if the job
-/// moves meanwhile. A damaged one is replaced.
+/// Write of a job; `None` if the stored job will do it. The write fails if the job moves meanwhile.
+/// A damaged one is replaced.
 pub(super) async fn planned(store: &dyn Tables, task: JobTask, now: Wall) -> Result<Option<ItemWrite>, EngineError> {
     let wanted = Job::new(task.clone(), now);
     let Some(item) = store.get(Table::Mapping, &wanted.key()).await? else {
@@ -177,8 +177,8 @@ pub(super) async fn planned(store: &dyn Tables, task: JobTask, now: Wall) -> Res
             both
         }
         None => {
-            if let Some(left_out) = REPLACED_LINES.take(Clock::System.now()) {
-                tracing::warn!(left_out, "a job that cannot be read is replaced, and begins anew");
+            if let Some(suppressed) = REPLACED_LINES.admit(Clock::System.now()) {
+                tracing::warn!(suppressed, "a job that cannot be read is replaced, and begins anew");
             }
             wanted
         }
@@ -242,7 +242,7 @@ pub(super) async fn list(mapper: &Mapper) -> Result<Vec<Job>, EngineError> {
 
 fn read(mapper: &Mapper, item: &Item) -> Option<Job> {
     Job::read(item).or_else(|| {
-        mapper.unreadable(Table::Mapping, &item.key);
+        mapper.unreadable(ReadTable::Mapping, &item.key);
         Job::anew(item)
     })
 }

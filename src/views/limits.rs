@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const VIEWS: usize = 200;
 /// Fields of a view.
 pub const FIELDS: usize = 200;
-/// What a view needs besides its main record. A vector of this many fits into a note.
+/// Upper bound on a view's needs besides its main record. A vector of this many fits into a note.
 pub const NEEDS: usize = 8;
 /// The longest name of a field, in bytes.
 pub const FIELD_NAME_BYTES: usize = 128;
@@ -18,13 +18,13 @@ pub const DEFINITION: u64 = 1_000_000_000;
 pub const REFERENCE_PARTS: u16 = 16;
 /// Partitions of the failures.
 pub const FAILURE_PARTS: u16 = 16;
-/// How often mapping a view begins again before somebody else is let in.
+/// Number of rounds of mapping a view before another one gets its turn.
 pub const MAPPING_ROUNDS: u32 = 16;
-/// How often it begins again because its main record changes meanwhile.
+/// Number of new rounds because a view's main record changes meanwhile.
 pub const MOVED_ROUNDS: u32 = 3;
 /// Pairs of a view and its copy that are compared at once.
 pub const COMPARED_AT_ONCE: usize = 32;
-/// How often something is tried again before it fails.
+/// Number of retries before a failure.
 pub const RETRIES: u32 = 5;
 /// A change that touches more views than this becomes a job.
 pub const VIEWS_AT_ONCE: usize = 1_000;
@@ -32,13 +32,13 @@ pub const VIEWS_AT_ONCE: usize = 1_000;
 pub const JOB_PAGE: usize = 100;
 /// Jobs that are looked at.
 pub const JOBS: usize = 10_000;
-/// How often a job or a definition is written anew if others write it too.
+/// Number of tries to write a job or a definition that others write too.
 pub const JOB_ROUNDS: u32 = 16;
-/// How often it is looked for new jobs while there are none.
+/// Interval between looks for new jobs while there are none.
 pub const JOB_LOOK: Duration = Duration::from_secs(1);
 /// Items of a page while two partitions are compared.
 pub const WALK_PAGE: usize = 100;
-/// What differs is looked at again up to this many at a time.
+/// Upper bound on suspects that are looked at again at a time.
 pub const SUSPECTS: usize = 10_000;
 /// Buckets that `verify` reads at once. Each holds a few pages of a megabyte at most.
 pub const VERIFIED_AT_ONCE: usize = 8;
@@ -46,7 +46,7 @@ pub const VERIFIED_AT_ONCE: usize = 8;
 pub const BUCKET_SUSPECTS: usize = 1_000;
 /// Views that the sweep compares until it looks again at what is due, and notes how far it got.
 pub const SWEEP_PIECE: u64 = 256;
-/// How often it notes that at most.
+/// Shortest interval between the sweep's notes.
 pub const SWEEP_NOTED_EVERY: Duration = Duration::from_secs(10);
 /// Copies that differ, in one answer.
 pub const DIFFERING_COPIES: usize = 1_000;
@@ -58,7 +58,7 @@ pub const FAILURES: usize = 10_000;
 pub const SWEEP_WAIT: Duration = Duration::from_secs(30);
 /// Views that the sweep compares in a second at least, when it does not know how many there are.
 pub const SWEEP_LEAST: u32 = 10;
-/// How often failures are counted.
+/// Interval between counts of failures.
 pub const FAILURES_LOOK: Duration = Duration::from_secs(60);
-/// How often a canary is sent.
+/// Interval between canaries.
 pub const CANARY_EVERY: Duration = Duration::from_secs(1);

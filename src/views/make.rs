@@ -11,35 +11,24 @@ use crate::model::names;
 
 /// Why no view can be made of records as they are. Somebody has to change one of them, or the
 /// definition; a retry does not help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Unmappable {
     #[error("the main record is not a JSON object; write it again through the catalogue")]
+    #[strum(serialize = "main-not-an-object")]
     Main,
     #[error("a record that is needed is not a JSON object; write it again through the catalogue")]
+    #[strum(serialize = "input-not-an-object")]
     Input,
     #[error("the view would be larger than a body may be; leave fields out, or make the record smaller")]
     TooLarge,
     #[error(
         "the record's key or place is none that the catalogue gives; remove it, and write it through the catalogue"
     )]
+    #[strum(serialize = "bad-key")]
     Key,
     #[error("the engine refuses to read or write a part of it; look for items that Nearside did not write")]
     Refused,
-}
-
-impl Unmappable {
-    pub const ALL: [Self; 5] = [Self::Main, Self::Input, Self::TooLarge, Self::Key, Self::Refused];
-
-    /// A stable word for metrics and for the list of failures.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Main => "main-not-an-object",
-            Self::Input => "input-not-an-object",
-            Self::TooLarge => "too-large",
-            Self::Key => "bad-key",
-            Self::Refused => "refused",
-        }
-    }
 }
 
 /// For each need of `view`, the record that `main` names; `None` if it names none.
@@ -52,11 +41,14 @@ pub(super) fn targets(view: &ViewDefinition, main: &[u8]) -> Result<Vec<Option<J
 }
 
 fn target(need: &Need, main: &ParsedObject<'_>) -> Option<JoinTarget> {
-    let part = |part: &KeyPart| match part {
-        KeyPart::Text(text) => Some(text.clone()),
-        KeyPart::Main(pointer) => key_text(pointer, main),
-    };
-    let key: String = need.key.iter().map(part).collect::<Option<_>>()?;
+    let key: String = need
+        .key
+        .iter()
+        .map(|part| match part {
+            KeyPart::Text(text) => Some(text.clone()),
+            KeyPart::Main(pointer) => key_text(pointer, main),
+        })
+        .collect::<Option<_>>()?;
     names::key_problem(&key).is_none().then(|| JoinTarget { record_type: need.record_type.clone(), key })
 }
 
@@ -64,9 +56,10 @@ fn target(need: &Need, main: &ParsedObject<'_>) -> Option<JoinTarget> {
 fn key_text(pointer: &JsonPointer, main: &ParsedObject<'_>) -> Option<String> {
     let raw = pointer.find(main)?.get();
     let digits = raw.strip_prefix('-').unwrap_or(raw);
-    match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => Some(raw.to_owned()),
-        false => serde_json::from_str(raw).ok(),
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        Some(raw.to_owned())
+    } else {
+        serde_json::from_str(raw).ok()
     }
 }
 
@@ -142,14 +135,14 @@ all = "plan:"
     }
 
     #[test]
-    fn a_view_is_made_in_the_order_of_its_definition_of_the_bytes_that_are_there() {
+    fn view_keeps_definition_order_and_bytes() {
         let main = r#"{ "limits": {"users" : 1.50} }"#;
         let all = made(main, Some(r#" {"b": 1, "a":2}"#), Some(r#"{"host":"h\u00e4"}"#));
         assert_eq!(all.unwrap(), r#"{"users":1.50,"the host":"h\u00e4","rank":5,"all":{"b": 1, "a":2}}"#);
     }
 
     #[test]
-    fn what_is_absent_is_left_out_and_what_is_required_makes_a_tombstone() {
+    fn absent_is_omitted_required_makes_tombstone() {
         assert_eq!(made("{}", Some("{}"), None).unwrap(), r#"{"rank":5,"all":{}}"#);
         assert_eq!(
             made("{}", Some("{}"), Some(r#"{"host":null}"#)).unwrap(),
@@ -160,31 +153,39 @@ all = "plan:"
     }
 
     #[test]
-    fn targets_are_named_by_strings_and_whole_numbers() {
-        let named = |main: &str| -> Vec<Option<String>> {
-            let targets = targets(&view(), main.as_bytes()).unwrap();
-            targets.into_iter().map(|target| target.map(|target| target.to_string())).collect()
-        };
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(named(r#"{"shard":"s/1","region":"eu","plan":7}"#), [some("plan/eu-7"), some("shard/s/1")]);
-        assert_eq!(named(r#"{"shard":-3,"region":"eu"}"#), [None, some("shard/-3")]);
+    fn targets_are_strings_or_whole_numbers() {
+        let both = named(r#"{"shard":"s/1","region":"eu","plan":7}"#);
+        assert_eq!(both, [Some("plan/eu-7".to_owned()), Some("shard/s/1".to_owned())]);
+        assert_eq!(named(r#"{"shard":-3,"region":"eu"}"#), [None, Some("shard/-3".to_owned())]);
         for odd in ["1.5", "true", "null", "\"\"", "\"..\"", "[1]", "{}", "\"a\\n\""] {
             assert_eq!(named(&format!("{{\"shard\":{odd}}}")), [None, None], "{odd}");
         }
     }
 
+    /// The targets that a main record names.
+    fn named(main: &str) -> Vec<Option<String>> {
+        let targets = targets(&view(), main.as_bytes()).unwrap();
+        targets.into_iter().map(|target| target.map(|target| target.to_string())).collect()
+    }
+
     #[test]
-    fn what_cannot_be_made_says_why() {
-        let inputs =
-            |body: &'static str| [Some(Bytes::from_static(b"{}")), Some(Bytes::from_static(body.as_bytes()))];
+    fn unmappable_view_states_reason() {
         assert_eq!(make(&view(), Some(b"[]"), &inputs("{}")), Err(Unmappable::Main));
         assert_eq!(targets(&view(), b"\xff"), Err(Unmappable::Main));
         assert_eq!(make(&view(), Some(b"{}"), &inputs("5")), Err(Unmappable::Input));
-        let large = |bytes: usize| format!(r#"{{"limits":{{"users":"{}"}}}}"#, "x".repeat(bytes));
         let around = r#"{"users":"","rank":5,"all":{}}"#.len();
         let most = engine::limits::BODY_BYTES - around;
         let fits = make(&view(), Some(large(most).as_bytes()), &inputs("{}")).unwrap().unwrap();
         assert_eq!(fits.len(), engine::limits::BODY_BYTES);
         assert_eq!(make(&view(), Some(large(most + 1).as_bytes()), &inputs("{}")), Err(Unmappable::TooLarge));
+    }
+
+    fn inputs(shard: &'static str) -> [Option<Bytes>; 2] {
+        ["{}", shard].map(|body| Some(Bytes::from_static(body.as_bytes())))
+    }
+
+    /// A main record with so many bytes in one field.
+    fn large(bytes: usize) -> String {
+        format!(r#"{{"limits":{{"users":"{}"}}}}"#, "x".repeat(bytes))
     }
 }

@@ -17,19 +17,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
-use super::counters::{ViewsCounters, ViewsLine};
+use super::counters::{MappedAgain, MappedView, ReadTable, ViewsCounters, ViewsLine};
 use super::definition::{JoinTarget, ViewDefinition, key_digest, short_digest};
 use super::limits;
 use super::make::{self, Unmappable};
-use super::patience::others_write;
+use super::retry::others_write;
 use super::stored::{self, StoredNote, ViewNote};
 use super::vector::{Trigger, ViewVector};
-use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
 use crate::model::names;
 use crate::model::time::Clock;
+use crate::switch::{Guard, is_on};
 
-/// What came of looking at a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapOutcome {
     /// The view has this version now.
@@ -47,15 +46,15 @@ pub enum MapOutcome {
 }
 
 impl MapOutcome {
-    /// A stable word for metrics.
-    pub const fn word(self) -> &'static str {
+    /// The outcome in metrics.
+    const fn label(self) -> MappedView {
         match self {
-            Self::Written(_) => "written",
-            Self::Noted => "noted",
-            Self::Unchanged => "unchanged",
-            Self::NoRecord => "no-record",
-            Self::LeftAlone => "left-alone",
-            Self::Failed(_) => "failed",
+            Self::Written(_) => MappedView::Written,
+            Self::Noted => MappedView::Noted,
+            Self::Unchanged => MappedView::Unchanged,
+            Self::NoRecord => MappedView::NoRecord,
+            Self::LeftAlone => MappedView::LeftAlone,
+            Self::Failed(_) => MappedView::Failed,
         }
     }
 }
@@ -80,20 +79,20 @@ struct Mapping<'m> {
     view: &'m ViewDefinition,
     key: &'m str,
     trigger: Trigger<'m>,
-    /// What references were written for, or led here.
+    /// Targets of the references that were written, or that led here.
     referred: BTreeSet<JoinTarget>,
     round: u32,
     /// The main record's version, as far as it was read.
     main: u64,
 }
 
-/// What a view is to become.
-struct Made {
+/// Next state of a view.
+struct NextView {
     vector: ViewVector,
     content: Option<Bytes>,
 }
 
-/// What of it the table shows already.
+/// Part of a view that the table has already.
 struct ViewShown {
     last: u64,
     is_right: bool,
@@ -123,21 +122,21 @@ impl Mapper {
             let attempt = match mapping.attempt().await {
                 // What it knows of the view, or that it failed, can be neither read nor written.
                 Err(EngineError::Refused { what, why }) => {
-                    if let Some(left_out) = self.line(ViewsLine::Refused) {
+                    if let Some(suppressed) = self.line(ViewsLine::Refused) {
                         let key = key_digest(key);
-                        tracing::error!(view = view.name, key, what, why, left_out, "the engine refuses");
+                        tracing::error!(view = view.name, key, what, why, suppressed, "the engine refuses");
                     }
                     Attempt::Done(MapOutcome::Failed(Unmappable::Refused))
                 }
                 attempt => attempt?,
             };
             if let Attempt::Done(outcome) = attempt {
-                self.counters.mapped(outcome.word());
+                self.counters.metrics.mapped(outcome.label());
                 if let MapOutcome::Failed(why) = outcome {
-                    self.counters.unmappable(why.word());
-                    if let Some(left_out) = self.line(ViewsLine::Unmappable) {
+                    self.counters.metrics.unmappable(why);
+                    if let Some(suppressed) = self.line(ViewsLine::Unmappable) {
                         let key = key_digest(key);
-                        tracing::error!(view = view.name, key, left_out, "a view cannot be made: {why}");
+                        tracing::error!(view = view.name, key, suppressed, "a view cannot be made: {why}");
                     }
                 }
                 return Ok(outcome);
@@ -151,13 +150,13 @@ impl Mapper {
         self.counters.line(line, self.clock.now())
     }
 
-    /// Counts an item that is not what it should be and is passed over, and says so.
-    pub(super) fn unreadable(&self, table: Table, key: &ItemKey) {
-        if let Some(left_out) = self.counters.unreadable(table, self.clock.now()) {
+    /// Counts an item that is not what it should be and is skipped, and says so.
+    pub(super) fn unreadable(&self, table: ReadTable, key: &ItemKey) {
+        if let Some(suppressed) = self.counters.unreadable(table, self.clock.now()) {
             // The rest may hold another record's key.
             let partition: Vec<&str> = key.partition.split('#').take(2).collect();
-            let (table, partition, key) = (table.word(), partition.join("#"), key_digest(&key.sort));
-            tracing::warn!(table, partition, key, left_out, "an item is not what it should be, and is passed over");
+            let (table, partition, key) = (table.into_str(), partition.join("#"), key_digest(&key.sort));
+            tracing::warn!(table, partition, key, suppressed, "an item is not what it should be, and is skipped");
         }
     }
 
@@ -171,20 +170,20 @@ impl Mapper {
         Ok(StoredNote::read(place, item))
     }
 
-    /// What was joined, in the order of the view's needs; 0 and no body for what does not exist.
+    /// Joined records, in the order of the view's needs; 0 and no body for one that does not exist.
     pub(super) async fn inputs(
         &self,
         targets: &[Option<JoinTarget>],
     ) -> Result<Vec<(u64, Option<Bytes>)>, EngineError> {
-        let input = |target: &Option<JoinTarget>| {
+        try_join_all(targets.iter().map(|target| {
             let target = target.clone();
             async move {
                 let Some(target) = target else { return Ok((0, None)) };
                 let item = self.record(&target.record_type, &target.key).await?;
                 Ok(item.map_or((0, None), |item| (item.version, item.body)))
             }
-        };
-        try_join_all(targets.iter().map(input)).await
+        }))
+        .await
     }
 }
 
@@ -201,7 +200,7 @@ pub(super) fn made(
     (vector, make::make(view, main.body.as_deref(), &bodies))
 }
 
-/// What the main record names; a deleted one names nothing.
+/// Targets that the main record names; a deleted one names nothing.
 pub(super) fn targets(view: &ViewDefinition, main: &Item) -> Result<Vec<Option<JoinTarget>>, Unmappable> {
     let key = main.key.sort.as_str();
     if names::key_problem(key).is_some() || main.key != stored::current(&view.from, key) {
@@ -210,7 +209,7 @@ pub(super) fn targets(view: &ViewDefinition, main: &Item) -> Result<Vec<Option<J
     main.body.as_deref().map_or_else(|| Ok(vec![None; view.needs.len()]), |body| make::targets(view, body))
 }
 
-/// What stands for a content in a note.
+/// Digest of a content in a note.
 fn content_digest(content: Option<&Bytes>) -> String {
     content.map_or_else(|| "tombstone".to_owned(), |content| short_digest(content))
 }
@@ -226,8 +225,14 @@ impl Mapping<'_> {
         }
         match self.remake(&stored).await {
             Err(EngineError::Refused { what, why }) => {
-                if let Some(left_out) = self.mapper.line(ViewsLine::RefusedPart) {
-                    tracing::error!(view = self.view.name, what, why, left_out, "the engine refuses part of a view");
+                if let Some(suppressed) = self.mapper.line(ViewsLine::RefusedPart) {
+                    tracing::error!(
+                        view = self.view.name,
+                        what,
+                        why,
+                        suppressed,
+                        "the engine refuses part of a view"
+                    );
                 }
                 self.fail(&stored, Unmappable::Refused).await
             }
@@ -254,12 +259,12 @@ impl Mapping<'_> {
         if !targets.is_empty() && self.round < limits::MOVED_ROUNDS {
             let again = self.mapper.record(&self.view.from, self.key).await?;
             if again.map(|main| main.version) != Some(main.version) {
-                self.mapper.counters.again("moved");
+                self.mapper.counters.metrics.again(MappedAgain::Moved);
                 return Ok(Attempt::Again);
             }
         }
         let attempt = match made(self.view, &main, targets, inputs) {
-            (vector, Ok(content)) => self.keep(stored, Made { vector, content }).await?,
+            (vector, Ok(content)) => self.keep(stored, NextView { vector, content }).await?,
             (_, Err(why)) => self.fail(stored, why).await?,
         };
         self.refer(stored, late.iter().flatten()).await?;
@@ -273,17 +278,20 @@ impl Mapping<'_> {
         stored: &StoredNote,
         targets: impl Iterator<Item = &JoinTarget>,
     ) -> Result<(), EngineError> {
-        let known =
-            |target: &JoinTarget| self.trigger != Trigger::Afresh && stored.note.vector.joined.contains_key(target);
-        let new: BTreeSet<JoinTarget> = targets.filter(|target| !known(target)).cloned().collect();
+        let known = &stored.note.vector.joined;
+        let is_afresh = self.trigger == Trigger::Afresh;
+        let new: BTreeSet<JoinTarget> =
+            targets.filter(|target| is_afresh || !known.contains_key(*target)).cloned().collect();
         if new.is_empty() {
             return Ok(());
         }
-        let put = |target: &JoinTarget| {
-            let item = Item::new(stored::reference(target, &self.view.name, self.key), 1);
-            ItemWrite::Put(Table::Mapping, item, Condition::Any)
-        };
-        let writes = new.iter().map(put).collect();
+        let writes = new
+            .iter()
+            .map(|target| {
+                let item = Item::new(stored::reference(target, &self.view.name, self.key), 1);
+                ItemWrite::Put(Table::Mapping, item, Condition::Any)
+            })
+            .collect();
         self.referred.extend(new);
         match self.mapper.store.write(writes).await {
             Ok(()) => Ok(()),
@@ -296,12 +304,12 @@ impl Mapping<'_> {
         }
     }
 
-    async fn keep(&self, stored: &StoredNote, made: Made) -> Result<Attempt, EngineError> {
+    async fn keep(&self, stored: &StoredNote, made: NextView) -> Result<Attempt, EngineError> {
         let known = &stored.note;
         let is_newer = made.vector.is_newer_than(&known.vector);
         if !is_newer && made.vector != known.vector {
-            if let Some(left_out) = self.mapper.line(ViewsLine::MadeOfNewer) {
-                tracing::warn!(view = self.view.name, left_out, "a view was made of newer records than there are");
+            if let Some(suppressed) = self.mapper.line(ViewsLine::MadeOfNewer) {
+                tracing::warn!(view = self.view.name, suppressed, "a view was made of newer records than there are");
             }
             return Ok(Attempt::Done(MapOutcome::LeftAlone));
         }
@@ -330,8 +338,8 @@ impl Mapping<'_> {
         self.concluded(self.mapper.store.write(writes).await, outcome)
     }
 
-    /// What the table has of the view. Its note says it, unless there is reason to look.
-    async fn shown(&self, stored: &StoredNote, made: &Made, digest: &str) -> Result<ViewShown, EngineError> {
+    /// State of the view in the table: by its note, unless there is reason to look.
+    async fn shown(&self, stored: &StoredNote, made: &NextView, digest: &str) -> Result<ViewShown, EngineError> {
         let known = &stored.note;
         let is_believed = stored.is_known && known.version > 0 && self.trigger != Trigger::Afresh && self.round == 0;
         if is_believed {
@@ -364,7 +372,7 @@ impl Mapping<'_> {
         match result {
             Ok(()) => Ok(Attempt::Done(outcome)),
             Err(WriteError::Conflict(_)) => {
-                self.mapper.counters.again("refused");
+                self.mapper.counters.metrics.again(MappedAgain::Refused);
                 Ok(Attempt::Again)
             }
             Err(WriteError::Engine(error)) => Err(error),

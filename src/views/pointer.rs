@@ -53,7 +53,7 @@ impl JsonPointer {
         })
     }
 
-    /// What it points to, if that is there.
+    /// Value that it points to, if there is one.
     pub(super) fn find<'b>(&self, object: &ParsedObject<'b>) -> Option<&'b RawValue> {
         let Some((first, rest)) = self.0.split_first() else { return Some(object.whole) };
         rest.iter().try_fold(*object.members.get(first)?, |raw, token| step(raw, token))
@@ -101,7 +101,7 @@ mod tests {
 
     /// The examples of RFC 6901, section 5, and what they point to.
     #[test]
-    fn a_pointer_finds_what_the_rfc_says() {
+    fn pointer_follows_rfc_6901_examples() {
         let body = r#"{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}"#;
         for (pointer, expected) in [
             ("", Some(body)),
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_keeps_its_bytes() {
+    fn found_value_keeps_its_bytes() {
         assert_eq!(found("{ \"a\" : { \"b\" : [ 1.50 , 1e400 ] } }", "/a/b"), Some("[ 1.50 , 1e400 ]"));
         assert_eq!(found(r#"{"a":12345678901234567890123}"#, "/a"), Some("12345678901234567890123"));
         assert_eq!(found(r#"{"a":1,"\u0061":2}"#, "/a"), Some("2"), "of two members with a name the last counts");
     }
 
     #[test]
-    fn what_is_no_pointer_is_refused() {
+    fn malformed_pointer_is_refused() {
         for text in ["limits", "~1", "/~", "/a~2", "/a~", "#/a"] {
             assert!(JsonPointer::parse(text).is_err(), "{text}");
         }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_object_can_be_pointed_into() {
+    fn only_objects_can_be_pointed_into() {
         for body in ["", "5", "[1]", "\"x\"", "{", "{}x", "null"] {
             assert!(ParsedObject::parse(body.as_bytes()).is_none(), "{body}");
         }

@@ -1,4 +1,4 @@
-//! Reads a file of view definitions, and collects every mistake in it with its place.
+//! Reads a file of view definitions, and collects every config error in it with its place.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ const KEYS: [&str; 6] = ["name", "definition", "from", "needs", "required", "fie
 /// catalogue's are given.
 ///
 /// # Errors
-/// Every mistake in the file, in its order.
+/// Every config error in the file, in its order.
 pub fn read(file: &str, text: &str, types: Option<&[String]>) -> Result<Vec<ViewDefinition>, Vec<ConfigError>> {
     let (root, syntax) = tree::parse(file, text);
-    let mut reader = Reader { mistakes: syntax.mistakes };
+    let mut reader = Reader { errors: syntax.errors };
     let mut views = Vec::new();
     if !syntax.lost {
         reader.keys(&root, "", &["view"]);
         views = reader.views(&root);
         reader.together(&views, types);
     }
-    reader.mistakes.sort();
-    if reader.mistakes.is_empty() {
+    reader.errors.sort();
+    if reader.errors.is_empty() {
         Ok(views.into_iter().map(|view| view.definition).collect())
     } else {
-        Err(reader.mistakes)
+        Err(reader.errors)
     }
 }
 
@@ -42,16 +42,16 @@ struct ReadView {
 }
 
 struct Reader {
-    mistakes: Vec<ConfigError>,
+    errors: Vec<ConfigError>,
 }
 
 impl Reader {
-    fn mistake(&mut self, place: &Place, setting: &str, wrong: ConfigProblem) {
-        self.mistakes.push(ConfigError::new(place.clone(), setting, wrong));
+    fn error(&mut self, place: &Place, setting: &str, wrong: ConfigProblem) {
+        self.errors.push(ConfigError::new(place.clone(), setting, wrong));
     }
 
     fn wrong(&mut self, place: &Place, setting: &str, what: impl Into<String>, instead: impl Into<String>) {
-        self.mistake(place, setting, ConfigProblem::new(what, instead));
+        self.error(place, setting, ConfigProblem::new(what, instead));
     }
 
     /// Refuses keys that mean nothing.
@@ -102,7 +102,7 @@ impl Reader {
         Some(ReadView { definition, name: name_place, types })
     }
 
-    /// What stands under `key`, which must be written; otherwise nothing, and a mistake.
+    /// Text under `key`, which is required; otherwise nothing, and a config error.
     fn written<'t>(&mut self, table: &'t TomlTable, key: &str, setting: &str, instead: &str) -> Option<&'t Raw> {
         let found = table.get(key);
         if found.is_none() {
@@ -184,9 +184,9 @@ impl Reader {
                 Value::Text(text) => need(alias, text),
                 _ => Err(ConfigProblem::new(format!("{} where text belongs", entry.raw.kind()), INSTEAD)),
             };
-            // A stand-in, so that what refers to the alias is no mistake of its own.
+            // A stand-in, so that a reference to the alias is no further error.
             let need = parsed.unwrap_or_else(|wrong| {
-                self.mistake(&entry.raw.place, &setting, wrong);
+                self.error(&entry.raw.place, &setting, wrong);
                 Need { alias: alias.clone(), record_type: String::new(), key: Vec::new(), is_required: false }
             });
             types.push((need.record_type.clone(), entry.raw.place.clone()));
@@ -242,13 +242,13 @@ impl Reader {
             }
             match source(raw, needs) {
                 Ok(source) => fields.push(ViewField { name: name.clone(), source }),
-                Err(wrong) => self.mistake(&raw.place, &format!("view.fields.{}", shown(name)), wrong),
+                Err(wrong) => self.error(&raw.place, &format!("view.fields.{}", shown(name)), wrong),
             }
         }
         fields
     }
 
-    /// What shows only when all views are seen together, and the catalogue's types.
+    /// Checks that need all views together, and the catalogue's types.
     fn together(&mut self, views: &[ReadView], types: Option<&[String]>) {
         let mut known: BTreeMap<&str, &Place> = BTreeMap::new();
         for view in views.iter().filter(|view| !view.definition.name.is_empty()) {
@@ -258,10 +258,9 @@ impl Reader {
                 self.wrong(&view.name, "view.name", what, "give each view a name of its own");
             }
         }
-        let is_main = |name: &str| views.iter().any(|view| view.definition.from == name);
         for (name, place) in views.iter().flat_map(|view| &view.types) {
             let is_record = types.map_or_else(
-                || !known.contains_key(name.as_str()) || is_main(name),
+                || !known.contains_key(name.as_str()) || views.iter().any(|view| view.definition.from == *name),
                 |types| types.iter().any(|known| known == name),
             );
             if is_record {
@@ -285,7 +284,7 @@ fn no_type(name: &str) -> String {
     format!("the catalogue has no type {}", quoted(name))
 }
 
-/// A name in a mistake: one line, not too long.
+/// A name in a config error: one line, not too long.
 fn shown(name: &str) -> String {
     quoted(name).trim_matches('`').to_owned()
 }

@@ -80,7 +80,7 @@ impl Home {
         Triggers::new(self.mapper(), views(text))
     }
 
-    /// What a reader sees: version and content.
+    /// View that a reader sees: version and content.
     pub(super) async fn view(&self, view: &str, key: &str) -> Option<(u64, Option<String>)> {
         let item = self.store.get(Table::Views, &stored::current(view, key)).await.unwrap()?;
         let text = item.body.map(|body| String::from_utf8(body.to_vec()).unwrap());
@@ -106,7 +106,8 @@ impl Home {
         assert!(self.partitions("failure#").is_empty());
     }
 
-    /// The same, where superfluous references may have been left. Returns those that are needed.
+    /// Asserts each view as [`Self::assert_right`] does, but superfluous references may have been
+    /// left. Returns those that are needed.
     pub(super) async fn assert_right_but_for_references(&self, text: &str, when: &str) -> BTreeSet<ItemKey> {
         let mapper = self.mapper();
         let mut references = BTreeSet::new();
@@ -131,7 +132,7 @@ impl Home {
         references
     }
 
-    /// How often each version of a view was written; more than once is a defect.
+    /// Asserts that the version of no view shrinks.
     pub(super) fn assert_versions_grow(&self, seen: &mut BTreeMap<String, u64>) {
         for item in self.store.dump(Table::Views) {
             let known = seen.entry(item.key.sort).or_default();
@@ -141,7 +142,7 @@ impl Home {
     }
 }
 
-/// What happens at a call.
+/// Event at a call.
 pub(super) enum Plan {
     /// The process is killed before it.
     DiesBefore,
@@ -149,6 +150,10 @@ pub(super) enum Plan {
     DiesAfter,
     /// This happens before it.
     Interrupted(Mutex<Option<BoxFuture<'static, ()>>>),
+}
+
+fn killed() -> EngineError {
+    EngineError::Unavailable { what: "a call".to_owned(), why: "killed".to_owned() }
 }
 
 /// A store with a plan for one call, counted from 0.
@@ -164,18 +169,17 @@ impl PlannedStore {
         Arc::new(Self { inner, at, plan, calls: AtomicUsize::new(0) })
     }
 
-    /// Whether the call came to pass.
+    /// True if the call came to pass.
     pub(super) fn was_reached(&self) -> bool {
         self.calls.load(Ordering::Relaxed) > self.at
     }
 
     async fn call<T, E: From<EngineError>>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let dead = || EngineError::Unavailable { what: "a call".to_owned(), why: "killed".to_owned() };
         match &self.plan {
-            Plan::DiesBefore if number >= self.at => return Err(dead().into()),
-            Plan::DiesAfter if number > self.at => return Err(dead().into()),
-            Plan::DiesAfter if number == self.at => return work.await.and_then(|_| Err(dead().into())),
+            Plan::DiesBefore if number >= self.at => return Err(killed().into()),
+            Plan::DiesAfter if number > self.at => return Err(killed().into()),
+            Plan::DiesAfter if number == self.at => return work.await.and_then(|_| Err(killed().into())),
             Plan::Interrupted(work) if number == self.at => {
                 if let Some(work) = work.lock().await.take() {
                     work.await;

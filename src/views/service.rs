@@ -29,14 +29,14 @@ use crate::tasks::supervision::pass_panic_on;
 pub struct ViewsService {
     pub definitions: Vec<Arc<ViewDefinition>>,
     pub store: Arc<dyn Tables>,
-    /// Of the catalogue's records.
+    /// Feed of the catalogue's records.
     pub feed: Arc<dyn Feed>,
     pub clock: Clock,
     /// Unique to this process and this start of it.
     pub holder: String,
     /// Views that jobs look at in a second at most, and as many that the sweep maps again.
     pub views_per_second: u32,
-    /// In how long everything is compared once.
+    /// Period in which everything is compared once.
     pub sweep_period: Duration,
     pub counters: ViewsCounters,
     pub status: Arc<ViewsStatus>,
@@ -47,13 +47,13 @@ pub struct ViewsService {
 enum ServeEnd {
     /// The lease is lost.
     Over,
-    /// What reads the feed panicked.
+    /// Panic of the feed's reader.
     Panicked,
     Definitions(AdoptError),
 }
 
 impl ViewsService {
-    /// Takes the lease whenever it can, and serves, until it is told to stop.
+    /// Takes the lease whenever it can, and serves, until it is stopped.
     ///
     /// # Errors
     /// A definition that was changed without a new number: the file has to be corrected.
@@ -72,8 +72,8 @@ impl ViewsService {
             let end = lease.term(self.serve(&lease), stopping).await;
             // From now on another process knows.
             self.status.update(|state| *state = ViewsState::default());
-            self.counters.jobs.set(0);
-            self.counters.failures.set(0);
+            self.counters.metrics.jobs.set(0);
+            self.counters.metrics.failures.set(0);
             self.progress.reset();
             lease.release().await;
             match end {
@@ -91,12 +91,11 @@ impl ViewsService {
             Ok(active) => active,
             Err(error) => return ServeEnd::Definitions(error),
         };
-        let is_active = |name: &str| active.iter().any(|view| view.name == name);
-        let others = self.definitions.iter().filter(|view| !is_active(&view.name));
+        let others = self.definitions.iter().filter(|view| active.iter().all(|other| other.name != view.name));
         let left_alone: Vec<String> = others.map(|view| view.name.clone()).collect();
         for view in &left_alone {
-            if let Some(left_out) = self.line(ViewsLine::LeftAlone) {
-                tracing::warn!(view, left_out, "a newer definition is in use; this process leaves the view alone");
+            if let Some(suppressed) = self.line(ViewsLine::LeftAlone) {
+                tracing::warn!(view, suppressed, "a newer definition is in use; this process leaves the view alone");
             }
         }
         self.status.update(|state| {
@@ -126,7 +125,7 @@ impl ViewsService {
         loop {
             match failures::failures(&*self.store).await {
                 Ok(failed) => {
-                    self.counters.failures.set(failed.len() as i64);
+                    self.counters.metrics.failures.set(failed.len() as i64);
                     self.status.update(|state| state.failures = failed.len());
                 }
                 Err(error) => tracing::warn!(%error, "failures cannot be counted"),
@@ -135,7 +134,7 @@ impl ViewsService {
         }
     }
 
-    /// Whether to log this line now; if so, how many were left out since the last one.
+    /// Number of lines left out since the last one, if this line is to be logged now.
     fn line(&self, line: ViewsLine) -> Option<u64> {
         self.counters.line(line, self.clock.now())
     }
@@ -147,8 +146,8 @@ impl ViewsService {
             match adoption::adopt(&*self.store, &self.definitions, self.clock.wall()).await {
                 Err(AdoptError::Engine(error)) => {
                     failures += 1;
-                    if let Some(left_out) = self.line(ViewsLine::Adoption) {
-                        tracing::warn!(%error, left_out, "definitions cannot be read or written; trying again");
+                    if let Some(suppressed) = self.line(ViewsLine::Adoption) {
+                        tracing::warn!(%error, suppressed, "definitions cannot be read or written; trying again");
                     }
                     tokio::time::sleep(retry_delay(failures)).await;
                 }
@@ -179,8 +178,8 @@ impl ViewsService {
                 FollowEnd::Panicked => return ServeEnd::Panicked,
                 FollowEnd::LeaseLost => return ServeEnd::Over,
             }
-            if let Some(left_out) = self.line(ViewsLine::Trimmed) {
-                tracing::error!(left_out, "the feed forgot changes that were not read; everything is mapped again");
+            if let Some(suppressed) = self.line(ViewsLine::Trimmed) {
+                tracing::error!(suppressed, "the feed forgot changes that were not read; everything is mapped again");
             }
             is_trimmed = true;
             // What was trimmed just now lies within the next beginning's margin too.

@@ -1,6 +1,6 @@
-//! What the views service is doing, for its pages; kept by those who do it.
+//! Activity of the views service, for its pages; kept by its tasks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::jobs::JobStatus;
 use crate::model::time::Wall;
@@ -11,7 +11,6 @@ pub struct ViewsStatus {
     state: Mutex<ViewsState>,
 }
 
-/// What the views service is doing.
 #[derive(Clone, Debug, Default)]
 pub struct ViewsState {
     /// This process maps; otherwise it stands by.
@@ -24,7 +23,7 @@ pub struct ViewsState {
     pub jobs: Vec<JobStatus>,
     /// Views that cannot be made as things are.
     pub failures: usize,
-    /// When everything was last compared to its end.
+    /// Time at which everything was last compared to its end.
     pub swept: Option<Wall>,
 }
 
@@ -39,6 +38,6 @@ impl ViewsStatus {
 
     fn locked(&self) -> MutexGuard<'_, ViewsState> {
         // Each change is a few plain stores.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

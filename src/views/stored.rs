@@ -1,4 +1,4 @@
-//! Where the views service keeps what it knows of a view, and in which form.
+//! Keys and forms of the items in which the views service keeps its state of a view.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,9 @@ use super::definition::JoinTarget;
 use super::limits;
 use super::make::Unmappable;
 use super::vector::ViewVector;
-use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, Item, ItemKey, ItemWrite, Table, bucket};
 use crate::model::time::Wall;
+use crate::switch::{Guard, is_on};
 
 /// The key of a record or a view as it is now.
 pub(super) fn current(name: &str, key: &str) -> ItemKey {
@@ -39,12 +39,12 @@ fn failure_key(view: &str, key: &str) -> ItemKey {
     ItemKey::new(failure_partition(bucket::part(&sort, limits::FAILURE_PARTS)), sort)
 }
 
-/// Where the sweep notes how far it got.
+/// Key of the note of the sweep's progress.
 pub(super) fn sweep_key() -> ItemKey {
     ItemKey::new("sweep", "views")
 }
 
-/// What is known of a view as it was last written.
+/// State of a view as it was last written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ViewNote {
     pub(super) vector: ViewVector,
@@ -83,15 +83,16 @@ impl StoredNote {
         // Not from 1: who knows a note from before the table was lost must not take this for it.
         let writes = self.writes.map_or(now.as_millis(), |writes| writes + 1);
         let item = Item::new(self.key.clone(), writes).with_note(text);
-        let unchanged = match is_on(Guard::NoteInCondition) {
-            true => self.writes.map_or(Condition::Absent, Condition::VersionIs),
-            false => Condition::Any,
+        let unchanged = if is_on(Guard::NoteInCondition) {
+            self.writes.map_or(Condition::Absent, Condition::VersionIs)
+        } else {
+            Condition::Any
         };
         ItemWrite::Put(Table::Mapping, item, unchanged)
     }
 }
 
-/// What lies among the failures about a view.
+/// Note about a view among the failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FailureNote {
     pub(super) reason: String,
@@ -100,7 +101,7 @@ pub(super) struct FailureNote {
 }
 
 pub(super) fn failure(view: &str, key: &str, why: Unmappable, version: u64, now: Wall) -> ItemWrite {
-    let note = FailureNote { reason: why.word().to_owned(), version };
+    let note = FailureNote { reason: why.into_str().to_owned(), version };
     let note = serde_json::to_string(&note).expect("numbers and text are JSON");
     let item = Item::new(failure_key(view, key), now.as_millis()).with_note(note);
     ItemWrite::Put(Table::Mapping, item, Condition::Any)
@@ -118,7 +119,7 @@ mod tests {
 
     /// They are written down: a change would lose what is known.
     #[test]
-    fn places_never_change() {
+    fn stored_keys_never_change() {
         let target = JoinTarget { record_type: "shard".to_owned(), key: "s#1/a".to_owned() };
         assert_eq!(current("limits", "acme"), ItemKey::new("limits#94", "acme"));
         assert_eq!(vector_key("limits", "acme"), ItemKey::new("vector#limits#94", "acme"));
@@ -130,8 +131,9 @@ mod tests {
     #[test]
     fn the_longest_names_and_keys_fit() {
         let (name, key) = ("n".repeat(NAME_BYTES), "\"".repeat(KEY_BYTES));
-        let target = |at: usize| JoinTarget { record_type: name.clone(), key: format!("{at}{}", &key[1..]) };
-        let joined = (0..limits::NEEDS).map(|at| (target(at), u64::MAX)).collect();
+        let keys = (0..limits::NEEDS).map(|at| format!("{at}{}", &key[1..]));
+        let targets: Vec<_> = keys.map(|key| JoinTarget { record_type: name.clone(), key }).collect();
+        let joined = targets.iter().map(|target| (target.clone(), u64::MAX)).collect();
         let vector = ViewVector { definition: u64::MAX, main: u64::MAX, joined };
         let note = ViewNote { vector, version: u64::MAX, content: "f".repeat(32), failed: false };
         let stored = StoredNote::read(StoredNote::key(&name, &key), None);
@@ -141,12 +143,12 @@ mod tests {
         assert_eq!(item.version, 9, "the first count is the time");
         assert!(item.note.as_ref().unwrap().len() <= NOTE_BYTES);
         assert_eq!(StoredNote::read(item.key.clone(), Some(item)).note, note);
-        let reference = reference(&target(0), &name, &key);
+        let reference = reference(&targets[0], &name, &key);
         assert!(reference.partition.len() <= PARTITION_BYTES && reference.sort.len() <= SORT_BYTES);
     }
 
     #[test]
-    fn a_note_that_cannot_be_read_is_replaced() {
+    fn unreadable_note_is_replaced() {
         let key = StoredNote::key("limits", "acme");
         let damaged = Item::new(key.clone(), 7).with_note("{");
         let stored = StoredNote::read(key, Some(damaged));

@@ -11,30 +11,31 @@ use super::comparison::{self, SuspectView};
 use super::counters::ViewsLine;
 use super::definition::ViewDefinition;
 use super::limits;
-use super::patience::patiently;
+use super::retry::retry_transient;
 use super::status::ViewsStatus;
 use super::stored;
 use super::triggers::Triggers;
 use super::vector::Trigger;
 use super::worker::Pace;
-use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::Lease;
 use crate::engine::limits::BUCKETS;
 use crate::engine::{Condition, EngineError, Item, ItemWrite, Table};
 use crate::model::time::Moment;
+use crate::switch::{Guard, is_on};
+use crate::views::counters::ReadTable;
 
 /// The views service's own comparison.
 pub(super) struct ViewSweep {
     pub(super) triggers: Arc<Triggers>,
     pub(super) lease: Arc<Lease>,
-    /// In how long everything is compared once.
+    /// Period in which everything is compared once.
     pub(super) period: Duration,
     /// For what is mapped again.
     pub(super) pace: Pace,
     pub(super) status: Arc<ViewsStatus>,
 }
 
-/// How far a round got, as it is written down. However often processes restart, they come round.
+/// Progress of a round, as it is written down. However often processes restart, they come round.
 #[derive(Default, Serialize, Deserialize)]
 struct SweepNote {
     view: String,
@@ -58,7 +59,7 @@ struct Round {
     noted: Moment,
 }
 
-/// What differed in a part of a bucket, and where that part begins.
+/// Suspects of a part of a bucket, and that part's start.
 struct WaitingPiece {
     due: Moment,
     bucket: u32,
@@ -120,18 +121,19 @@ impl ViewSweep {
         (&self.triggers.views[(bucket / of) as usize], (bucket % of) as u16)
     }
 
-    /// Where the last process got. A view that is not there any more means the beginning.
+    /// Position of the last process. A view that is not there any more means the beginning.
     async fn begin(&self) -> Result<Round, EngineError> {
         let (mapper, key) = (&self.triggers.mapper, stored::sweep_key());
-        let item = patiently(|| mapper.store.get(Table::Mapping, &key)).await?;
-        let read = |item: Item| {
-            let note: Option<SweepNote> = item.note.and_then(|note| serde_json::from_str(&note).ok());
-            if note.is_none() {
-                mapper.unreadable(Table::Mapping, &key);
-            }
-            note
-        };
-        let note = item.and_then(read).unwrap_or_default();
+        let item = retry_transient(|| mapper.store.get(Table::Mapping, &key)).await?;
+        let note = item
+            .and_then(|item| {
+                let note: Option<SweepNote> = item.note.and_then(|note| serde_json::from_str(&note).ok());
+                if note.is_none() {
+                    mapper.unreadable(ReadTable::Mapping, &key);
+                }
+                note
+            })
+            .unwrap_or_default();
         let view = self.triggers.views.iter().position(|view| view.name == note.view);
         let (bucket, after) = match view {
             Some(view) if note.bucket < BUCKETS => {
@@ -154,7 +156,7 @@ impl ViewSweep {
             let most = limits::SWEEP_PIECE;
             match comparison::compare_views(mapper, view, number, after.as_deref(), most, &pace).await {
                 Ok(piece) => {
-                    mapper.counters.swept.inc_by(piece.compared);
+                    mapper.counters.metrics.swept.inc_by(piece.compared);
                     size += piece.compared;
                     round.after = piece.next;
                     let (due, bucket) = (self.now() + limits::SWEEP_WAIT, round.bucket);
@@ -164,9 +166,9 @@ impl ViewSweep {
                     }
                 }
                 Err(error) => {
-                    if let Some(left_out) = mapper.line(ViewsLine::SweepRead) {
+                    if let Some(suppressed) = mapper.line(ViewsLine::SweepRead) {
                         let view = &view.name;
-                        tracing::warn!(view, %error, left_out, "the sweep cannot read a bucket, and comes back to it");
+                        tracing::warn!(view, %error, suppressed, "the sweep cannot read a bucket, and comes back to it");
                     }
                     round.failed.insert(round.bucket);
                     break;
@@ -185,17 +187,16 @@ impl ViewSweep {
 
     /// Looks again at what is due by then, and at what is too much to be kept.
     async fn look_again(&self, round: &mut Round, by: Moment) {
-        let is_due = |piece: &mut WaitingPiece, waiting: usize| piece.due <= by || waiting > limits::SUSPECTS;
-        while let waiting = round.waiting.iter().map(|piece| piece.suspects.len()).sum()
-            && let Some(piece) = round.waiting.pop_front_if(|piece| is_due(piece, waiting))
+        while let waiting = round.waiting.iter().map(|piece| piece.suspects.len()).sum::<usize>()
+            && let Some(piece) = round.waiting.pop_front_if(|piece| piece.due <= by || waiting > limits::SUSPECTS)
         {
             tokio::time::sleep(piece.due.since(self.now())).await;
             let view = self.view(piece.bucket).0;
             for suspect in &piece.suspects {
                 if let Err(error) = self.mend(view, suspect).await {
-                    if let Some(left_out) = self.triggers.mapper.line(ViewsLine::SweepMend) {
+                    if let Some(suppressed) = self.triggers.mapper.line(ViewsLine::SweepMend) {
                         let view = &view.name;
-                        tracing::warn!(view, %error, left_out, "the sweep cannot mend a view, and comes back to it");
+                        tracing::warn!(view, %error, suppressed, "the sweep cannot mend a view, and comes back to it");
                     }
                     round.failed.insert(piece.bucket);
                 }
@@ -213,9 +214,9 @@ impl ViewSweep {
     async fn mend(&self, view: &ViewDefinition, suspect: &SuspectView) -> Result<(), EngineError> {
         let mapper = &self.triggers.mapper;
         let Some(how) = comparison::still_differs(mapper, view, suspect).await? else { return Ok(()) };
-        mapper.counters.differing(how.word());
-        if let Some(left_out) = mapper.line(ViewsLine::Differs) {
-            tracing::warn!(view = view.name, how = how.word(), left_out, "the sweep found a view that differs");
+        mapper.counters.metrics.differing(how);
+        if let Some(suppressed) = mapper.line(ViewsLine::Differs) {
+            tracing::warn!(view = view.name, how = how.into_str(), suppressed, "the sweep found a view that differs");
         }
         if how.is_mendable() {
             self.pace.wait().await;
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_feed_skipped_is_found_and_mended() {
+    async fn sweep_mends_skipped_changes() {
         let home = Home::new();
         let sweep = sweep(&home).await;
         for at in 0..20 {
@@ -282,21 +283,21 @@ mod tests {
             sweep.triggers.apply(change).await.unwrap();
         }
         sweep.round().await.unwrap();
-        assert_eq!((home.counters.swept.get(), home.counters.differences()), (20, 0));
+        assert_eq!((home.counters.metrics.swept.get(), home.counters.metrics.differences()), (20, 0));
         // Nobody hears of these.
         home.put("tenant", "t1", 2, Some(r#"{"users":2,"shard":"s2"}"#)).await;
         home.put("shard", "s3", 2, None).await;
         home.put("tenant", "new", 1, Some("{}")).await;
         home.put("tenant", "t4", 2, None).await;
         sweep.round().await.unwrap();
-        assert_eq!(home.counters.differences(), 4);
+        assert_eq!(home.counters.metrics.differences(), 4);
         home.assert_right(LIMITS).await;
         sweep.round().await.unwrap();
-        assert_eq!(home.counters.differences(), 4);
+        assert_eq!(home.counters.metrics.differences(), 4);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_round_takes_its_period_and_hurries_where_there_is_much() {
+    async fn round_is_paced_to_its_period() {
         let home = Home::new();
         for at in 0..2_000 {
             home.put("tenant", &format!("t{at}"), 1, None).await;
@@ -306,14 +307,14 @@ mod tests {
         sweep.round().await.unwrap();
         let took = home.clock.now().since(began);
         assert!((600..650).contains(&took.as_secs()), "{took:?}");
-        assert_eq!(home.counters.swept.get(), 2_000);
+        assert_eq!(home.counters.metrics.swept.get(), 2_000);
         assert!(sweep.status.get().swept.is_some());
         assert_eq!(per_second(40_000, Duration::from_secs(20)), 2_000);
         assert_eq!(per_second(0, Duration::ZERO), limits::SWEEP_LEAST);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_on_its_way_is_no_difference() {
+    async fn pending_change_is_no_difference() {
         let home = Home::new();
         let sweep = ViewSweep { period: Duration::from_secs(60), ..sweep(&home).await };
         let triggers = home.triggers(LIMITS);
@@ -328,8 +329,8 @@ mod tests {
             () = late => {}
             () = sweep.run() => {}
         }
-        assert!(home.counters.swept.get() > 3);
-        assert_eq!(home.counters.differences(), 0);
+        assert!(home.counters.metrics.swept.get() > 3);
+        assert_eq!(home.counters.metrics.differences(), 0);
     }
 
     /// So many tenants that nobody mapped.
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sweep_that_is_restarted_again_and_again_comes_round() {
+    async fn repeatedly_restarted_sweep_completes() {
         let home = unmapped(400).await;
         let mut lives = 0;
         while home.store.dump(Table::Views).len() < 400 {
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_place_that_cannot_be_read_or_is_not_there_any_more_means_the_beginning() {
+    async fn unreadable_or_stale_position_restarts_round() {
         let home = unmapped(20).await;
         for note in [
             "{",
@@ -366,25 +367,24 @@ mod tests {
             r#"{"view":"limits","bucket":999,"after":null,"size":1}"#,
         ] {
             home.spoil(Table::Mapping, stored::sweep_key(), note);
-            let before = home.counters.swept.get();
+            let before = home.counters.metrics.swept.get();
             sweep(&home).await.round().await.unwrap();
-            assert_eq!(home.counters.swept.get(), before + 20, "{note}");
+            assert_eq!(home.counters.metrics.swept.get(), before + 20, "{note}");
         }
         home.assert_right(LIMITS).await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sweep_passes_a_bucket_that_cannot_be_read_and_comes_back_to_it() {
+    async fn sweep_returns_to_unreadable_bucket() {
         let home = unmapped(400).await;
         let in_first = home.store.dump(Table::Records).iter().filter(|it| it.key.partition == "tenant#00").count();
         assert!(in_first > 0);
         let (sweep, began) = (sweep(&home).await, home.clock.now());
         for is_down_for in [3_600, 900] {
             let clock = home.clock.clone();
-            let is_bad = move |_: Table, partition: &str| {
+            let store = Arc::new(PartlyBad::refusing(home.store.clone(), move |_, partition| {
                 partition == "tenant#00" && clock.now().since(began) < Duration::from_secs(is_down_for)
-            };
-            let store = Arc::new(PartlyBad::refusing(home.store.clone(), is_bad));
+            }));
             let triggers = Arc::new(Triggers::new(home.mapper_on(store), views(LIMITS)));
             let pace = Pace::new(home.clock.clone(), 1_000);
             let sweep = ViewSweep { triggers, pace, lease: sweep.lease.clone(), status: Arc::default(), ..sweep };

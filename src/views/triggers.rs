@@ -1,4 +1,4 @@
-//! What a change of a record sets off: the views that are made from it, and those that need it.
+//! Triggers by a change of a record: the views that are made from it, and those that need it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +12,12 @@ use super::definition::{JoinTarget, ViewDefinition};
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::{MapOutcome, Mapper};
-use super::patience::patiently;
+use super::retry::retry_transient;
 use super::stored::reference_partition;
 use super::vector::Trigger;
 use crate::engine::follow::Apply;
 use crate::engine::{Change, EngineError, ItemKey, Table, bucket};
+use crate::views::counters::ReadTable;
 
 /// Maps what changes touch, by the definitions that this process acts on.
 pub(super) struct Triggers {
@@ -47,13 +48,13 @@ impl Triggers {
         trigger: Trigger<'_>,
     ) -> Result<MapOutcome, EngineError> {
         let _permit = self.permits.acquire().await;
-        patiently(|| self.mapper.map(view, key, trigger)).await
+        retry_transient(|| self.mapper.map(view, key, trigger)).await
     }
 
     /// The view of a reference, if this process acts on it.
     pub(super) fn referrer(&self, reference: &ItemKey) -> Option<Touched> {
         let Some((name, key)) = reference.sort.split_once('/') else {
-            self.mapper.unreadable(Table::Mapping, reference);
+            self.mapper.unreadable(ReadTable::Mapping, reference);
             return None;
         };
         let view = self.views.iter().find(|view| view.name == name)?;
@@ -71,7 +72,7 @@ impl Triggers {
             return Ok(());
         }
         let Some(touched) = self.few_that_need(&record).await? else {
-            self.mapper.counters.jobs_begun.inc();
+            self.mapper.counters.metrics.jobs_begun.inc();
             let task = JobTask::Input { target: record, version };
             return jobs::begin(&*self.mapper.store, &task, self.mapper.clock.wall()).await;
         };
@@ -120,11 +121,11 @@ impl Apply for Triggers {
         for Change { key, item, .. } in changes {
             let Some(item) = item else {
                 // Somebody's hands, or a TTL. A deletion is a tombstone.
-                self.mapper.counters.removals.inc();
+                self.mapper.counters.metrics.removals.inc();
                 continue;
             };
             let Some(record_type) = bucket::name_of(&key.partition) else {
-                self.mapper.unreadable(Table::Records, &key);
+                self.mapper.unreadable(ReadTable::Records, &key);
                 continue;
             };
             let record = JoinTarget { record_type: record_type.to_owned(), key: key.sort };

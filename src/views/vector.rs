@@ -1,11 +1,11 @@
-//! What a view was made of, as versions, and which of two views is newer. Pure.
+//! Versions that a view was made of, and the order of two views by age. Pure.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::definition::JoinTarget;
-use crate::engine::guard::{Guard, is_on};
+use crate::switch::{Guard, is_on};
 
 /// The versions of everything that a view was made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct ViewVector {
 pub(super) enum Trigger<'t> {
     /// Its main record has this version, or a newer one.
     Main(u64),
-    /// What it needs has this version, or a newer one.
+    /// Record that a view needs, at this version or a newer one.
     Input(&'t JoinTarget, u64),
     /// Nobody knows what happened: everything is looked at, and nothing that was noted is believed.
     Afresh,
@@ -33,22 +33,25 @@ impl ViewVector {
     /// A greater definition, then a greater version of the main record; when both are equal, no
     /// input smaller and at least one greater.
     pub fn is_newer_than(&self, other: &Self) -> bool {
-        let definition = |of: &Self| if is_on(Guard::DefinitionFirst) { of.definition } else { 0 };
-        let (own, others) = ((definition(self), self.main), (definition(other), other.main));
+        let (own, others) = (self.definition_and_main(), other.definition_and_main());
         if own != others {
             return own > others;
         }
-        let targets = || self.joined.keys().chain(other.joined.keys());
-        targets().all(|target| self.of(target) >= other.of(target))
-            && targets().any(|target| self.of(target) > other.of(target))
+        let mut targets = self.joined.keys().chain(other.joined.keys());
+        targets.clone().all(|target| self.of(target) >= other.of(target))
+            && targets.any(|target| self.of(target) > other.of(target))
+    }
+
+    fn definition_and_main(&self) -> (u64, u64) {
+        (if is_on(Guard::DefinitionFirst) { self.definition } else { 0 }, self.main)
     }
 
     fn of(&self, target: &JoinTarget) -> u64 {
         self.joined.get(target).copied().unwrap_or_default()
     }
 
-    /// Whether a view with this vector shows what set off the trigger. A record that it was not
-    /// made of may still be one that it needs now.
+    /// True if a view with this vector shows the change behind the trigger. A record that it was
+    /// not made of may still be one that it needs now.
     pub(super) fn covers(&self, trigger: Trigger<'_>) -> bool {
         match trigger {
             Trigger::Main(version) => self.main >= version,
@@ -82,7 +85,7 @@ mod tests {
         }
 
         #[test]
-        fn a_later_version_of_any_part_is_newer(a in vector(), by in 1..3u64, which in 0..5usize) {
+        fn any_later_part_is_newer(a in vector(), by in 1..3u64, which in 0..5usize) {
             let mut later = a.clone();
             match which {
                 0 => later.definition += by,
@@ -96,16 +99,19 @@ mod tests {
         }
 
         #[test]
-        fn what_is_newer_covers_what_the_older_covered_of_its_main_record(a in vector(), b in vector(), v in 0..4u64) {
+        fn newer_covers_older_main_record(a in vector(), b in vector(), v in 0..4u64) {
             if a.definition == b.definition && a.is_newer_than(&b) && b.covers(Trigger::Main(v)) {
                 prop_assert!(a.covers(Trigger::Main(v)));
             }
         }
     }
 
+    fn read(text: &str) -> ViewVector {
+        serde_json::from_str(text).unwrap()
+    }
+
     #[test]
-    fn two_that_saw_different_inputs_first_are_neither_newer() {
-        let read = |text: &str| -> ViewVector { serde_json::from_str(text).unwrap() };
+    fn divergent_vectors_are_incomparable() {
         let one = read(r#"{"definition":1,"main":5,"joined":{"shard/a":2,"plan/x":1}}"#);
         let other = read(r#"{"definition":1,"main":5,"joined":{"shard/a":1,"plan/x":2}}"#);
         assert!(!one.is_newer_than(&other) && !other.is_newer_than(&one));
@@ -114,12 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_covers_what_it_was_made_of_and_no_record_that_it_does_not_know() {
-        let vector: ViewVector =
-            serde_json::from_str(r#"{"definition":1,"main":5,"joined":{"shard/a/b":2}}"#).unwrap();
-        let target = |key: &str| JoinTarget { record_type: "shard".to_owned(), key: key.to_owned() };
+    fn vector_covers_only_its_known_inputs() {
+        let vector = read(r#"{"definition":1,"main":5,"joined":{"shard/a/b":2}}"#);
         assert!(vector.covers(Trigger::Main(5)) && !vector.covers(Trigger::Main(6)));
-        let (known, unknown) = (target("a/b"), target("a"));
+        let [known, unknown] =
+            ["a/b", "a"].map(|key| JoinTarget { record_type: "shard".to_owned(), key: key.to_owned() });
         assert!(vector.covers(Trigger::Input(&known, 2)) && !vector.covers(Trigger::Input(&known, 3)));
         assert!(!vector.covers(Trigger::Input(&unknown, 0)));
         assert!(!vector.covers(Trigger::Afresh));

@@ -13,17 +13,17 @@ use super::definition::{ViewDefinition, key_digest};
 use super::disagreement::Disagreement;
 use super::limits;
 use super::mapper::Mapper;
-use super::patience::patiently;
+use super::retry::retry_transient;
 use super::worker::Pace;
 use crate::engine::{self, EngineError, Table, Tables, bucket};
 
-/// What is compared.
+/// Mapper, regions and views to compare.
 pub struct Verification {
     /// At home.
     pub mapper: Mapper,
     pub regions: Vec<VerifiedRegion>,
     pub views: Vec<Arc<ViewDefinition>>,
-    /// How long a change may be on its way.
+    /// Longest time for a change to be on its way.
     pub wait: Duration,
     /// Views compared with their records in a second.
     pub views_per_second: u32,
@@ -39,14 +39,14 @@ pub struct VerifiedRegion {
     pub views: Option<BTreeSet<String>>,
 }
 
-/// What was found.
+/// Findings of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Views that were compared with their records.
     pub views: u64,
     /// Buckets that were compared with a region's.
     pub buckets: u64,
-    /// How often something differs, by where and how: `views`, or a region's name.
+    /// Number of differences by place and kind: `views`, or a region's name.
     pub differing: BTreeMap<(String, Disagreement), u64>,
     /// The first few.
     pub examples: Vec<VerifyExample>,
@@ -64,10 +64,10 @@ pub struct VerifyExample {
     pub how: Disagreement,
 }
 
-/// What differed at first.
+/// Item that differed at first.
 enum Suspect {
     View(SuspectView),
-    /// In one of the regions.
+    /// Copy in one of the regions.
     Copy(usize, DifferingCopy),
     /// The engine refuses to read all of a bucket, at home or in one of the regions.
     Unreadable(Option<usize>, u16),
@@ -109,7 +109,7 @@ impl Verification {
         Ok(report)
     }
 
-    /// Of every bucket of every view, in order.
+    /// Suspects of every bucket of every view, in order.
     async fn suspects(&self, report: &mut VerifyReport) -> Result<Vec<(&ViewDefinition, Suspect)>, EngineError> {
         let pace = Pace::new(self.mapper.clock.clone(), self.views_per_second);
         let buckets =
@@ -208,8 +208,10 @@ impl Verification {
             Suspect::View(suspect) => comparison::still_differs(&self.mapper, view, suspect).await,
             Suspect::Copy(region, copy) => {
                 let (home, tables) = (&*self.mapper.store, &*self.regions[*region].tables);
-                let look = || comparison::still_differing_copy(home, tables, &view.name, copy);
-                Ok(unless_refused(patiently(look).await)?.unwrap_or(Some(Disagreement::Unreadable)))
+                Ok(unless_refused(
+                    retry_transient(|| comparison::still_differing_copy(home, tables, &view.name, copy)).await,
+                )?
+                .unwrap_or(Some(Disagreement::Unreadable)))
             }
             Suspect::Unreadable(..) => Ok(Some(Disagreement::Unreadable)),
         }

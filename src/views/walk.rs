@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::limits;
-use super::patience::patiently;
+use super::retry::retry_transient;
 use crate::engine::{EngineError, Item, Table, Tables};
 
 /// The items of one partition, in order.
-struct PartitionWalk<'t> {
+pub(super) struct PartitionWalk<'t> {
     tables: &'t dyn Tables,
     table: Table,
     partition: String,
@@ -17,7 +17,8 @@ struct PartitionWalk<'t> {
 }
 
 impl<'t> PartitionWalk<'t> {
-    fn new(tables: &'t dyn Tables, table: Table, partition: String, after: Option<&str>) -> Self {
+    /// Begins behind `after`.
+    pub(super) fn new(tables: &'t dyn Tables, table: Table, partition: String, after: Option<&str>) -> Self {
         let after = after.map(str::to_owned);
         Self { tables, table, partition, waiting: VecDeque::new(), after, is_at_end: false }
     }
@@ -25,8 +26,8 @@ impl<'t> PartitionWalk<'t> {
     async fn fill(&mut self) -> Result<(), EngineError> {
         while self.waiting.is_empty() && !self.is_at_end {
             let after = self.after.as_deref();
-            let query = || self.tables.query(self.table, &self.partition, after, limits::WALK_PAGE);
-            let page = patiently(query).await?;
+            let page =
+                retry_transient(|| self.tables.query(self.table, &self.partition, after, limits::WALK_PAGE)).await?;
             self.is_at_end = page.next.is_none();
             self.after = page.next.map(|next| next.sort);
             self.waiting.extend(page.items);
@@ -37,9 +38,14 @@ impl<'t> PartitionWalk<'t> {
     fn key(&self) -> Option<&str> {
         self.waiting.front().map(|item| item.key.sort.as_str())
     }
+
+    /// The next item, if it has this key.
+    fn take(&mut self, key: &str) -> Option<Item> {
+        self.waiting.pop_front_if(|item| item.key.sort == key)
+    }
 }
 
-/// What two partitions have under one key; at least one has something.
+/// Items of two partitions under one key; at least one has something.
 pub(super) struct Pair {
     pub(super) key: String,
     pub(super) left: Option<Item>,
@@ -53,14 +59,8 @@ pub(super) struct PairWalk<'t> {
 }
 
 impl<'t> PairWalk<'t> {
-    /// Begins behind `after`. Each side is tables, one of them, and a partition.
-    pub(super) fn new(
-        left: (&'t dyn Tables, Table, String),
-        right: (&'t dyn Tables, Table, String),
-        after: Option<&str>,
-    ) -> Self {
-        let side = |(tables, table, partition)| PartitionWalk::new(tables, table, partition, after);
-        Self { left: side(left), right: side(right) }
+    pub(super) const fn new(left: PartitionWalk<'t>, right: PartitionWalk<'t>) -> Self {
+        Self { left, right }
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Pair>, EngineError> {
@@ -68,10 +68,7 @@ impl<'t> PairWalk<'t> {
         self.right.fill().await?;
         let least = self.left.key().into_iter().chain(self.right.key()).min();
         let Some(key) = least.map(str::to_owned) else { return Ok(None) };
-        let take = |side: &mut PartitionWalk<'_>| {
-            if side.key() == Some(key.as_str()) { side.waiting.pop_front() } else { None }
-        };
-        let (left, right) = (take(&mut self.left), take(&mut self.right));
+        let (left, right) = (self.left.take(&key), self.right.take(&key));
         Ok(Some(Pair { key, left, right }))
     }
 }

@@ -62,8 +62,8 @@ impl JobWorker {
                 Ok(_) => failures = 0,
                 Err(error) => {
                     failures += 1;
-                    if let Some(left_out) = self.triggers.mapper.line(ViewsLine::NoJob) {
-                        tracing::warn!(%error, left_out, "no job gets anywhere");
+                    if let Some(suppressed) = self.triggers.mapper.line(ViewsLine::NoJob) {
+                        tracing::warn!(%error, suppressed, "no job gets anywhere");
                     }
                     tokio::time::sleep(retry_delay(failures)).await;
                 }
@@ -76,13 +76,13 @@ impl JobWorker {
         let mapper = &self.triggers.mapper;
         let mut jobs = jobs::list(mapper).await?;
         jobs.retain(|job| self.is_own(&job.task));
-        mapper.counters.jobs.set(jobs.len() as i64);
+        mapper.counters.metrics.jobs.set(jobs.len() as i64);
         self.status.update(|state| state.jobs = jobs.iter().map(Job::status).collect());
         let (mut failed, mut last) = (0, None);
         for job in &jobs {
             if let Err(error) = self.step(&job.key()).await {
-                if let Some(left_out) = mapper.line(ViewsLine::JobWaits) {
-                    tracing::warn!(%error, left_out, "a job waits");
+                if let Some(suppressed) = mapper.line(ViewsLine::JobWaits) {
+                    tracing::warn!(%error, suppressed, "a job waits");
                 }
                 (failed, last) = (failed + 1, Some(error));
             }
@@ -93,7 +93,8 @@ impl JobWorker {
         }
     }
 
-    /// What a greater number than ours asked for is left to whoever has it.
+    /// True unless a greater number than ours asked for it: then it is left to the process with
+    /// that one.
     fn is_own(&self, task: &JobTask) -> bool {
         match task {
             JobTask::View { name, definition } => {
@@ -120,7 +121,7 @@ impl JobWorker {
         all(self.triggers.at_once(), page.items.iter().map(|item| self.view(&job.task, &item.key).boxed()).collect())
             .await?;
         job.views += page.items.len() as u64;
-        mapper.counters.job_views.inc_by(page.items.len() as u64);
+        mapper.counters.metrics.job_views.inc_by(page.items.len() as u64);
         job.after = page.next.map(|next| next.sort);
         if job.after.is_none() {
             job.part += 1;
@@ -165,7 +166,7 @@ mod tests {
     use crate::model::time::Wall;
 
     #[tokio::test(start_paused = true)]
-    async fn who_leaves_before_their_turn_delays_nobody() {
+    async fn cancelled_waiter_delays_nobody() {
         let clock = Clock::simulated(Wall::from_millis(0));
         let pace = Pace::new(clock.clone(), 10);
         let began = clock.now();

@@ -20,8 +20,8 @@
 //! - **unstated**: a hit without a stated bound, and every region had shown more than `v` for
 //!   longer than the leases, the hole window and the soft TTL allow.
 //!
-//! "Had shown" is dated by when the driver heard of it, which is later than the fact: a region's
-//! progress is never assumed. [`ALLOWANCE`] is for the milliseconds to which wall times are told.
+//! "Had shown" is dated by when the driver received it, which is later than the fact: a region's
+//! progress is never assumed. [`ALLOWANCE`] is for the milliseconds to which wall times are given.
 
 use super::history::{At, History, Progress, Read, SECOND, Shown};
 
@@ -50,7 +50,7 @@ pub(crate) struct Violation {
     pub(crate) rule: Rule,
     /// Its place in the history.
     pub(crate) read: usize,
-    /// The least that it should have shown.
+    /// The least that was due.
     pub(crate) least: u64,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Judgement {
     /// Reads without an answer while it was dead or stopped.
     pub(crate) excused: usize,
     pub(crate) violations: Vec<Violation>,
-    /// How long ago what was shown had been superseded, microseconds, sorted: unlabelled, labelled.
+    /// Time since the answer's version was superseded, microseconds, sorted: unlabelled, labelled.
     pub(crate) staleness: [Vec<At>; 2],
     /// Unlabelled answers outside fault windows.
     pub(crate) quiet_staleness: Vec<At>,
@@ -80,7 +80,7 @@ pub(crate) struct Judgement {
     pub(crate) awakened: [[usize; 3]; 2],
 }
 
-/// What was so when, in a form that is quick to ask.
+/// Truth over time, in a form that is quick to query.
 pub(crate) struct Truth {
     /// Per record: when and where in the log it changed.
     writes: Vec<Vec<(At, u64)>>,
@@ -95,16 +95,23 @@ impl Truth {
         for (offset, write) in history.writes.iter().enumerate() {
             writes[write.key as usize].push((write.at, offset as u64));
         }
-        let ingested = |told: &Vec<(At, Progress, u64)>| {
-            let ingested = told.iter().filter(|(_, what, _)| *what == Progress::Ingested);
-            // A region that was started again may tell of the same change once more.
-            let most = |most: &mut u64, (at, _, count): &(At, Progress, u64)| {
-                *most = (*most).max(*count);
-                Some((*at, *most))
-            };
-            ingested.scan(0, most).collect()
-        };
-        Self { writes, shown: history.progress.iter().map(ingested).collect() }
+        Self {
+            writes,
+            shown: history
+                .progress
+                .iter()
+                .map(|reported| {
+                    let ingested = reported.iter().filter(|(_, what, _)| *what == Progress::Ingested);
+                    // A region that was started again may tell of the same change once more.
+                    ingested
+                        .scan(0, |most, (at, _, count)| {
+                            *most = (*most).max(*count);
+                            Some((*at, *most))
+                        })
+                        .collect()
+                })
+                .collect(),
+        }
     }
 
     /// The record's version at `at`.
@@ -114,15 +121,19 @@ impl Truth {
 
     /// The least that any region showed of it at `at`.
     fn everywhere(&self, key: u32, at: At) -> u64 {
-        let count = |told: &Vec<(At, u64)>| match told.partition_point(|(when, _)| *when <= at) {
-            0 => 0,
-            place => told[place - 1].1,
-        };
-        let least = self.shown.iter().map(count).min().unwrap_or(0);
+        let least = self
+            .shown
+            .iter()
+            .map(|reported| match reported.partition_point(|(when, _)| *when <= at) {
+                0 => 0,
+                place => reported[place - 1].1,
+            })
+            .min()
+            .unwrap_or(0);
         1 + self.writes[key as usize].partition_point(|(_, offset)| *offset < least) as u64
     }
 
-    /// How long before `at` the version was superseded.
+    /// Time by which the version had been superseded at `at`.
     pub(crate) fn staleness(&self, key: u32, version: u64, at: At) -> At {
         let superseded = self.writes[key as usize].get(version as usize - 1);
         superseded.map_or(0, |(when, _)| at.saturating_sub(*when))
@@ -176,28 +187,34 @@ fn note(judgement: &mut Judgement, truth: &Truth, read: &Read, shown: &Shown, qu
     }
 }
 
-/// Whether no fault, nor its traces, were about.
+/// True if neither a fault nor its aftermath overlaps the read.
 fn is_quiet(history: &History, read: &Read) -> bool {
-    let touches = |window: &super::history::Window| {
-        read.start < window.until + super::script::RECOVERY * 1_000 && window.from < read.end
-    };
     let (from, until) = history.span;
-    from + START <= read.start && read.end <= until && !history.windows.iter().any(touches)
+    from + START <= read.start
+        && read.end <= until
+        && !history
+            .windows
+            .iter()
+            .any(|window| read.start < window.until + super::script::RECOVERY * 1_000 && window.from < read.end)
 }
 
-/// The rules that look at one answer, and the least that it should have shown.
+/// The rules that look at one answer, and the least that was due.
 fn unfresh(truth: &Truth, read: &Read, shown: &Shown) -> Option<(Rule, u64)> {
     if shown.label.is_some() {
         return None;
     }
-    let before = |span: At| read.start.saturating_sub(span + ALLOWANCE);
     let (rule, least) = match (shown.hit, shown.bound) {
-        (true, Some(bound)) => (Rule::Bound, truth.version(read.key, before(bound * SECOND))),
-        (true, None) => (Rule::Unstated, truth.everywhere(read.key, before(UNSTATED))),
-        (false, _) if shown.collapsed => (Rule::Fetched, truth.everywhere(read.key, before(FILL))),
-        (false, _) => (Rule::Fetched, truth.everywhere(read.key, before(0))),
+        (true, Some(bound)) => (Rule::Bound, truth.version(read.key, before(read, bound * SECOND))),
+        (true, None) => (Rule::Unstated, truth.everywhere(read.key, before(read, UNSTATED))),
+        (false, _) if shown.collapsed => (Rule::Fetched, truth.everywhere(read.key, before(read, FILL))),
+        (false, _) => (Rule::Fetched, truth.everywhere(read.key, before(read, 0))),
     };
     (shown.version < least).then_some((rule, least))
+}
+
+/// Time so long before a read, less what clocks may differ.
+const fn before(read: &Read, span: At) -> At {
+    read.start.saturating_sub(span + ALLOWANCE)
 }
 
 /// Per record and process: whether an answer shows less than one that had ended before it was asked

@@ -3,8 +3,8 @@
 //! Before it: [`super::load`] writes. After it: [`super::region`], in its own process, reads
 //! `base`, `again`, `change`, `through`, `drop` and answers `ingested`, `announced`, `dropped`.
 //! Invariant: `through W` is sent when every change up to the wall time W was; a region that comes
-//! back is given what it had ingested before, quietly, and told to announce again what it may not
-//! have.
+//! back is given what it had ingested before, quietly, and ordered to announce again what it may
+//! not have.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The driver's books; shared by all its tasks.
 pub(crate) struct Feed {
     pub(crate) history: Mutex<History>,
-    /// How many records there are; each begins at version 1.
+    /// Number of records; each begins at version 1.
     pub(crate) keys: u32,
     stalled: [AtomicBool; REGIONS],
     dropping: [AtomicU64; REGIONS],
@@ -78,13 +78,13 @@ impl Feed {
         self.dropping[region].store(percent, Ordering::Relaxed);
     }
 
-    /// Whether the region's port is open.
+    /// True if the region's port is open.
     pub(crate) fn serves(&self, region: usize) -> bool {
         self.serving[region].load(Ordering::Relaxed)
     }
 
     pub(crate) fn locked(&self) -> MutexGuard<'_, History> {
-        // What is recorded stays true whoever panicked.
+        // What is recorded stays true even after a panic.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,11 +120,11 @@ impl Feed {
     async fn tell(&self, region: usize, to: &mut OwnedWriteHalf) -> std::io::Result<()> {
         let (mut cursor, base) = self.base(region);
         to.write_all(base.as_bytes()).await?;
-        let mut told = u64::MAX;
+        let mut sent = u64::MAX;
         loop {
             let mut text = String::new();
             let dropping = self.dropping[region].load(Ordering::Relaxed);
-            if dropping != std::mem::replace(&mut told, dropping) {
+            if dropping != std::mem::replace(&mut sent, dropping) {
                 push(&mut text, format_args!("drop {dropping}"));
             }
             if !self.stalled[region].load(Ordering::Relaxed) {
@@ -140,14 +140,13 @@ impl Feed {
         }
     }
 
-    /// What a region that comes (back) has, and what it is to announce again.
+    /// State of a region that starts (again), and what it is to announce again.
     fn base(&self, region: usize) -> (usize, String) {
         let history = self.locked();
-        let far = |what: Progress| {
-            let told = history.progress[region].iter().filter(|(_, progress, _)| *progress == what);
-            told.map(|(_, _, count)| *count as usize).max().unwrap_or(0)
-        };
-        let (ingested, announced) = (far(Progress::Ingested), far(Progress::Announced));
+        let [ingested, announced] = [Progress::Ingested, Progress::Announced].map(|what| {
+            let reported = history.progress[region].iter().filter(|(_, progress, _)| *progress == what);
+            reported.map(|(_, _, count)| *count as usize).max().unwrap_or(0)
+        });
         let mut text = String::new();
         for (key, version) in versions_at(&history.writes, ingested, self.keys).into_iter().enumerate() {
             push(&mut text, format_args!("base {key} {version}"));

@@ -3,7 +3,7 @@
 //!
 //! Before it: the driver's tasks record as they go. After it: [`super::check`] judges all of it,
 //! once. Invariant: one clock, that of the machine since boot, for all processes; a region's
-//! progress is dated when the driver heard of it, which is never before it was so.
+//! progress is dated when the driver received it, which is never before it was so.
 
 use super::script::{Kind, REGIONS};
 
@@ -20,7 +20,7 @@ pub(crate) struct Write {
     pub(crate) key: u32,
 }
 
-/// What an answer said.
+/// Content of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) version: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Read {
     pub(crate) got: Result<Shown, String>,
 }
 
-/// What a region told.
+/// Report of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It shows so many changes of the log.
@@ -69,14 +69,14 @@ pub(crate) struct Window {
 /// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// When the script began and ended.
+    /// Beginning and end of the script.
     pub(crate) span: (At, At),
     pub(crate) writes: Vec<Write>,
     pub(crate) reads: Vec<Read>,
     /// Per region: when, what, how far.
     pub(crate) progress: [Vec<(At, Progress, u64)>; REGIONS],
     pub(crate) windows: Vec<Window>,
-    /// When the sidecar was dead or stopped: what is asked then may fail.
+    /// Periods in which the sidecar was dead or stopped: requests may fail then.
     pub(crate) outages: Vec<(At, At)>,
     /// Reads that were due while all connections waited.
     pub(crate) held_back: u64,

@@ -15,13 +15,20 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::{self, Feed};
-use super::history::{Read, SECOND, Shown};
+use super::history::{At, Read, SECOND, Shown};
 
 /// Requests under way at once.
 const IN_FLIGHT: usize = 512;
 /// Longest wait for an answer; the regions have 2 s.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(4);
+
+/// Reads and writes a second.
+#[derive(Clone, Copy)]
+pub(crate) struct Rates {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+}
 
 /// Callers of the sidecar.
 pub(crate) struct Load {
@@ -48,19 +55,18 @@ impl Load {
         Ok(Self { feed, life: AtomicU32::new(0), client, base, names, permits: Arc::new(Semaphore::new(IN_FLIGHT)) })
     }
 
-    /// Reads and writes at these rates, per second, until `over`.
-    pub(crate) async fn run(self: Arc<Self>, tasks: Tasks, seed: u64, rates: (u64, u64), over: CancellationToken) {
+    /// Reads and writes at these rates until `over`.
+    pub(crate) async fn run(self: Arc<Self>, tasks: Tasks, seed: u64, rates: Rates, over: CancellationToken) {
         let mut rng = Rng::with_seed(seed);
         let (started, mut reads, mut writes) = (feed::now(), 0, 0);
         let mut ticks = tokio::time::interval(TICK);
         while over.run_until_cancelled(ticks.tick()).await.is_some() {
-            let due = |rate: u64| (feed::now() - started) * rate / SECOND;
-            while writes < due(rates.1) {
+            while writes < due(started, rates.writes) {
                 writes += 1;
                 let key = if rng.bool() { self.often(&mut rng) } else { rng.u32(0..self.feed.keys) };
                 self.feed.write(key);
             }
-            while reads < due(rates.0) {
+            while reads < due(started, rates.reads) {
                 reads += 1;
                 let key = self.often(&mut rng);
                 let Ok(permit) = self.permits.clone().try_acquire_owned() else {
@@ -87,17 +93,13 @@ impl Load {
     }
 
     async fn ask(&self, key: u32) -> Result<Shown, String> {
-        let said = |error: reqwest::Error| {
-            let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-            causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
-        };
-        let answer = self.client.get(format!("{}{key}", self.base)).send().await.map_err(said)?;
-        let text = |name: &str| {
+        let answer = self.client.get(format!("{}{key}", self.base)).send().await.map_err(with_causes)?;
+        let status = answer.status();
+        let [version, line] = ["x-record-version", "cache-status"].map(|name| {
             let value = answer.headers().get(name).and_then(|value| value.to_str().ok());
             value.unwrap_or_default().to_owned()
-        };
-        let (status, version, line) = (answer.status(), text("x-record-version"), text("cache-status"));
-        let body = answer.text().await.map_err(said)?;
+        });
+        let body = answer.text().await.map_err(with_causes)?;
         let Ok(version) = version.parse() else { return Err(format!("{status} {line}: {body}")) };
         if status != 200 || !body.contains(&format!("\"version\":{version},")) {
             return Err(format!("{status} {line}: {body}"));
@@ -105,7 +107,7 @@ impl Load {
         Ok(self.shown(version, &line))
     }
 
-    /// What `Cache-Status` says of an answer.
+    /// Parses an answer's `Cache-Status`.
     fn shown(&self, version: u64, line: &str) -> Shown {
         let mut shown = Shown { version, hit: false, collapsed: false, bound: None, label: None };
         for part in line.split(';').map(str::trim) {
@@ -127,4 +129,14 @@ impl Load {
         let rank = f64::from(self.feed.keys).powf(rng.f64());
         (rank as u32 - 1).min(self.feed.keys - 1)
     }
+}
+
+/// Requests that a rate asks for by now.
+fn due(started: At, rate: u64) -> u64 {
+    (feed::now() - started) * rate / SECOND
+}
+
+fn with_causes(error: reqwest::Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }

@@ -35,10 +35,10 @@ use clap::Parser;
 
 #[derive(Parser)]
 struct Arguments {
-    /// What the script is drawn from.
+    /// Seed of the script.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long it goes on; from 5 on every kind of fault comes at least three times.
+    /// Duration of the script; from 5 on every kind of fault comes at least three times.
     #[arg(long, default_value_t = 5)]
     minutes: u64,
     /// After the script: SIGSTOP of the sidecar for 90 s, with changes meanwhile.
@@ -54,7 +54,7 @@ enum Part {
     Region(region::Place),
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the driver speaks to whoever started it")]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the driver speaks to its user")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let runtime = match &arguments.part {

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use nearside::lab::front::port::Port;
+use nearside_lab::chaos_server::port::Port;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A process that can be killed and started again at the same address.
 pub(crate) struct Process {
-    /// Where it answers.
+    /// Address of its listener.
     pub(crate) address: SocketAddr,
     program: PathBuf,
     arguments: Vec<String>,
@@ -74,7 +74,7 @@ impl Process {
         }
     }
 
-    /// Whether it ended by itself, which none of them should.
+    /// True if it ended by itself, which none of them should.
     pub(crate) fn has_ended(&self) -> bool {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|ended| ended.is_some()))

@@ -1,7 +1,7 @@
 //! Owns a TCP proxy between two parties that can be made to swallow, delay, drip or cut what
 //! passes.
 //!
-//! Before it: whoever connects to its port. After it: the port that it stands for. Invariant: bytes
+//! Before it: clients of its port. After it: the port that it stands for. Invariant: bytes
 //! pass whole and in order, or the connection ends; what a blackhole held is passed on when it is
 //! over, as TCP would.
 
@@ -17,9 +17,9 @@ use tokio::sync::watch;
 /// Between two bytes that drip.
 const DRIP: Duration = Duration::from_millis(20);
 
-/// What is done to bytes.
+/// Treatment of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Treatment {
     Pass,
     Blackhole,
     /// Each piece of a reply comes so much later.
@@ -33,7 +33,7 @@ pub(crate) enum Way {
 /// A proxy; dropping it leaves its connections to the tasks.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    way: watch::Sender<Way>,
+    treatment: watch::Sender<Treatment>,
 }
 
 impl Proxy {
@@ -41,30 +41,33 @@ impl Proxy {
     pub(crate) async fn start(target: SocketAddr, tasks: &Tasks) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let way = watch::Sender::new(Way::Pass);
-        let (ways, spawner) = (way.clone(), tasks.clone());
+        let treatment = watch::Sender::new(Treatment::Pass);
+        let (treatments, spawner) = (treatment.clone(), tasks.clone());
         tasks.spawn("proxy", async move {
             while let Some(Ok((stream, _))) = spawner.stopping().run_until_cancelled(listener.accept()).await {
-                let (ways, stopping, pumps) = (ways.subscribe(), spawner.stopping(), spawner.clone());
+                let (treatments, stopping, pumps) = (treatments.subscribe(), spawner.stopping(), spawner.clone());
                 spawner.spawn("proxied", async move {
-                    stopping.run_until_cancelled(connection(stream, target, ways, pumps)).await;
+                    stopping.run_until_cancelled(connection(stream, target, treatments, pumps)).await;
                 });
             }
         });
-        Ok(Self { address, way })
+        Ok(Self { address, treatment })
     }
 
     /// From now on, for old and new connections.
-    pub(crate) fn set(&self, way: Way) {
-        self.way.send_replace(way);
+    pub(crate) fn set(&self, treatment: Treatment) {
+        self.treatment.send_replace(treatment);
     }
 }
 
-async fn connection(near: TcpStream, target: SocketAddr, mut ways: watch::Receiver<Way>, tasks: Tasks) {
+async fn connection(near: TcpStream, target: SocketAddr, mut treatments: watch::Receiver<Treatment>, tasks: Tasks) {
     // A lost option only costs milliseconds; a reset that becomes a plain end is an end all the
     // same.
     let _ = near.set_nodelay(true);
-    let open = ways.wait_for(|way| *way != Way::Blackhole).await.is_ok_and(|way| *way != Way::Cut);
+    let open = treatments
+        .wait_for(|treatment| *treatment != Treatment::Blackhole)
+        .await
+        .is_ok_and(|treatment| *treatment != Treatment::Cut);
     if !open {
         let _ = near.set_zero_linger();
         return;
@@ -76,18 +79,23 @@ async fn connection(near: TcpStream, target: SocketAddr, mut ways: watch::Receiv
     let _ = far.set_nodelay(true);
     let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
     let stopping = tasks.stopping();
-    let (asked, there) = (ways.clone(), stopping.clone());
+    let (asked, there) = (treatments.clone(), stopping.clone());
     tasks.spawn("proxied", async move { there.run_until_cancelled(pump(near_in, far_out, asked, false)).await });
-    stopping.run_until_cancelled(pump(far_in, near_out, ways, true)).await;
+    stopping.run_until_cancelled(pump(far_in, near_out, treatments, true)).await;
 }
 
 /// Passes bytes on until either end closes, or the proxy cuts.
-async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut ways: watch::Receiver<Way>, reply: bool) {
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut treatments: watch::Receiver<Treatment>,
+    reply: bool,
+) {
     let mut piece = vec![0; 16 << 10];
     loop {
         let read = tokio::select! {
             read = from.read(&mut piece) => read,
-            _ = ways.wait_for(|way| *way == Way::Cut) => Err(std::io::ErrorKind::ConnectionReset.into()),
+            _ = treatments.wait_for(|treatment| *treatment == Treatment::Cut) => Err(std::io::ErrorKind::ConnectionReset.into()),
         };
         let Ok(length @ 1..) = read else {
             if read.is_err() {
@@ -96,22 +104,27 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut ways: watch::
             }
             return;
         };
-        if pass(&piece[..length], &mut to, &mut ways, reply).await.is_none() {
+        if pass(&piece[..length], &mut to, &mut treatments, reply).await.is_none() {
             let _ = to.as_ref().set_zero_linger();
             return;
         }
     }
 }
 
-/// One piece, as the way of the moment says; `None` when the connection is over.
-async fn pass(piece: &[u8], to: &mut OwnedWriteHalf, ways: &mut watch::Receiver<Way>, reply: bool) -> Option<()> {
-    let way = *ways.wait_for(|way| *way != Way::Blackhole).await.ok()?;
-    match way {
-        Way::Cut => return None,
-        Way::Delay(span) if reply => tokio::time::sleep(span).await,
-        Way::Drip if reply => {
+/// One piece, as the treatment of the moment says; `None` when the connection is over.
+async fn pass(
+    piece: &[u8],
+    to: &mut OwnedWriteHalf,
+    treatments: &mut watch::Receiver<Treatment>,
+    reply: bool,
+) -> Option<()> {
+    let treatment = *treatments.wait_for(|treatment| *treatment != Treatment::Blackhole).await.ok()?;
+    match treatment {
+        Treatment::Cut => return None,
+        Treatment::Delay(span) if reply => tokio::time::sleep(span).await,
+        Treatment::Drip if reply => {
             for (place, byte) in piece.iter().enumerate() {
-                if *ways.borrow() != Way::Drip {
+                if *treatments.borrow() != Treatment::Drip {
                     return to.write_all(&piece[place..]).await.ok();
                 }
                 to.write_all(&[*byte]).await.ok()?;

@@ -2,7 +2,7 @@
 //! ingested on its topic.
 //!
 //! Before it: [`super::processes`] starts it; the driver's [`super::feed`] gives it changes. After
-//! it: the sidecar asks it; SNS has its announcements. Invariant: a change is shown before it is
+//! it: the sidecar asks it; SNS has its announcements. Invariant: a change is served before it is
 //! announced; numbers are published in order, each until SNS took it; a heartbeat claims no time
 //! that is not announced. It ends with its driver.
 
@@ -19,10 +19,10 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_sns::config::{Credentials, SharedCredentialsProvider};
 use http::Request;
 use hyper::body::Incoming;
-use nearside::lab::aws::seal::stamp;
-use nearside::lab::front::port::{self, Port};
 use nearside::model::time::{Clock, Moment, Wall};
 use nearside::tasks::Tasks;
+use nearside_lab::aws::envelope_signer::stamp;
+use nearside_lab::chaos_server::port::{self, Port};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -31,18 +31,18 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::records::{self, RECORD_TYPE, ScriptedRequest, StoredRecord};
 
-/// How often it sends a heartbeat: in more of a hurry than production's 5 s, as the faults are.
+/// Interval of heartbeats: shorter than production's 5 s, as the faults are.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// How long a publication may take before it is tried again.
+/// Timeout of a publication before it is retried.
 const PUBLISH_WAIT: Duration = Duration::from_secs(3);
 const PUBLISH_AGAIN: Duration = Duration::from_millis(200);
 
-/// What the driver says of a region.
+/// Arguments of a region's process.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Place {
     #[arg(long)]
     pub(crate) index: usize,
-    /// Where it answers.
+    /// Port of its listener.
     #[arg(long)]
     pub(crate) port: u16,
     /// The source of truth.
@@ -53,14 +53,14 @@ pub(crate) struct Place {
     pub(crate) aws: String,
     #[arg(long)]
     pub(crate) topic: String,
-    /// How late it ingests, milliseconds.
+    /// Delay of ingestion, milliseconds.
     #[arg(long)]
     pub(crate) lag: u64,
 }
 
 type Records = Arc<RwLock<HashMap<String, u64>>>;
 
-/// What is to be published.
+/// Content of a publication.
 enum Say {
     Changed { count: u64, key: String, version: u64 },
     Through(u64),
@@ -97,8 +97,10 @@ pub(crate) async fn run(place: Place) -> Result<(), Box<dyn Error>> {
             ["ready"] => {
                 let listener = Port::hold(place.port)?.listen()?;
                 let records = records.clone();
-                let answer = move |request| answer(request, records.clone());
-                tasks.spawn("service", port::serve(listener, tasks.clone(), "connection", answer));
+                let service = port::serve(listener, tasks.clone(), "connection", move |request| {
+                    answer(request, records.clone())
+                });
+                tasks.spawn("service", service);
                 report.send("serving".to_owned())?;
             }
             ["drop", percent] => dropping.store(percent.parse()?, Ordering::Relaxed),
@@ -117,11 +119,14 @@ fn show(records: &Records, key: &str, version: u64) {
 }
 
 async fn answer(request: Request<Incoming>, records: Records) -> http::Response<http_body_util::Full<bytes::Bytes>> {
-    let look = |key: &str| {
-        let version = *records.read().unwrap_or_else(PoisonError::into_inner).get(key)?;
-        Some(StoredRecord { version, value: Some(format!("{{\"n\":{version}}}").into()) })
-    };
-    let reply = records::read(ScriptedRequest::read(request.uri().path()), look, request.headers());
+    let reply = records::read(
+        ScriptedRequest::read(request.uri().path()),
+        |key| {
+            let version = *records.read().unwrap_or_else(PoisonError::into_inner).get(key)?;
+            Some(StoredRecord { version, value: Some(format!("{{\"n\":{version}}}").into()) })
+        },
+        request.headers(),
+    );
     let mut response = http::Response::new(http_body_util::Full::new(reply.body));
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;
@@ -148,12 +153,11 @@ impl Ingesting {
         while let Some((came, line)) = queued.recv().await {
             tokio::time::sleep((came + lag) - Clock::System.now()).await;
             let words: Vec<&str> = line.split(' ').collect();
-            let number = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
             // An error means that this process ends.
             let _ = match words[0] {
-                "through" => self.say.send(Say::Through(number(1))),
+                "through" => self.say.send(Say::Through(number(words.get(1)))),
                 _ => {
-                    let (count, version) = (number(1), number(3));
+                    let (count, version) = (number(words.get(1)), number(words.get(3)));
                     show(&self.records, words[2], version);
                     let _ = self.report.send(format!("ingested {count}"));
                     self.say.send(Say::Changed { count, key: format!("k{}", words[2]), version })
@@ -161,6 +165,10 @@ impl Ingesting {
             };
         }
     }
+}
+
+fn number(word: Option<&&str>) -> u64 {
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 /// One publishing process, with its numbers.

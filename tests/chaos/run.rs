@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nearside::aws::sqs::PREFIX;
-use nearside::lab::front::port::Port;
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::port::Port;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -21,19 +21,18 @@ use tokio::sync::Mutex;
 use super::emulator::{Emulator, REGIONS};
 use super::feed::{Feed, now};
 use super::history::{At, History, SECOND, Window};
-use super::load::Load;
+use super::load::{Load, Rates};
 use super::processes::Process;
-use super::proxy::{Proxy, Way};
+use super::proxy::{Proxy, Treatment};
 use super::script::{Fault, Kind};
 
 /// Records; each begins at version 1.
 const KEYS: u32 = 300;
-/// Reads and writes a second.
-const RATES: (u64, u64) = (550, 6);
-/// How late each region ingests, milliseconds.
+const RATES: Rates = Rates { reads: 550, writes: 6 };
+/// Ingest lag of each region, milliseconds.
 const LAGS: [u64; 3] = [20, 150, 600];
 /// Longest wait for a process to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Reads that follow a SIGCONT at once, of records that changed meanwhile.
 const PROBES: usize = 64;
@@ -53,7 +52,7 @@ pub(crate) struct Stage {
     sidecar_busy: Mutex<()>,
     regions: Vec<Process>,
     /// Between the sidecar and each region.
-    doors: Vec<Proxy>,
+    proxies: Vec<Proxy>,
     /// Between each region and SNS.
     voices: Vec<Proxy>,
     /// Between the sidecar and SNS and SQS, all regions.
@@ -63,7 +62,7 @@ pub(crate) struct Stage {
     _directory: TempDir,
 }
 
-/// What a run is to be.
+/// Parameters of a run.
 pub(crate) struct Order {
     pub(crate) seed: u64,
     pub(crate) minutes: u64,
@@ -117,7 +116,7 @@ pub(crate) async fn run(order: &Order, faults: Vec<Fault>) -> Result<History, Fa
     Ok(history)
 }
 
-#[expect(clippy::print_stdout, reason = "the driver speaks to whoever started it")]
+#[expect(clippy::print_stdout, reason = "the driver speaks to its user")]
 async fn progress(feed: Arc<Feed>, begun: At) {
     let mut before = 0;
     loop {
@@ -147,12 +146,12 @@ impl Stage {
         let aws = address_of(emulator)?;
         let directory = tempfile::tempdir()?;
         let (feed, feed_address) = Feed::start(KEYS, tasks).await?;
-        let (mut doors, mut voices, mut regions, mut topics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut proxies, mut voices, mut regions, mut topics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let logs = Path::new(env!("CARGO_TARGET_TMPDIR"));
         for (index, name) in REGIONS.into_iter().enumerate() {
             let topic = emulator.topic(name, "chaos", 2).await.arn;
             let (port, voice) = (Port::hold(0)?, Proxy::start(aws, tasks).await?);
-            doors.push(Proxy::start(port.address(), tasks).await?);
+            proxies.push(Proxy::start(port.address(), tasks).await?);
             let arguments = [
                 "region".to_owned(),
                 format!("--index={index}"),
@@ -169,8 +168,8 @@ impl Stage {
         }
         let ears = Proxy::start(aws, tasks).await?;
         let (port, admin) = (Port::hold(0)?, Port::hold(0)?);
-        let settings =
-            settings(&doors, &topics, &ears, emulator, (port.address(), admin.address()), directory.path());
+        let addresses = Addresses { tcp: port.address(), admin: admin.address(), aws: ears.address };
+        let settings = settings(&proxies, &topics, &addresses, emulator, directory.path());
         let file = directory.path().join("nearside.toml");
         std::fs::write(&file, settings)?;
         let arguments = vec!["run".to_owned(), "--config".to_owned(), file.display().to_string()];
@@ -184,7 +183,7 @@ impl Stage {
             sidecar,
             sidecar_busy,
             regions,
-            doors,
+            proxies,
             voices,
             ears,
             emulator,
@@ -205,7 +204,7 @@ impl Stage {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        Ok(tokio::time::timeout(PATIENCE, serves).await.map_err(|_| "a region did not start")?)
+        Ok(tokio::time::timeout(TIMEOUT, serves).await.map_err(|_| "a region did not start")?)
     }
 
     async fn start_sidecar(&self) -> Result<(), Failure> {
@@ -215,7 +214,7 @@ impl Stage {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        Ok(tokio::time::timeout(PATIENCE, accepts).await.map_err(|_| "the sidecar did not start")?)
+        Ok(tokio::time::timeout(TIMEOUT, accepts).await.map_err(|_| "the sidecar did not start")?)
     }
 
     /// One fault, from its time to its end.
@@ -231,11 +230,11 @@ impl Stage {
                 }
                 let deaf = fault.kind == Kind::PollBlackhole;
                 if deaf {
-                    self.ears.set(Way::Blackhole);
+                    self.ears.set(Treatment::Blackhole);
                 }
                 tokio::time::sleep(Duration::from_millis(fault.lasts)).await;
                 if deaf {
-                    self.ears.set(Way::Pass);
+                    self.ears.set(Treatment::Pass);
                 }
                 for region in &fault.regions {
                     self.end(&fault, *region).await?;
@@ -252,17 +251,17 @@ impl Stage {
     }
 
     fn begin(&self, fault: &Fault, region: usize) {
-        let (door, voice) = (&self.doors[region], &self.voices[region]);
+        let (proxy, voice) = (&self.proxies[region], &self.voices[region]);
         let span = Duration::from_millis(fault.strength);
         match fault.kind {
             Kind::RegionKill => self.regions[region].kill(),
             Kind::RegionStop => self.regions[region].pause(true),
-            Kind::RegionBlackhole => door.set(Way::Blackhole),
-            Kind::RegionDelay => door.set(Way::Delay(span)),
-            Kind::RegionDrip => door.set(Way::Drip),
-            Kind::RegionCut => door.set(Way::Cut),
-            Kind::PublishBlackhole => voice.set(Way::Blackhole),
-            Kind::PublishDelay => voice.set(Way::Delay(span)),
+            Kind::RegionBlackhole => proxy.set(Treatment::Blackhole),
+            Kind::RegionDelay => proxy.set(Treatment::Delay(span)),
+            Kind::RegionDrip => proxy.set(Treatment::Drip),
+            Kind::RegionCut => proxy.set(Treatment::Cut),
+            Kind::PublishBlackhole => voice.set(Treatment::Blackhole),
+            Kind::PublishDelay => voice.set(Treatment::Delay(span)),
             Kind::Drop => self.feed.drop_share(region, fault.strength),
             Kind::IngestStall => self.feed.stall(region, true),
             _ => {}
@@ -278,8 +277,8 @@ impl Stage {
             Kind::RegionStop => self.regions[region].pause(false),
             Kind::Drop => self.feed.drop_share(region, 0),
             Kind::IngestStall => self.feed.stall(region, false),
-            Kind::PublishBlackhole | Kind::PublishDelay => self.voices[region].set(Way::Pass),
-            _ => self.doors[region].set(Way::Pass),
+            Kind::PublishBlackhole | Kind::PublishDelay => self.voices[region].set(Treatment::Pass),
+            _ => self.proxies[region].set(Treatment::Pass),
         }
         Ok(())
     }
@@ -326,7 +325,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What a killed sidecar leaves behind; in production the janitor's.
+    /// Removes queues that a killed sidecar leaves behind; in production the janitor does.
     async fn remove_queues(&self) {
         for (region, topic) in self.topics.iter().enumerate() {
             self.remove_queues_of(region).await;
@@ -354,21 +353,27 @@ fn address_of(emulator: &Emulator) -> Result<SocketAddr, Failure> {
     Ok(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
+/// Addresses that the sidecar listens on, and the one at which it finds SNS and SQS.
+struct Addresses {
+    tcp: SocketAddr,
+    admin: SocketAddr,
+    aws: SocketAddr,
+}
+
 /// The sidecar's configuration, as an operator would write it.
 fn settings(
-    doors: &[Proxy],
+    proxies: &[Proxy],
     topics: &[String],
-    ears: &Proxy,
+    addresses: &Addresses,
     emulator: &Emulator,
-    (tcp, admin): (SocketAddr, SocketAddr),
     directory: &Path,
 ) -> String {
     let mut text = "service.name = \"chaos\"\n".to_owned();
-    for ((door, topic), name) in doors.iter().zip(topics).zip(REGIONS) {
-        let url = format!("http://{}", door.address);
+    for ((proxy, topic), name) in proxies.iter().zip(topics).zip(REGIONS) {
+        let url = format!("http://{}", proxy.address);
         text += &format!("[[service.region]]\nname = \"{name}\"\nurl = \"{url}\"\ntopic = \"{topic}\"\n");
     }
-    let (aws, signer) = (ears.address, emulator.url());
+    let (Addresses { tcp, admin, aws }, signer) = (addresses, emulator.url());
     let remembered = directory.join("remembered").display().to_string();
     text + &format!(
         "[[service.route]]\npath = \"/v1/contexts/{{key}}\"\nrecords = [\"context:{{key}}\"]\n\

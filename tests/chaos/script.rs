@@ -12,14 +12,14 @@ use fastrand::Rng;
 
 /// Regions of a run.
 pub(crate) const REGIONS: usize = 3;
-/// How long a cycle takes at least, and its quiet end, milliseconds.
+/// Least length of a cycle, and its quiet end, milliseconds.
 const CYCLE: u64 = 150_000;
 const QUIET: u64 = 45_000;
-/// How long after a fault its traces may last, milliseconds. Rechecks of what could not be
-/// confirmed double their waits, so a bad time leaves traces for about as long again.
+/// Aftermath of a fault, milliseconds. Rechecks of what could not be confirmed double their waits,
+/// so a bad time leaves traces for about as long again.
 pub(crate) const RECOVERY: u64 = 25_000;
 
-/// What can be done to the world.
+/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// SIGKILL, and started again.
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
 struct Lane {
     kinds: &'static [Kind],
     per_cycle: u64,
-    /// How much of its slot a fault takes, percent.
+    /// Share of its slot that a fault takes, percent.
     share: Range<u64>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Fault {
 }
 
 impl Kind {
-    /// Whether readers are worse off with a region while it lasts.
+    /// True if readers are worse off with a region while it lasts.
     fn is_seen_by_readers(self) -> bool {
         LANES[0].kinds.contains(&self)
     }
@@ -153,7 +153,7 @@ fn deck(kinds: &[Kind], slots: usize, rng: &mut Rng) -> Vec<Kind> {
     deck
 }
 
-/// What [`plan`] promises, for the seed at hand; a broken promise is a defect of the script.
+/// Checks the promises of [`plan`] for the seed at hand; a broken one is a defect of the script.
 pub(crate) fn proves_itself(seed: u64, minutes: u64) {
     let faults = plan(seed, minutes);
     assert_eq!(faults, plan(seed, minutes), "a seed makes one plan");
@@ -161,10 +161,9 @@ pub(crate) fn proves_itself(seed: u64, minutes: u64) {
         let count = faults.iter().filter(|fault| fault.kind == kind).count();
         assert!(count >= 3, "{kind:?} comes {count} times");
     }
-    let ill = |fault: &&Fault| fault.kind.is_seen_by_readers();
-    for one in faults.iter().filter(ill) {
-        let together =
-            faults.iter().filter(ill).filter(|other| other.at <= one.at && one.at < other.at + other.lasts);
+    let seen: Vec<&Fault> = faults.iter().filter(|fault| fault.kind.is_seen_by_readers()).collect();
+    for one in &seen {
+        let together = seen.iter().filter(|other| other.at <= one.at && one.at < other.at + other.lasts);
         let ill: std::collections::BTreeSet<usize> =
             together.flat_map(|fault| fault.regions.iter().copied()).collect();
         assert!(ill.len() < REGIONS, "a region is left to readers at {}", one.at);

@@ -4,16 +4,16 @@
 //! Invariant: each rule flags its own planted violation and nothing in the honest twin of that
 //! history.
 
-use super::check::{Rule, judge};
+use super::check::{Judgement, Rule, judge};
 use super::history::{At, History, Progress, Read, SECOND, Shown, Window, Write};
 use super::script::Kind;
 
-/// A record that becomes version 2 at 100 s and is shown everywhere at 101 s.
+/// A record that becomes version 2 at 100 s and is served everywhere at 101 s.
 fn world() -> History {
     let mut history = History { span: (0, 1_000 * SECOND), ..History::default() };
     history.writes.push(Write { at: 100 * SECOND, key: 0 });
-    for told in &mut history.progress {
-        told.push((101 * SECOND, Progress::Ingested, 1));
+    for reported in &mut history.progress {
+        reported.push((101 * SECOND, Progress::Ingested, 1));
     }
     history
 }
@@ -26,17 +26,32 @@ fn shown(version: u64) -> Shown {
     Shown { version, hit: true, collapsed: false, bound: None, label: None }
 }
 
+fn bounded(seconds: u64) -> Shown {
+    Shown { bound: Some(seconds), ..shown(1) }
+}
+
+fn fetched(collapsed: bool) -> Shown {
+    Shown { hit: false, collapsed, ..shown(1) }
+}
+
+const fn at(seconds: u64) -> At {
+    seconds * SECOND
+}
+
+/// Judgement of reads around a sidecar's sleep.
+fn asleep(reads: Vec<Read>) -> Judgement {
+    let window = Window { kind: Kind::SidecarStop, regions: Vec::new(), from: at(90), until: at(110) };
+    judge(&History { reads, windows: vec![window], ..world() })
+}
+
 fn rules(reads: Vec<Read>) -> Vec<Rule> {
     judge(&History { reads, ..world() }).violations.into_iter().map(|violation| violation.rule).collect()
 }
 
 /// Panics when the checker is blind.
 pub(crate) fn proves_itself() {
-    let at = |seconds: u64| seconds * SECOND;
-    let bound = |seconds| Shown { bound: Some(seconds), ..shown(1) };
-    assert_eq!(rules(vec![read(at(104), bound(3))]), [Rule::Bound]);
-    assert_eq!(rules(vec![read(at(104), bound(4))]), []);
-    let fetched = |collapsed| Shown { hit: false, collapsed, ..shown(1) };
+    assert_eq!(rules(vec![read(at(104), bounded(3))]), [Rule::Bound]);
+    assert_eq!(rules(vec![read(at(104), bounded(4))]), []);
     assert_eq!(rules(vec![read(at(102), fetched(false))]), [Rule::Fetched]);
     assert_eq!(rules(vec![read(at(101), fetched(false))]), []);
     assert_eq!(rules(vec![read(at(103), fetched(true))]), []);
@@ -56,8 +71,6 @@ pub(crate) fn proves_itself() {
     let judged = judge(&History { reads: vec![failed], outages, ..world() });
     assert_eq!((judged.failures.len(), judged.excused), (0, 1));
 
-    let window = Window { kind: Kind::SidecarStop, regions: Vec::new(), from: at(90), until: at(110) };
-    let asleep = |reads| judge(&History { reads, windows: vec![window.clone()], ..world() });
     assert_eq!(asleep(vec![read(at(111), shown(2)), read(at(112), shown(1))]).awakened[0], [1, 0, 0]);
     assert_eq!(asleep(vec![read(at(111), shown(1))]).awakened[0], [0, 0, 1]);
     assert_eq!(asleep(vec![read(at(111), shown(2)), read(at(200), shown(2))]).quiet.0, 1);

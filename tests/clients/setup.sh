@@ -62,7 +62,7 @@ if ! ready; then
     printf '%s\n' "$want" >"$fresh/.pins"
     if ! ready; then
         rm -rf "$venv"
-        # Whoever comes second finds the first one's, which is as good.
+        # The second one finds the first one's, which is as good.
         mv "$fresh" "$venv" 2>/dev/null || ready
     fi
 fi

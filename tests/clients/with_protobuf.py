@@ -2,8 +2,8 @@
 
 usage: with_protobuf.py        three lines of JSON: in, out, in; then a verdict
 
-In: a descriptor set and the names of messages. Out: cases, each a message in Protobuf and its JSON, printed in each
-way. In: what Nearside made of each, both ways. Out: what differs, a text each.
+In: a descriptor set and the names of messages. Out: cases, each a message in Protobuf and its JSON, printed in
+each way, ours first. In: what Nearside made of each: its JSON, and Protobuf of each JSON. Out: what differs, a text each.
 """
 
 import base64
@@ -220,18 +220,17 @@ def main():
     for number, (case, ours) in enumerate(zip(cases, json.loads(sys.stdin.readline()), strict=True)):
         name, data, texts, _ = case
         want = canonical(maker, parsed(maker, name, data))
-        for printing, text, made, back in zip(PRINTINGS, texts, ours["json"], ours["protobuf"], strict=True):
-            at = f"case {number} ({name}, {printing}): "
-            if not same(json.loads(made), json.loads(text)):
-                wrong.append(at + f"JSON differs: {made[:600]} instead of {text[:600]}")
-                continue
-            try:
-                again = json_format.Parse(made, maker.new(name), descriptor_pool=pool)
-            except json_format.ParseError as error:
-                wrong.append(at + f"our JSON cannot be parsed: {error}")
-                continue
+        at, made = f"case {number} ({name}): ", ours["json"]
+        if not same(json.loads(made), json.loads(texts[0])):
+            wrong.append(at + f"JSON differs: {made[:600]} instead of {texts[0][:600]}")
+        try:
+            again = json_format.Parse(made, maker.new(name), descriptor_pool=pool)
             if canonical(maker, again) != want:
                 wrong.append(at + f"our JSON means something else: {made[:600]}")
+        except json_format.ParseError as error:
+            wrong.append(at + f"our JSON cannot be parsed: {error}")
+        for printing, text, back in zip(PRINTINGS, texts, ours["protobuf"], strict=True):
+            at = f"case {number} ({name}, {printing}): "
             if canonical(maker, parsed(maker, name, base64.b64decode(back))) != want:
                 wrong.append(at + f"our Protobuf of their JSON means something else: {text[:600]}")
     print(json.dumps(wrong), flush=True)

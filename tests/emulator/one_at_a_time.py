@@ -3,7 +3,7 @@
 # What follows is Nearside's; tests/emulator/setup.sh puts it behind moto's DynamoDB backend.
 #
 # A transaction here copies the tables that it names, writes, and puts the copies back if a condition fails. With several
-# at once, one that is refused takes back what others were told was written, and readers see halves. So one call at a
+# at once, one that is refused takes back what others had been answered was written, and readers see halves. So one call at a
 # time. And the copy is of the places of items, which a Put replaces, not of the items: else a write costs as much as
 # everything that was written before. (An Update in a transaction changes its item in place; Nearside has none.)
 def _one_at_a_time() -> None:

@@ -3,7 +3,7 @@
 #
 # usage: run.sh VENV PORT        VENV is what setup.sh printed; the log goes to stdout and stderr
 #
-# Whoever started this holds the other end of stdin: however that process dies, the pipe closes and the emulator goes.
+# The process that started this holds the other end of stdin: however that process dies, the pipe closes and the emulator goes.
 # It can ignore SIGTERM, so it gets SIGKILL.
 set -u
 venv=$1

@@ -1,4 +1,5 @@
-//! What a killed sidecar leaves in AWS, and the janitor that removes it: both as the real program.
+//! Leftovers of a killed sidecar in AWS, and the janitor that removes them: both as the real
+//! program.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -64,7 +65,7 @@ async fn queues(region: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_killed_sidecar_leaves_behind_is_shown_and_then_removed_by_the_janitor() {
+async fn janitor_lists_then_removes_abandoned_queues() {
     let mut topics = Vec::new();
     for region in PLACES {
         topics.push(Emulator::shared().topic(region, "abandoned", 2).await);
@@ -77,15 +78,8 @@ async fn what_a_killed_sidecar_leaves_behind_is_shown_and_then_removed_by_the_ja
         until("the sidecar has subscribed", async || subscriptions(topic).await == 1).await;
     }
     drop(sidecar);
-    let janitor = |more: &[&str]| {
-        let args = [&["janitor", "--config", config.to_str().unwrap()], more].concat();
-        let output = nearside(&args).output().unwrap();
-        let (said, told) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert!(output.status.success(), "{said}{told}");
-        said
-    };
 
-    let said = janitor(&[]);
+    let said = janitor(&config, &[]);
     assert!(said.contains("kept: ") && !said.contains("removed"), "it was alive a moment ago: {said}");
     let long_ago = (Clock::System.wall().as_millis() / 1000 - 25 * 3600).to_string();
     for region in PLACES {
@@ -94,10 +88,19 @@ async fn what_a_killed_sidecar_leaves_behind_is_shown_and_then_removed_by_the_ja
         let tagged = Emulator::shared().sqs(region).tag_queue().queue_url(&urls[0]).tags("alive", &long_ago);
         tagged.send().await.unwrap();
     }
-    assert_eq!(janitor(&["--dry-run"]).matches("would be removed").count(), 4);
+    assert_eq!(janitor(&config, &["--dry-run"]).matches("would be removed").count(), 4);
     assert_eq!(queues(PLACES[0]).await.len(), 1, "a dry run removes nothing");
-    assert_eq!(janitor(&[]).matches(" removed ").count(), 4);
+    assert_eq!(janitor(&config, &[]).matches(" removed ").count(), 4);
     for topic in &topics {
         assert_eq!((queues(&topic.region).await.len(), subscriptions(topic).await), (0, 0));
     }
+}
+
+/// Output of a run of the janitor.
+fn janitor(config: &Path, more: &[&str]) -> String {
+    let args = [&["janitor", "--config", config.to_str().unwrap()], more].concat();
+    let output = nearside(&args).output().unwrap();
+    let (said, reported) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{said}{reported}");
+    said
 }

@@ -20,10 +20,12 @@ use nearside::model::time::{Clock, Wall};
 use nearside::protocol::event::Event;
 use nearside::sidecar::announcements::heartbeat::{self, Heartbeat};
 use nearside::sidecar::announcements::janitor::{self, Fate, JanitorTarget, What};
-use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, SubscriptionStatus, Subscriptions};
-use nearside::sidecar::announcements::{Intake, Receipt};
+use nearside::sidecar::announcements::subscription::{
+    Pace, Stage, SubscriptionDeps, SubscriptionStatus, Subscriptions,
+};
+use nearside::sidecar::announcements::{Disposition, Intake};
+use nearside::tasks::FailingTask;
 use nearside::tasks::Tasks;
-use nearside::tasks::supervision::FailingTask;
 use nearside::telemetry::metrics::Metrics;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -33,7 +35,7 @@ use super::emulator::{Emulator, REGIONS};
 
 /// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
 /// failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An envelope that was taken.
 struct Taken {
@@ -46,7 +48,7 @@ struct Taken {
 struct Recorder {
     verifier: Arc<Verifier>,
     taken: mpsc::UnboundedSender<Taken>,
-    /// How many notifications are not applied at first.
+    /// Number of notifications that are not applied at first.
     retries: Arc<AtomicUsize>,
 }
 
@@ -60,23 +62,22 @@ impl Recorder {
 }
 
 impl Intake for Recorder {
-    fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt> {
+    fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Disposition> {
         let (verifier, taken, retries) = (self.verifier.clone(), self.taken.clone(), self.retries.clone());
         Box::pin(async move {
-            let receipt = match verifier.verify(region, &raw).await.expect("the emulator signs what it sends") {
-                Verified::Confirmation { token, .. } => Receipt::Confirm { token },
-                Verified::Unsubscribed { published } => Receipt::Unsubscribed { published },
+            let disposition = match verifier.verify(region, &raw).await.expect("the emulator signs what it sends") {
+                Verified::Confirmation { token, .. } => Disposition::Confirm { token },
+                Verified::Unsubscribed { published } => Disposition::Unsubscribed { published },
                 Verified::Notification { .. } | Verified::Copy => {
-                    let fewer = |left: usize| left.checked_sub(1);
-                    match retries.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
-                        Ok(_) => Receipt::Retry,
-                        Err(_) => Receipt::Acknowledge,
+                    match retries.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+                        Ok(_) => Disposition::Retry,
+                        Err(_) => Disposition::Acknowledge,
                     }
                 }
             };
             let envelope = serde_json::from_slice(&raw).unwrap();
             let _test_ended = taken.send(Taken { region, envelope, queued });
-            receipt
+            disposition
         })
     }
 }
@@ -91,7 +92,7 @@ struct World {
     tasks: Tasks,
 }
 
-/// In a hurry, so that a loss is noticed within a test.
+/// Short intervals, so that a loss is noticed within a test.
 fn hurried() -> Pace {
     let short = Duration::from_millis(200);
     Pace {
@@ -99,7 +100,7 @@ fn hurried() -> Pace {
         attest_again: short,
         tag: short,
         again: (short, short * 5),
-        confirm: PATIENCE,
+        confirm: TIMEOUT,
         visibility: Duration::from_secs(1),
     }
 }
@@ -121,7 +122,7 @@ impl World {
         Self::start_noticing(name, transport, retries, pace, |_| {}).await
     }
 
-    /// The same, with something that is called with every event first.
+    /// Starts with a callback that is called with every event first.
     async fn start_noticing(
         name: &str,
         transport: Transport,
@@ -135,7 +136,7 @@ impl World {
         let (emit, events) = mpsc::unbounded_channel();
         let tasks = Tasks::new();
         let config = config(name, &topics, transport);
-        let edges = Edges {
+        let deps = SubscriptionDeps {
             tasks: tasks.clone(),
             clock: Clock::System,
             events: Arc::new(move |event| {
@@ -148,7 +149,7 @@ impl World {
             metrics: Arc::new(Metrics::default()),
             sdk: emulator.sdk(),
         };
-        let subscriptions = Subscriptions::start(&config, pace, &edges).unwrap();
+        let subscriptions = Subscriptions::start(&config, pace, &deps).unwrap();
         Self { emulator, topics, subscriptions, taken, events, tasks }
     }
 
@@ -161,13 +162,13 @@ impl World {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, all).await.expect("all regions are subscribed in time");
+        tokio::time::timeout(TIMEOUT, all).await.expect("all regions are subscribed in time");
     }
 
     /// Other events go on all the time: the bound is on the whole wait.
     async fn until(&mut self, awaited: Event) {
         let came = async { while self.events.recv().await.unwrap() != awaited {} };
-        tokio::time::timeout(PATIENCE, came).await.unwrap_or_else(|_| panic!("{awaited:?} comes in time"));
+        tokio::time::timeout(TIMEOUT, came).await.unwrap_or_else(|_| panic!("{awaited:?} comes in time"));
     }
 
     async fn publish(&self, region: usize, message: &str) {
@@ -176,7 +177,7 @@ impl World {
     }
 
     async fn next(&mut self) -> Taken {
-        tokio::time::timeout(PATIENCE, self.taken.recv()).await.expect("an envelope comes in time").unwrap()
+        tokio::time::timeout(TIMEOUT, self.taken.recv()).await.expect("an envelope comes in time").unwrap()
     }
 
     async fn next_notification(&mut self) -> Taken {
@@ -205,8 +206,8 @@ impl World {
     }
 
     async fn shut_down(&self) {
-        assert_eq!(self.subscriptions.shutdown(PATIENCE).await, []);
-        assert_eq!(self.tasks.drain(PATIENCE).await, Vec::<&str>::new());
+        assert_eq!(self.subscriptions.shutdown(TIMEOUT).await, []);
+        assert_eq!(self.tasks.drain(TIMEOUT).await, Vec::<&str>::new());
         for region in 0..self.topics.len() {
             assert_eq!(self.subscriptions_of(region).await, Vec::<String>::new());
         }
@@ -214,63 +215,46 @@ impl World {
 }
 
 fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
-    let region = |topic: &TopicArn| config::RegionConfig {
-        name: topic.region.clone(),
-        url: Url::parse("http://127.0.0.1:1").unwrap(),
-        topic: Some(topic.clone()),
-        tls: config::RegionTls::default(),
-    };
     let second = Duration::from_secs(1);
     Config {
         service: config::Service {
             name: service.to_owned(),
-            regions: topics.iter().map(region).collect(),
-            routes: Vec::new(),
-            version_header: http::HeaderName::from_static("x-record-version"),
-            authoritative: false,
+            regions: topics
+                .iter()
+                .map(|topic| config::RegionConfig {
+                    name: topic.region.clone(),
+                    url: Url::parse("http://127.0.0.1:1").unwrap(),
+                    topic: Some(topic.clone()),
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
         },
-        listen: config::Listen {
-            tcp: None,
-            unix: None,
-            allowed_hosts: Vec::new(),
-            refuse_forwarded: false,
-            allow_cross_site: false,
-            fast: true,
-            token_file: None,
-            max_connections: 1,
-        },
-        admin: config::Admin { listen: "127.0.0.1:0".parse().unwrap(), unix: None, token_file: None },
+        listen: config::Listen { tcp: None, max_connections: 1, ..Default::default() },
+        admin: config::Admin { listen: "127.0.0.1:0".parse().unwrap(), ..Default::default() },
         cache: config::Cache {
             ttl: second,
             negative_ttl: second,
             soft_ttl: second,
             max_bytes: Some(1),
-            unrouted: nearside::config::Unrouted::Pass,
             stale_if_error: second,
+            ..Default::default()
         },
-        race: config::RaceConfig { mode: config::RaceMode::All, deadline: second, primary: 0, permits: 1 },
-        freshness: config::FreshnessConfig {
-            heartbeats: config::Heartbeats::Auto,
-            worst_lag: second,
-            grace: Duration::ZERO,
-            max_jump: 1,
-            strict: false,
-            audit_period: Duration::from_secs(600),
-            state_file: None,
-        },
+        race: config::RaceConfig { deadline: second, permits: 1, ..Default::default() },
+        freshness: config::FreshnessConfig { worst_lag: second, max_jump: 1, ..Default::default() },
         announcements: config::AnnouncementsConfig {
             transport,
             endpoint_url: Some(Emulator::shared().url()),
             insecure_sns_signer: Some(Emulator::shared().url()),
-            queues: config::QueuesConfig::default(),
+            ..Default::default()
         },
-        drain: config::Drain { linger: Duration::ZERO, deadline: second },
-        log: config::Log { json: false, filter: "info".to_owned() },
+        drain: config::Drain { linger: Duration::ZERO, deadline: second, ..Default::default() },
+        log: Default::default(),
     }
 }
 
 #[tokio::test]
-async fn over_sqs_what_three_regions_publish_arrives_once_applied_is_deleted_and_shutdown_removes_all() {
+async fn sqs_delivers_once_shutdown_removes_all() {
     let mut world = World::over_sqs("arrives", 0).await;
     world.subscribed().await;
     for region in 0..3 {
@@ -319,11 +303,11 @@ async fn emptied(sqs: &aws_sdk_sqs::Client, url: &str) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, empty).await.expect("what was acknowledged is deleted");
+    tokio::time::timeout(TIMEOUT, empty).await.expect("what was acknowledged is deleted");
 }
 
 #[tokio::test]
-async fn a_message_that_could_not_be_applied_stays_in_the_queue_and_comes_again() {
+async fn unapplied_message_stays_and_is_redelivered() {
     let mut world = World::over_sqs("again", 1).await;
     world.subscribed().await;
     world.publish(1, "patient").await;
@@ -335,7 +319,7 @@ async fn a_message_that_could_not_be_applied_stays_in_the_queue_and_comes_again(
 }
 
 #[tokio::test]
-async fn a_poll_and_a_sound_look_at_the_attributes_are_reported_as_the_two_halves_of_weak_proof() {
+async fn poll_and_attestation_report_weak_proof() {
     let mut world = World::over_sqs("weak", 0).await;
     world.subscribed().await;
     world.until(Event::Attested(RegionId(2))).await;
@@ -346,9 +330,9 @@ async fn a_poll_and_a_sound_look_at_the_attributes_are_reported_as_the_two_halve
 }
 
 #[tokio::test]
-async fn a_queue_that_is_deleted_behind_our_back_is_lost_and_replaced() {
+async fn deleted_queue_is_replaced() {
     // Only the poll can notice: no look and no tag comes in time.
-    let pace = Pace { attest: PATIENCE * 10, tag: PATIENCE * 10, ..hurried() };
+    let pace = Pace { attest: TIMEOUT * 10, tag: TIMEOUT * 10, ..hurried() };
     let mut world = World::start("queue", Transport::Sqs, 0, pace).await;
     world.subscribed().await;
     let (url, old) = (world.queue_url(0).await.unwrap(), world.status(0));
@@ -363,7 +347,7 @@ async fn a_queue_that_is_deleted_behind_our_back_is_lost_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_deleted_behind_our_back_is_noticed_by_its_attributes_and_replaced() {
+async fn deleted_subscription_is_noticed_and_replaced() {
     let mut world = World::over_sqs("deleted", 0).await;
     world.subscribed().await;
     let old = world.status(1);
@@ -378,7 +362,7 @@ async fn a_subscription_that_is_deleted_behind_our_back_is_noticed_by_its_attrib
 }
 
 #[tokio::test]
-async fn a_filter_that_somebody_set_ends_the_subscription() {
+async fn foreign_filter_ends_subscription() {
     let mut world = World::over_sqs("filter", 0).await;
     world.subscribed().await;
     let set = world.emulator.sns(REGIONS[2]).set_subscription_attributes();
@@ -393,7 +377,7 @@ async fn a_filter_that_somebody_set_ends_the_subscription() {
 
 /// R14: an empty poll proves nothing when nothing may be sent.
 #[tokio::test]
-async fn a_queue_whose_policy_no_longer_lets_its_topic_send_is_lost_and_replaced() {
+async fn queue_closed_to_topic_is_replaced() {
     let mut world = World::over_sqs("policy", 0).await;
     world.subscribed().await;
     let (url, old) = (world.queue_url(1).await.unwrap(), world.status(1));
@@ -414,7 +398,7 @@ async fn a_queue_whose_policy_no_longer_lets_its_topic_send_is_lost_and_replaced
 }
 
 #[tokio::test]
-async fn a_resubscription_that_freshness_asks_for_makes_a_new_queue_and_removes_the_old_one() {
+async fn requested_resubscription_replaces_queue() {
     let mut world = World::over_sqs("asked", 0).await;
     world.subscribed().await;
     let old = world.queue_url(0).await.unwrap();
@@ -430,8 +414,14 @@ async fn a_resubscription_that_freshness_asks_for_makes_a_new_queue_and_removes_
     world.shut_down().await;
 }
 
+/// Findings with this fate that are of the janitor's test.
+fn found_by_janitor(report: &janitor::JanitorReport, fate: Fate, dead: &str) -> Vec<What> {
+    let ours = report.findings.iter().filter(|one| one.name.contains(":janitor:") || one.name == dead);
+    ours.filter(|one| one.fate == fate).map(|one| one.what).collect()
+}
+
 #[tokio::test]
-async fn the_janitor_removes_what_a_dead_sidecar_left_and_shows_it_first() {
+async fn janitor_lists_before_removing_leftovers() {
     let emulator = Emulator::shared();
     let world = {
         let mut world = World::over_sqs("janitor", 0).await;
@@ -453,20 +443,14 @@ async fn the_janitor_removes_what_a_dead_sidecar_left_and_shows_it_first() {
     assert_eq!(world.subscriptions_of(0).await.len(), 3);
 
     let places = JanitorTarget::of_topics([topic]);
-    let of_ours = |report: &janitor::JanitorReport, fate: Fate| {
-        let ours = |name: &str| name.contains(":janitor:") || name == dead;
-        let mut found: Vec<What> = Vec::new();
-        found.extend(report.findings.iter().filter(|one| one.fate == fate && ours(&one.name)).map(|one| one.what));
-        found
-    };
     let dry = janitor::sweep(&emulator.sdk(), &places, now, nearside::sidecar::limits::ABANDONED, true).await;
     assert!(dry.is_clean(), "{:?}", dry.failures);
-    assert_eq!(of_ours(&dry, Fate::Doomed), [What::Queue, What::Subscription, What::Subscription]);
+    assert_eq!(found_by_janitor(&dry, Fate::Doomed, dead), [What::Queue, What::Subscription, What::Subscription]);
     assert_eq!(world.subscriptions_of(0).await.len(), 3, "a dry run removes nothing");
 
     let swept = janitor::sweep(&emulator.sdk(), &places, now, nearside::sidecar::limits::ABANDONED, false).await;
     assert!(swept.is_clean(), "{:?}", swept.failures);
-    assert_eq!(of_ours(&swept, Fate::Removed), [What::Queue, What::Subscription, What::Subscription]);
+    assert_eq!(found_by_janitor(&swept, Fate::Removed, dead), [What::Queue, What::Subscription, What::Subscription]);
     assert_eq!(world.subscriptions_of(0).await, [world.status(0).subscription.unwrap()], "what lives is kept");
     assert!(world.queue_url(0).await.is_some());
     let asked = sqs.get_queue_attributes().queue_url(made.queue_url.unwrap()).send().await;
@@ -475,7 +459,7 @@ async fn the_janitor_removes_what_a_dead_sidecar_left_and_shows_it_first() {
 }
 
 #[tokio::test]
-async fn a_queue_is_tagged_as_alive_again_and_again() {
+async fn queue_is_repeatedly_tagged_alive() {
     let mut world = World::over_sqs("alive", 0).await;
     world.subscribed().await;
     // Not where the janitor sweeps in another test.
@@ -483,12 +467,12 @@ async fn a_queue_is_tagged_as_alive_again_and_again() {
     sqs.tag_queue().queue_url(&url).tags("alive", "5").send().await.unwrap();
     let retagged =
         async { while sqs.list_queue_tags().queue_url(&url).send().await.unwrap().tags.unwrap()["alive"] == "5" {} };
-    tokio::time::timeout(PATIENCE, retagged).await.expect("the lifecycle tags its queue again");
+    tokio::time::timeout(TIMEOUT, retagged).await.expect("the lifecycle tags its queue again");
     world.shut_down().await;
 }
 
 #[tokio::test]
-async fn a_path_heartbeat_arrives_with_the_slot_it_was_published_in() {
+async fn path_heartbeat_arrives_with_its_slot() {
     let mut world = World::over_sqs("heartbeat", 0).await;
     world.subscribed().await;
     let heart = Heartbeat::new(&world.emulator.sdk(), world.topics[1].clone(), Clock::System).await;
@@ -505,14 +489,14 @@ async fn a_path_heartbeat_arrives_with_the_slot_it_was_published_in() {
     world.shut_down().await;
 }
 
-/// The http transport on a port that is free now: `public_url` must name it before it is bound.
+/// The http transport: `public_url` must name its port before it is bound.
 fn posted() -> Transport {
-    let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = nearside_lab::loopback::address().unwrap();
     Transport::Http { listen, public_url: Url::parse(&format!("http://{listen}/in")).unwrap() }
 }
 
 #[tokio::test]
-async fn over_http_sns_confirms_through_the_sdk_and_posts_what_three_regions_publish() {
+async fn http_subscription_confirms_and_delivers_posts() {
     let mut world = World::start("posted", posted(), 0, hurried()).await;
     world.subscribed().await;
     for region in 0..3 {
@@ -529,9 +513,9 @@ async fn over_http_sns_confirms_through_the_sdk_and_posts_what_three_regions_pub
 }
 
 #[tokio::test]
-async fn over_http_an_unsubscription_that_we_did_not_ask_for_is_a_loss_and_mended() {
+async fn unrequested_http_unsubscription_is_mended() {
     // Only what SNS posts can tell: no look comes in time.
-    let pace = Pace { attest: PATIENCE * 10, ..hurried() };
+    let pace = Pace { attest: TIMEOUT * 10, ..hurried() };
     let mut world = World::start("unsubscribed", posted(), 0, pace).await;
     world.subscribed().await;
     let arn = world.status(0).subscription.unwrap();
@@ -544,21 +528,21 @@ async fn over_http_an_unsubscription_that_we_did_not_ask_for_is_a_loss_and_mende
 }
 
 #[tokio::test]
-async fn a_subscription_that_panics_takes_its_queue_over() {
+async fn panicked_subscription_takes_over_its_queue() {
     let panicked = AtomicBool::new(false);
-    let notice = move |event: &Event| {
+    let mut world = World::start_noticing("panics", Transport::Sqs, 0, hurried(), move |event: &Event| {
         let is_subscribed = *event == Event::Subscribed(RegionId(1));
         assert!(!is_subscribed || panicked.swap(true, Ordering::SeqCst), "on purpose");
-    };
-    let mut world = World::start_noticing("panics", Transport::Sqs, 0, hurried(), notice).await;
+    })
+    .await;
     let mut status = world.subscriptions.watch(RegionId(1)).unwrap();
     let failed = status.wait_for(|status| status.failure.is_some());
-    let failed = tokio::time::timeout(PATIENCE, failed).await.expect("it says so in time").unwrap().clone();
+    let failed = tokio::time::timeout(TIMEOUT, failed).await.expect("it says so in time").unwrap().clone();
     assert!(failed.failure.unwrap().saw.contains("panicked"), "named for the region");
     assert_eq!(world.tasks.failing(), [FailingTask { name: "subscription", panics: 1 }]);
     world.subscribed().await;
     let again = status.wait_for(|status| status.stage == Stage::Subscribed && status.failure.is_none());
-    let again = tokio::time::timeout(PATIENCE, again).await.expect("it is subscribed again").unwrap().clone();
+    let again = tokio::time::timeout(TIMEOUT, again).await.expect("it is subscribed again").unwrap().clone();
     assert_eq!((again.queue, again.subscription), (failed.queue, failed.subscription), "nothing is made twice");
     assert_eq!(world.tasks.panics()["subscription"], 1);
     assert_eq!(world.subscriptions_of(1).await.len(), 1);
@@ -568,13 +552,13 @@ async fn a_subscription_that_panics_takes_its_queue_over() {
 }
 
 #[tokio::test]
-async fn a_start_without_aws_does_not_wait_for_it_says_what_to_check_and_names_what_may_be_left() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+async fn start_without_aws_warns_and_continues() {
+    let closed = nearside_lab::loopback::address().unwrap();
     let emulator = Emulator::shared();
     let topics = topics("unreachable").await;
     let config = config("unreachable", &topics, Transport::Sqs);
     let nowhere = emulator.config_at(&format!("http://{closed}"));
-    let edges = Edges {
+    let deps = SubscriptionDeps {
         tasks: Tasks::new(),
         clock: Clock::System,
         events: Arc::new(|_| {}),
@@ -584,13 +568,13 @@ async fn a_start_without_aws_does_not_wait_for_it_says_what_to_check_and_names_w
         metrics: Arc::new(Metrics::default()),
         sdk: nearside::aws::clients::Sdk::given(nowhere),
     };
-    let subscriptions = Subscriptions::start(&config, hurried(), &edges).unwrap();
+    let subscriptions = Subscriptions::start(&config, hurried(), &deps).unwrap();
     let mut status = subscriptions.watch(RegionId(2)).unwrap();
     let failed = status.wait_for(|status| status.failure.is_some());
-    let failure = tokio::time::timeout(PATIENCE, failed).await.unwrap().unwrap().failure.clone().unwrap();
+    let failure = tokio::time::timeout(TIMEOUT, failed).await.unwrap().unwrap().failure.clone().unwrap();
     assert!(failure.saw.contains("CreateQueue") && failure.advice.contains("endpoint_url"), "{failure:?}");
-    // Whether CreateQueue was heard cannot be known, so it is named rather than forgotten.
-    let left = subscriptions.shutdown(PATIENCE).await;
+    // Whether CreateQueue took effect cannot be known, so it is named rather than forgotten.
+    let left = subscriptions.shutdown(TIMEOUT).await;
     assert!(left.iter().all(|left| left.subscription.is_none()));
     assert_eq!(left.len(), 3);
 }

@@ -15,7 +15,7 @@ fn counted(metrics: &str, line: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn over_http_a_change_that_was_never_announced_is_found_within_the_audit_period_and_listed() {
+async fn audit_finds_unannounced_change_in_time() {
     let freshness = "audit_period = \"500ms\"".to_owned();
     let announced = Announced::subscribed(Wish { freshness, ..Wish::over("http", "audited") }).await;
     announced.publish_everywhere(NOTHING).await;
@@ -41,8 +41,8 @@ async fn over_http_a_change_that_was_never_announced_is_found_within_the_audit_p
         status["audit"]["violations"].as_array().is_some_and(|violations| !violations.is_empty())
     })
     .await;
-    let told: Value = serde_json::from_str(&status).unwrap();
-    let (audit, violation) = (&told["audit"], &told["audit"]["violations"][0]);
+    let reported: Value = serde_json::from_str(&status).unwrap();
+    let (audit, violation) = (&reported["audit"], &reported["audit"]["violations"][0]);
     assert_eq!((&violation["record_type"], &violation["held_version"]), (&"context".into(), &4.into()));
     assert_eq!((&violation["seen_version"], &violation["announced"]), (&5.into(), &Value::Null));
     assert_eq!(violation["key_hash"].as_str().map(str::len), Some(16));
@@ -57,9 +57,9 @@ async fn over_http_a_change_that_was_never_announced_is_found_within_the_audit_p
         counted(&metrics, "nearside_audit_windows_total{within=\"1s\",outcome=\"stale\"}") == 1
     })
     .await;
-    let told: Value = serde_json::from_str(&announced.page("status").await).unwrap();
-    let after = told["audit"]["violations"][0]["announced_after_ms"].as_u64().map(Duration::from_millis);
-    assert!(after.is_some_and(|after| after > Duration::from_secs(1)), "{told}");
-    assert_eq!(told["audit"]["fresh"][2]["share"], 1.0, "within 60 s");
+    let reported: Value = serde_json::from_str(&announced.page("status").await).unwrap();
+    let after = reported["audit"]["violations"][0]["announced_after_ms"].as_u64().map(Duration::from_millis);
+    assert!(after.is_some_and(|after| after > Duration::from_secs(1)), "{reported}");
+    assert_eq!(reported["audit"]["fresh"][2]["share"], 1.0, "within 60 s");
     announced.stop().await;
 }

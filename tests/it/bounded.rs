@@ -11,22 +11,22 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use nearside::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, LEAST_CONTAINER};
 use nearside::http::limits::{BODIES_BYTES, REQUEST_BODY_BYTES};
-use nearside::lab::bench::load::{BenchRequest, Load};
-use nearside::lab::bench::pace::{End, LoadPace};
-use nearside::lab::bench::paths::Paths;
-use nearside::lab::bench::subject::Address;
-use nearside::lab::front::port::Port;
 use nearside::model::time::Clock;
 use nearside::sidecar::limits::ENDPOINT_READ_BYTES;
+use nearside_lab::bench::load::{BenchRequest, Load};
+use nearside_lab::bench::pace::{End, LoadPace};
+use nearside_lab::bench::paths::Paths;
+use nearside_lab::bench::subject::Address;
+use nearside_lab::chaos_server::port::Port;
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::program::{self, PATIENCE, Program, get, path, settings};
+use super::program::{self, Program, TIMEOUT, get, path, settings};
 use crate::world::World;
 
 const MIB: u64 = 1 << 20;
-/// What one run differs from another by: stacks, timers, tables that grow once.
+/// Difference between one run and another: stacks, timers, tables that grow once.
 const NOISE: u64 = 16 * MIB;
 
 /// A POST of which all but the last byte is sent, as far as the other side takes it; what it
@@ -59,12 +59,12 @@ async fn settled(program: &Program, wanted: u64) -> u64 {
         }
     };
     // How much it still holds is the caller's to judge.
-    let _ = tokio::time::timeout(PATIENCE / 2, settling).await;
+    let _ = tokio::time::timeout(TIMEOUT / 2, settling).await;
     held(program)
 }
 
-/// What is resident, without the pages of the program itself: code that ran for the first time
-/// stays, and holds nothing.
+/// Resident bytes, without the pages of the program itself: code that ran for the first time stays,
+/// and holds nothing.
 fn held(program: &Program) -> u64 {
     program.memory("VmRSS").unwrap() - program.memory("RssFile").unwrap()
 }
@@ -80,13 +80,13 @@ async fn count(program: &Program, metric: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn half_sent_requests_take_no_more_than_their_budget_and_give_it_back() {
+async fn half_sent_requests_stay_within_budget() {
     const REQUESTS: usize = 60;
     let world = World::builder().regions(1).records(10).start().await.unwrap();
     let region = world.region(0);
     let url = region.url();
-    let told = [(region.name.as_str(), url.as_str(), "")];
-    let program = Program::start(&settings("half", &told, "[announcements]\ntransport = \"off\"\n")).await;
+    let reported = [(region.name.as_str(), url.as_str(), "")];
+    let program = Program::start(&settings("half", &reported, "[announcements]\ntransport = \"off\"\n")).await;
     let read = format!("http://{}/v1/contexts/tenant-1", program.tcp);
     // What so many callers take who ask for something ordinary.
     let ordinary = join_all((0..REQUESTS).map(|_| get(&read))).await;
@@ -117,7 +117,7 @@ async fn half_sent_requests_take_no_more_than_their_budget_and_give_it_back() {
 }
 
 #[tokio::test]
-async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_announcements_go_on_arriving() {
+async fn half_sent_posts_stay_within_budget() {
     const POSTS: usize = ENDPOINT_CONNECTIONS - 6;
     let heartbeat = Duration::from_millis(200);
     let world = World::builder().regions(1).records(1).heartbeat(heartbeat).start().await.unwrap();
@@ -128,8 +128,8 @@ async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_anno
          insecure_sns_signer = \"{base}\"\nhttp_listen = \"{listen}\"\nhttp_public_url = \"http://{listen}/in\"\n"
     );
     let url = region.url();
-    let told = [(region.name.as_str(), url.as_str(), region.publisher.topic())];
-    let program = Program::start(&settings("posts", &told, &rest)).await;
+    let reported = [(region.name.as_str(), url.as_str(), region.publisher.topic())];
+    let program = Program::start(&settings("posts", &reported, &rest)).await;
     program.until("/readyz", |page| page["state"] == "fresh").await;
     let (before, held_before) = (program.memory("VmRSS").unwrap(), held(&program));
     let all = join_all((0..POSTS).map(|_| half_sent(listen, "/in/0", ENVELOPE_BYTES))).await;
@@ -144,7 +144,7 @@ async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_anno
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, arriving).await.expect("a heartbeat arrives beside the half-sent posts");
+    tokio::time::timeout(TIMEOUT, arriving).await.expect("a heartbeat arrives beside the half-sent posts");
     drop(all);
     let wanted = held_before + before / 5;
     let after = settled(&program, wanted).await;
@@ -159,7 +159,7 @@ async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_anno
 /// A memory cgroup of a test's own, of version 1 or 2; removed when it is dropped.
 struct Cgroup {
     at: PathBuf,
-    /// What says how often the kernel ended a process in it, and the line.
+    /// File and line that count the processes in it that the kernel ended.
     kills: (&'static str, &'static str),
 }
 
@@ -192,7 +192,7 @@ impl Cgroup {
         within
     }
 
-    /// How often the kernel ended a process in it.
+    /// Number of processes in it that the kernel ended.
     fn kills(&self) -> u64 {
         let text = std::fs::read_to_string(self.at.join(self.kills.0)).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix(self.kills.1));
@@ -212,9 +212,9 @@ impl Drop for Cgroup {
     }
 }
 
-/// What became of load on a program in the least container.
+/// Result of load on a program in the least container.
 struct Loaded {
-    /// Of each kind of request.
+    /// Answers to each kind of request.
     answered: Vec<u64>,
     entries: u64,
     metrics: String,
@@ -236,10 +236,10 @@ async fn in_the_least_container(route: &str, kinds: &[(&'static str, &str, Optio
     let addresses: Vec<SocketAddr> = ports.iter().map(Port::address).collect();
     drop(ports);
     let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-    let mut regions = program::command(&["bench", "regions"]).args(&texts).spawn().unwrap();
+    let mut regions = program::lab(&["bench", "regions"]).args(&texts).spawn().unwrap();
     let urls: Vec<String> = texts.iter().map(|text| format!("http://{text}")).collect();
-    let told = [("a", urls[0].as_str(), ""), ("b", urls[1].as_str(), ""), ("c", urls[2].as_str(), "")];
-    let settings = settings("least", &told, "[announcements]\ntransport = \"off\"\n");
+    let reported = [("a", urls[0].as_str(), ""), ("b", urls[1].as_str(), ""), ("c", urls[2].as_str(), "")];
+    let settings = settings("least", &reported, "[announcements]\ntransport = \"off\"\n");
     // The load's paths, so that what it asks for is stored.
     let settings = settings.replace("path = \"/v1/contexts/{key}\"", route);
     let program = Program::start_by(&settings, |args| group.command(args)).await;
@@ -280,7 +280,7 @@ async fn in_the_least_container(route: &str, kinds: &[(&'static str, &str, Optio
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered() {
+async fn random_misses_fit_64_mib() {
     let route = "path = \"/v1/contexts/{key}/{view}\"";
     let Some(loaded) = in_the_least_container(route, &[("1k", "", Some(1024))]).await else { return };
     let (entries, answered) = (loaded.entries, loaded.answered[0]);
@@ -288,7 +288,7 @@ async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn in_a_container_of_64_mib_random_misses_of_large_records_end_nothing_and_all_are_answered() {
+async fn large_misses_fit_64_mib() {
     let route = "path = \"/v1/contexts/{key}/{view}\"";
     let kinds = [("20k", "", Some(20 << 10)), ("100k", "", Some(100 << 10))];
     let Some(loaded) = in_the_least_container(route, &kinds).await else { return };
@@ -298,7 +298,7 @@ async fn in_a_container_of_64_mib_random_misses_of_large_records_end_nothing_and
 /// Each as misses of its own: a form and fields of small records, and an index of larger ones with what
 /// was cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn in_a_container_of_64_mib_forms_and_fields_of_random_records_end_nothing_and_all_are_answered() {
+async fn forms_and_fields_fit_64_mib() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/payload");
     let set = protox::compile(["shown.proto"], [folder]).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -325,7 +325,7 @@ async fn in_a_container_of_64_mib_forms_and_fields_of_random_records_end_nothing
     }
 }
 
-/// What one caller leaves half done.
+/// Connection or request that a caller leaves unfinished.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
     /// A connection and nothing else.
@@ -357,12 +357,12 @@ impl Attack {
                 }
                 (0..kib).for_each(|n| literal(&mut block, &format!("x-{n}"), &"y".repeat(1000)));
                 let mut all = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-                frame(&mut all, (4, 0, 0), &[]);
+                frame(&mut all, 4, 0, 0, &[]);
                 for stream in 0..256 {
                     let (first, rest) = block.split_at(block.len().min(16_000));
-                    frame(&mut all, (1, if rest.is_empty() { 4 } else { 0 }, 2 * stream + 1), first);
+                    frame(&mut all, 1, if rest.is_empty() { 4 } else { 0 }, 2 * stream + 1, first);
                     if !rest.is_empty() {
-                        frame(&mut all, (9, 4, 2 * stream + 1), rest);
+                        frame(&mut all, 9, 4, 2 * stream + 1, rest);
                     }
                 }
                 all
@@ -372,7 +372,7 @@ impl Attack {
 }
 
 /// A frame of HTTP/2: its type, flags and stream, and its payload.
-fn frame(out: &mut Vec<u8>, (kind, flags, stream): (u8, u8, u32), payload: &[u8]) {
+fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     out.extend(&(payload.len() as u32).to_be_bytes()[1..]);
     out.extend([kind, flags]);
     out.extend(stream.to_be_bytes());
@@ -416,13 +416,13 @@ async fn begin_again(held: &mut Option<TcpStream>, to: SocketAddr, bytes: &[u8])
         let _ = tokio::time::timeout(Duration::from_millis(20), stream.write_all(bytes)).await;
         Some(stream)
     };
-    // Beyond the backlog nobody is let in.
+    // Effects the backlog nobody is let in.
     *held = tokio::time::timeout(Duration::from_millis(100), begin).await.ok().flatten();
 }
 
 /// The port that is attacked.
 #[derive(Clone, Copy, Debug)]
-enum Door {
+enum Target {
     Callers,
     Operators,
     Announcers,
@@ -430,7 +430,7 @@ enum Door {
 
 /// Attacks one program in a container of its own for so long, while honest callers ask. `None` where
 /// no container can be made.
-async fn attack(world: &World, attack: Attack, door: Door, connections: usize, seconds: Duration) -> Option<()> {
+async fn attack(world: &World, attack: Attack, target: Target, connections: usize, seconds: Duration) -> Option<()> {
     let group = Cgroup::of(LEAST_CONTAINER)?;
     let (region, url, base) = (world.region(0), world.region(0).url(), &world.aws.base);
     let port = Port::hold(0).unwrap();
@@ -442,10 +442,10 @@ async fn attack(world: &World, attack: Attack, door: Door, connections: usize, s
     );
     let settings = settings("attacked", &[(region.name.as_str(), url.as_str(), region.publisher.topic())], &rest);
     let mut program = Program::start_by(&settings, |args| group.command(args)).await;
-    let to = match door {
-        Door::Callers => program.tcp,
-        Door::Operators => program.admin,
-        Door::Announcers => listen,
+    let to = match target {
+        Target::Callers => program.tcp,
+        Target::Operators => program.admin,
+        Target::Announcers => listen,
     };
     let (read, bytes) = (format!("http://{}/v1/contexts/tenant-1", program.tcp), attack.bytes());
     program.until("/readyz", |page| page["state"] == "fresh").await;
@@ -454,19 +454,19 @@ async fn attack(world: &World, attack: Attack, door: Door, connections: usize, s
     for (place, connection) in held.iter_mut().enumerate() {
         begin_again(connection, to, &bytes).await;
         if place % (connections / 4) == 0 {
-            assert_eq!(get(&read).await.0, 200, "{attack:?} of {door:?}: a hit after {place}");
-            assert_eq!(program.page("/livez").await.0, 200, "{attack:?} of {door:?}");
+            assert_eq!(get(&read).await.0, 200, "{attack:?} of {target:?}: a hit after {place}");
+            assert_eq!(program.page("/livez").await.0, 200, "{attack:?} of {target:?}");
         }
     }
     let (began, mut hits) = (Clock::System.now(), 0);
-    // Whoever was turned away comes again, and honest callers come in between.
+    // Callers that were turned away come again, and honest callers come in between.
     for place in (0..connections).cycle() {
         if Clock::System.now() - began >= seconds {
             break;
         }
         begin_again(&mut held[place], to, &bytes).await;
         if place % 50 == 0 {
-            assert_eq!(get(&read).await.0, 200, "{attack:?} of {door:?}: a hit after {hits}");
+            assert_eq!(get(&read).await.0, 200, "{attack:?} of {target:?}: a hit after {hits}");
             hits += 1;
             // Ten minutes of it are several attacks at once.
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -480,36 +480,36 @@ async fn attack(world: &World, attack: Attack, door: Door, connections: usize, s
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, arriving).await.expect("announcements go on arriving");
+    tokio::time::timeout(TIMEOUT, arriving).await.expect("announcements go on arriving");
     let most = mib(program.memory("VmHWM").unwrap_or(0));
-    println!("{connections} of {attack:?} of {door:?}: {hits} hits, {most} most, {} killed", group.kills());
-    assert_eq!(group.kills(), 0, "{attack:?} of {door:?}: {:#?}", program.lines());
-    assert_eq!(get(&read).await.0, 200, "{attack:?} of {door:?}");
-    // Whoever keeps it waiting does not make its end a failure.
+    println!("{connections} of {attack:?} of {target:?}: {hits} hits, {most} most, {} killed", group.kills());
+    assert_eq!(group.kills(), 0, "{attack:?} of {target:?}: {:#?}", program.lines());
+    assert_eq!(get(&read).await.0, 200, "{attack:?} of {target:?}");
+    // A caller that keeps it waiting does not make its end a failure.
     program.signal(Signal::TERM);
-    assert_eq!(program.ended().await.code(), Some(0), "{attack:?} of {door:?}: {:#?}", program.lines());
+    assert_eq!(program.ended().await.code(), Some(0), "{attack:?} of {target:?}: {:#?}", program.lines());
     Some(())
 }
 
 /// `NEARSIDE_ATTACKS=600` (`make attacks`) makes each of them ten minutes long, all at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn in_a_container_of_64_mib_attacks_end_nothing() {
+async fn attacks_end_nothing_in_64_mib() {
     let seconds = std::env::var("NEARSIDE_ATTACKS").ok().and_then(|text| text.parse().ok());
     let attacks = [
-        (Attack::Silent, Door::Callers, 3500),
-        (Attack::HalfHead, Door::Callers, 1200),
-        (Attack::Streams(0), Door::Callers, 60),
-        (Attack::Streams(29), Door::Callers, 12),
-        (Attack::SlowReader, Door::Callers, 400),
-        (Attack::Silent, Door::Operators, 300),
-        (Attack::HalfHead, Door::Operators, 300),
-        (Attack::HalfHead, Door::Announcers, 600),
+        (Attack::Silent, Target::Callers, 3500),
+        (Attack::HalfHead, Target::Callers, 1200),
+        (Attack::Streams(0), Target::Callers, 60),
+        (Attack::Streams(29), Target::Callers, 12),
+        (Attack::SlowReader, Target::Callers, 400),
+        (Attack::Silent, Target::Operators, 300),
+        (Attack::HalfHead, Target::Operators, 300),
+        (Attack::HalfHead, Target::Announcers, 600),
     ];
     let heartbeat = Duration::from_millis(200);
     let world = World::builder().regions(1).records(10).heartbeat(heartbeat).start().await.unwrap();
     let at_once = if seconds.is_some() { attacks.len() } else { 1 };
     let lasting = Duration::from_secs(seconds.unwrap_or(2));
-    let all = attacks.map(|(kind, door, connections)| attack(&world, kind, door, connections, lasting));
+    let all = attacks.map(|(kind, target, connections)| attack(&world, kind, target, connections, lasting));
     let done: Vec<Option<()>> = stream::iter(all).buffered(at_once).collect().await;
     if done.iter().all(Option::is_none) {
         println!("SKIPPED: no memory cgroup can be made here (it takes root and a writable /sys/fs/cgroup)");

@@ -64,7 +64,7 @@ impl Authority {
     }
 }
 
-/// A region over TLS, and the client certificates that it was shown.
+/// A region over TLS, and the client certificates that it received.
 pub(crate) struct Region {
     at: SocketAddr,
     shown: Arc<Mutex<Vec<Option<CertificateDer<'static>>>>>,
@@ -74,14 +74,14 @@ pub(crate) struct Region {
 impl Region {
     /// Its certificate is `authority`'s; with `demands` it lets nobody in without one of the same.
     async fn start(authority: &Authority, demands: bool) -> Self {
-        let answer = |_: &_| {
+        Self::answering(authority, demands, |_| {
             let response = Response::builder().header("x-record-version", "1");
             response.body(Full::new(Bytes::from_static(b"{}"))).unwrap()
-        };
-        Self::answering(authority, demands, answer).await
+        })
+        .await
     }
 
-    /// The same with answers of its own.
+    /// Starts a region with answers of its own.
     pub(crate) async fn answering(
         authority: &Authority,
         demands: bool,
@@ -93,11 +93,12 @@ impl Region {
         roots.add(authority.root.clone()).unwrap();
         let builder =
             ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
-        let builder = match demands {
-            true => builder.with_client_cert_verifier(
+        let builder = if demands {
+            builder.with_client_cert_verifier(
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap(),
-            ),
-            false => builder.with_no_client_auth(),
+            )
+        } else {
+            builder.with_no_client_auth()
         };
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
@@ -148,7 +149,7 @@ async fn status(program: &Program, key: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_region_behind_a_private_ca_answers_only_with_that_cas_file() {
+async fn private_ca_region_needs_its_file() {
     let (own, other) = (Authority::new(), Authority::new());
     let region = Region::start(&own, false).await;
     let program = Program::start(&region.settings(&ca(&other))).await;
@@ -161,7 +162,7 @@ async fn a_region_behind_a_private_ca_answers_only_with_that_cas_file() {
 }
 
 #[tokio::test]
-async fn a_region_that_demands_a_certificate_is_shown_the_sidecars() {
+async fn region_demanding_certificate_gets_sidecars() {
     let authority = Authority::new();
     let region = Region::start(&authority, true).await;
     let program = Program::start(&region.settings(&ca(&authority))).await;
@@ -174,7 +175,7 @@ async fn a_region_that_demands_a_certificate_is_shown_the_sidecars() {
 }
 
 #[tokio::test]
-async fn renewed_certificates_are_taken_up_by_themselves_and_no_request_fails() {
+async fn renewed_certificates_apply_without_failures() {
     let authority = Authority::new();
     let first = authority.write_client();
     let region = Region::start(&authority, true).await;
@@ -203,7 +204,7 @@ async fn renewed_certificates_are_taken_up_by_themselves_and_no_request_fails() 
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_used_are_told_before_anything_starts_or_changes() {
+async fn unusable_certificate_files_are_reported_early() {
     let (authority, other) = (Authority::new(), Authority::new());
     authority.write_client();
     other.write_client();
@@ -213,7 +214,7 @@ async fn files_that_cannot_be_used_are_told_before_anything_starts_or_changes() 
     let alone = format!("tls = {{ client_cert = \"{}\" }}\n", authority.path("client.pem").display());
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("nearside.toml");
-    for (tls, told) in [
+    for (tls, reported) in [
         ("tls = { ca_file = \"/no/such/ca.pem\" }\n", "service.region.tls.ca_file: /no/such/ca.pem cannot be read"),
         (wrong_key.as_str(), "is not the key of the certificate in"),
         (alone.as_str(), "service.region.tls.client_cert: no client_key beside it"),
@@ -221,7 +222,7 @@ async fn files_that_cannot_be_used_are_told_before_anything_starts_or_changes() 
         std::fs::write(&file, region.settings(tls)).unwrap();
         let output = program::run(&["run", "--config", program::path(&file)]);
         let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(told), "{said}");
+        assert!(output.status.code() == Some(2) && said.contains(reported), "{said}");
         assert!(said.contains("nearside.toml:6:"), "the line: {said}");
     }
     let program = Program::start(&region.settings(&ca(&authority))).await;

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use nearside::lab::front::port::{self, Port};
 use nearside::payload::coding::{Coding, Dictionary, DictionaryError, available_dictionary, encode};
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::port::{self, Port};
 
 use super::certificates::{self, Authority};
 use super::program::{self, Program, text};
@@ -21,7 +21,7 @@ fn coded(body: &Bytes, coding: Coding) -> Bytes {
     encode(coding, body, 3, None).unwrap()
 }
 
-/// What a region says of a key, in the coding that is its habit.
+/// Answer of a region for a key, in the coding that is its habit.
 fn answer(request: &Request<Incoming>, region: usize) -> Response<Full<Bytes>> {
     let accepted = request.headers().get("accept-encoding").map_or("", |line| line.to_str().unwrap());
     let key = request.uri().path().rsplit('/').next().unwrap_or_default();
@@ -59,8 +59,11 @@ impl Regions {
         let tasks = Tasks::new();
         let ports: Vec<Port> = (0..3).map(|_| Port::hold(0).unwrap()).collect();
         for (region, port) in ports.iter().enumerate() {
-            let says = move |request: Request<Incoming>| async move { answer(&request, region) };
-            tasks.spawn("region", port::serve(port.listen().unwrap(), tasks.clone(), "connection", says));
+            let serving =
+                port::serve(port.listen().unwrap(), tasks.clone(), "connection", move |request| async move {
+                    answer(&request, region)
+                });
+            tasks.spawn("region", serving);
         }
         Self { tasks, ports }
     }
@@ -86,13 +89,17 @@ fn with(settings: &str, line: &str) -> String {
     settings.replacen(records, &format!("{records}{line}"), 1)
 }
 
+fn dictionary_line(file: &str, hash: &str) -> String {
+    format!("dictionary = {{ file = \"{file}\", hash = \"{hash}\" }}\n")
+}
+
 async fn get(program: &Program, key: &str, name: &str, value: &str) -> reqwest::Response {
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let url = format!("http://{}/v1/contexts/{key}", program.tcp);
     client.get(url).header(name, value).send().await.unwrap()
 }
 
-/// What comes, except what differs from answer to answer.
+/// Response without the headers that differ from answer to answer.
 async fn whole(response: reqwest::Response) -> (u16, Vec<(String, String)>, Bytes) {
     let differs = ["date", "age", "cache-status"];
     let lines = response.headers().iter().filter(|(name, _)| !differs.contains(&name.as_str()));
@@ -102,7 +109,7 @@ async fn whole(response: reqwest::Response) -> (u16, Vec<(String, String)>, Byte
 }
 
 #[tokio::test]
-async fn a_caller_gets_byte_for_byte_what_regions_that_do_not_compress_would_have_said() {
+async fn compression_never_changes_callers_bytes() {
     let regions = Regions::start();
     let (plain, packed) = tokio::join!(async { Program::start(&regions.settings("")).await }, async {
         Program::start(&regions.settings("compression = \"zstd\"\n")).await
@@ -132,7 +139,7 @@ fn without_digest(lines: Vec<(String, String)>) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_region_whose_replies_cannot_be_decoded_loses_to_the_others_and_is_told_once_in_a_while() {
+async fn undecodable_region_loses_and_is_logged() {
     let regions = Regions::start();
     let program = Program::start(&regions.settings("compression = \"zstd\"\n")).await;
     for (key, why) in [("bomb", "too-large"), ("damaged", "damaged"), ("unasked", "unasked"), ("several", "several")]
@@ -154,7 +161,7 @@ async fn a_region_whose_replies_cannot_be_decoded_loses_to_the_others_and_is_tol
 }
 
 #[tokio::test]
-async fn over_tls_a_region_compresses_with_the_dictionary_of_the_pinned_hash_and_no_caller_hears_of_it() {
+async fn tls_region_compresses_with_pinned_dictionary() {
     let authority = Authority::new();
     let file = authority.path("contexts.dict");
     std::fs::write(&file, record("any")).unwrap();
@@ -169,50 +176,49 @@ async fn over_tls_a_region_compresses_with_the_dictionary_of_the_pinned_hash_and
         let accepted = lines["accept-encoding"].to_str().unwrap();
         let knows = lines.get("available-dictionary") == Some(&expected) && accepted.starts_with("dcz,");
         let response = Response::builder().header("x-record-version", "1").header("vary", "available-dictionary");
-        match knows {
-            true => {
-                let sent = encode(Coding::Dcz, &body, 3, Some(&dictionary)).unwrap();
-                assert!(sent.len() < 150, "{} of {}", sent.len(), body.len());
-                response.header("content-encoding", "dcz").body(Full::new(sent)).unwrap()
-            }
-            false => response.body(Full::new(body)).unwrap(),
+        if knows {
+            let sent = encode(Coding::Dcz, &body, 3, Some(&dictionary)).unwrap();
+            assert!(sent.len() < 150, "{} of {}", sent.len(), body.len());
+            response.header("content-encoding", "dcz").body(Full::new(sent)).unwrap()
+        } else {
+            response.body(Full::new(body)).unwrap()
         }
     })
     .await;
-    let settings = |hash: &str| {
-        let named = format!("dictionary = {{ file = \"{}\", hash = \"{hash}\" }}\n", file.display());
-        with(&region.settings(&certificates::ca(&authority)), &format!("compression = \"zstd\"\n{named}"))
-    };
-    let program = Program::start(&settings(&found)).await;
+    let settings = with(&region.settings(&certificates::ca(&authority)), "compression = \"zstd\"\n");
+    let path = program::path(&file);
+    let program = Program::start(&with(&settings, &dictionary_line(path, &found))).await;
     let answer = get(&program, "one", "available-dictionary", ":AAAA:").await;
     assert_eq!(answer.headers().get("content-encoding"), None);
     assert_eq!(answer.bytes().await.unwrap(), record("one"));
     let (_, page) = program::get(&format!("http://{}/metrics", program.admin)).await;
     assert!(page.contains("nearside_payload_work_seconds_count{work=\"decompress-dcz\"} 1\n"));
     // Another file under that name is refused, and what ran goes on.
-    let done = program.reload(&settings(&found.replace(['0', '1', '2', '3'], "f"))).await;
+    let done =
+        program.reload(&with(&settings, &dictionary_line(path, &found.replace(['0', '1', '2', '3'], "f")))).await;
     assert_eq!(done["outcome"], "refused", "{done}");
     assert_eq!(get(&program, "two", "accept", "*/*").await.bytes().await.unwrap(), record("two"));
 }
 
 #[tokio::test]
-async fn a_dictionary_over_plain_http_or_without_its_file_is_told_with_its_place() {
+async fn insecure_or_missing_dictionary_is_reported() {
     let regions = Regions::start();
     let directory = tempfile::tempdir().unwrap();
     let (file, dictionary) = (directory.path().join("nearside.toml"), directory.path().join("contexts.dict"));
     std::fs::write(&dictionary, "gold").unwrap();
-    let named = |file: &str| format!("dictionary = {{ file = \"{file}\", hash = \"{}\" }}\n", "0".repeat(64));
-    let there = dictionary.display().to_string();
-    for (scheme, line, told) in [
-        ("http", format!("compression = \"zstd\"\n{}", named(&there)), "a dictionary is used over https alone"),
-        ("https", format!("compression = \"zstd\"\n{}", named(&there)), "service.route.dictionary.hash: the hash of"),
-        ("https", format!("compression = \"zstd\"\n{}", named("/no/such.dict")), "/no/such.dict cannot be read"),
-        ("https", named(&there), "a dictionary is used with zstd alone"),
+    let hash = "0".repeat(64);
+    let there = dictionary_line(program::path(&dictionary), &hash);
+    let absent = dictionary_line("/no/such.dict", &hash);
+    for (scheme, line, reported) in [
+        ("http", format!("compression = \"zstd\"\n{there}"), "a dictionary is used over https alone"),
+        ("https", format!("compression = \"zstd\"\n{there}"), "service.route.dictionary.hash: the hash of"),
+        ("https", format!("compression = \"zstd\"\n{absent}"), "/no/such.dict cannot be read"),
+        ("https", there, "a dictionary is used with zstd alone"),
     ] {
         std::fs::write(&file, regions.settings(&line).replace("http://", &format!("{scheme}://"))).unwrap();
         let output = program::run(&["run", "--config", program::path(&file)]);
         let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(told), "{told}: {said}");
+        assert!(output.status.code() == Some(2) && said.contains(reported), "{reported}: {said}");
         assert!(said.contains("nearside.toml:"), "the line: {said}");
     }
 }

@@ -1,6 +1,5 @@
-//! `nearside dev` as it is shown to a stranger: the story, told of the sidecar that runs in
-//! production and asserted from what was measured; the program; and the orders that a second
-//! terminal gives.
+//! `nearside-lab dev` as a stranger sees it: its story, asserted from measurements of the sidecar
+//! that runs in production; the program; and the orders that a second terminal gives.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -8,29 +7,30 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use nearside::app;
 use nearside::config::read;
-use nearside::lab::dev::Ports;
-use nearside::lab::dev::demo::{self, DemoSidecar, DevOptions};
-use nearside::lab::dev::reader::Seen;
-use nearside::lab::dev::screen::WIDTH;
-use nearside::lab::dev::story::Story;
 use nearside::model::time::Clock;
+use nearside_lab::dev::Ports;
+use nearside_lab::dev::demo::{self, DemoSidecar, DevOptions};
+use nearside_lab::dev::measured::Story;
+use nearside_lab::dev::reader::Seen;
+use nearside_lab::dev::screen::WIDTH;
 use rustix::process::Signal;
 use tokio::sync::watch;
 
-use super::program::{self, PATIENCE, follow, get, text};
+use super::program::{self, TIMEOUT, follow, get, text};
 
 /// Several times what they take on a quiet machine: a story that hangs ends here.
 const STORY: Duration = Duration::from_secs(60);
 const PROGRAM: Duration = Duration::from_secs(75);
 
 async fn sidecar(settings: String) -> Result<DemoSidecar, String> {
-    let config = read::from_toml(&settings).map_err(|mistakes| format!("{mistakes:?}"))?;
+    let config = read::from_toml(&settings).map_err(|errors| format!("{errors:?}"))?;
     let app = app::start(config).await.map_err(|error| error.to_string())?;
-    let stop = |app: app::App| async move { assert_eq!(app.stop().await, app::Stopped::default()) };
-    Ok(DemoSidecar { tcp: app.tcp.unwrap(), admin: app.admin, stop: stop(app).boxed() })
+    let (tcp, admin) = (app.tcp.unwrap(), app.admin);
+    let stop = async move { assert_eq!(app.stop().await, app::Stopped::default()) };
+    Ok(DemoSidecar { tcp, admin, stop: stop.boxed() })
 }
 
-async fn told() -> Story {
+async fn reported() -> Story {
     let options = DevOptions {
         ports: Ports::Ephemeral,
         port: None,
@@ -48,14 +48,18 @@ async fn told() -> Story {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_step_of_the_story_holds_for_the_real_sidecar() {
-    let story = told().await;
+async fn every_demo_step_holds_for_sidecar() {
+    let story = reported().await;
 
     let miss = &story.miss;
     assert!(miss.seen.is_good() && !miss.seen.is_hit(), "{:?}", miss.seen);
-    assert_eq!(miss.legs.len(), 3);
-    assert!(miss.legs.iter().all(|leg| leg.version.is_some()), "every region was asked: {:?}", miss.legs);
-    let nearest = miss.legs.iter().min_by_key(|leg| leg.took).unwrap();
+    assert_eq!(miss.attempts.len(), 3);
+    assert!(
+        miss.attempts.iter().all(|attempt| attempt.version.is_some()),
+        "every region was asked: {:?}",
+        miss.attempts
+    );
+    let nearest = miss.attempts.iter().min_by_key(|attempt| attempt.took).unwrap();
     assert_eq!(miss.winner.as_deref(), Some(nearest.region.as_str()));
 
     let hits = story.hits;
@@ -105,23 +109,23 @@ async fn every_step_of_the_story_holds_for_the_real_sidecar() {
 }
 
 #[test]
-fn the_program_tells_the_story_in_time_with_nothing_on_standard_error() {
+fn program_runs_demo_in_time_quietly() {
     let began = Clock::System.now();
-    let output = program::run(&["dev", "--any-ports", "--exit-after-demo"]);
+    let output = program::run_lab(&["dev", "--any-ports", "--exit-after-demo"]);
     let took = Clock::System.now() - began;
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "");
     assert!(took < PROGRAM, "{took:?}");
-    let told = text(&output.stdout);
-    assert!(told.lines().all(|line| line.chars().count() <= WIDTH || line.contains(" dev ")), "{told}");
-    assert!(!told.contains('\u{1b}') && !told.contains('\r'), "a pipe gets neither colours nor progress");
+    let reported = text(&output.stdout);
+    assert!(reported.lines().all(|line| line.chars().count() <= WIDTH || line.contains(" dev ")), "{reported}");
+    assert!(!reported.contains('\u{1b}') && !reported.contains('\r'), "a pipe gets neither colours nor progress");
 }
 
-/// Has `nearside dev` tell its story to `stdout`, asks the sidecar, and interrupts it.
+/// Has `nearside-lab dev` tell its story to `stdout`, asks the sidecar, and interrupts it.
 async fn bears(stdout: impl Into<Stdio>) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = nearside_lab::loopback::address().unwrap().port();
     let number = port.to_string();
-    let mut command = program::command(&["dev", "--any-ports", "--port", &number]);
+    let mut command = program::lab(&["dev", "--any-ports", "--port", &number]);
     let mut child = command.stdout(stdout).spawn().unwrap();
     let url = format!("http://127.0.0.1:{port}/v1/contexts/tenant-1/limits");
     let answered = async {
@@ -130,28 +134,28 @@ async fn bears(stdout: impl Into<Stdio>) {
         }
         while get(&url).await.0 != 200 {}
     };
-    tokio::time::timeout(PATIENCE, answered).await.expect("it serves");
+    tokio::time::timeout(TIMEOUT, answered).await.expect("it serves");
     program::kill(&child, Signal::INT);
     let ended = tokio::task::spawn_blocking(move || child.wait().unwrap());
-    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap();
+    let status = tokio::time::timeout(TIMEOUT, ended).await.expect("it ends").unwrap();
     assert_eq!(status.code(), Some(0));
 }
 
 #[tokio::test]
-async fn a_story_that_nobody_reads_stops_nothing() {
+async fn unread_demo_output_stops_nothing() {
     let (_reader, writer) = std::io::pipe().unwrap();
     program::fill(&writer);
     bears(writer).await;
 }
 
 #[tokio::test]
-async fn a_story_whose_reader_left_stops_nothing() {
+async fn closed_demo_output_stops_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     bears(writer).await;
 }
 
-/// `nearside dev` that stays up.
+/// `nearside-lab dev` that stays up.
 struct Dev {
     child: Child,
     said: watch::Receiver<Vec<String>>,
@@ -159,7 +163,7 @@ struct Dev {
 
 impl Dev {
     fn start(args: &[&str]) -> Self {
-        let mut child = program::command(&[&["dev"], args].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = program::lab(&[&["dev"], args].concat()).stdout(Stdio::piped()).spawn().unwrap();
         let said = follow(child.stdout.take().expect("it is piped"));
         Self { child, said }
     }
@@ -167,8 +171,11 @@ impl Dev {
     /// The first line that begins so, said or to come.
     async fn line(&self, begins: &str) -> String {
         let mut said = self.said.clone();
-        let found = |lines: &Vec<String>| lines.iter().any(|line| line.trim_start().starts_with(begins));
-        let waited = tokio::time::timeout(PATIENCE, said.wait_for(found)).await;
+        let waited = tokio::time::timeout(
+            TIMEOUT,
+            said.wait_for(|lines| lines.iter().any(|line| line.trim_start().starts_with(begins))),
+        )
+        .await;
         let lines = waited.unwrap_or_else(|_| panic!("{begins:?} never came")).unwrap().clone();
         lines.into_iter().find(|line| line.trim_start().starts_with(begins)).unwrap()
     }
@@ -184,7 +191,7 @@ impl Dev {
     async fn interrupt(&mut self) -> Option<i32> {
         program::kill(&self.child, Signal::INT);
         let closed = async { while self.said.changed().await.is_ok() {} };
-        tokio::time::timeout(PATIENCE, closed).await.expect("it ends");
+        tokio::time::timeout(TIMEOUT, closed).await.expect("it ends");
         self.child.wait().unwrap().code()
     }
 }
@@ -199,13 +206,19 @@ impl Drop for Dev {
 
 /// An order from a second terminal: exit code and what it said.
 fn order(words: &[&str], control: &str) -> (Option<i32>, String) {
-    let output = program::run(&[&["dev"], words, &["--control", control]].concat());
+    let output = program::run_lab(&[&["dev"], words, &["--control", control]].concat());
     let said = if output.status.success() { output.stdout } else { output.stderr };
     (output.status.code(), text(&said).trim_end().to_owned())
 }
 
+/// State of the second region.
+fn second_region(control: &str) -> serde_json::Value {
+    let state: serde_json::Value = serde_json::from_str(&order(&["state"], control).1).unwrap();
+    state["regions"][1].clone()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orders_from_a_second_terminal_reach_the_world_and_their_effect_the_callers() {
+async fn second_terminal_orders_reach_callers() {
     let mut dev = Dev::start(&["--any-ports"]);
     dev.line("Subscribed").await;
     let (control, sidecar) = (dev.address("control ").await, dev.address("sidecar ").await);
@@ -215,22 +228,19 @@ async fn orders_from_a_second_terminal_reach_the_world_and_their_effect_the_call
     let done = order(&["put", "tenant-790", r#"{"plan":"by-hand"}"#], &control);
     assert!(done.0 == Some(0) && done.1.starts_with("tenant tenant-790 is at version "), "{done:?}");
     let visible = async { while !get(&url).await.1.contains("by-hand") {} };
-    tokio::time::timeout(PATIENCE, visible).await.expect("the change is seen through the sidecar");
+    tokio::time::timeout(TIMEOUT, visible).await.expect("the change is seen through the sidecar");
     assert_eq!(order(&["delete", "tenant-790"], &control).0, Some(0));
     let gone = async { while get(&url).await.0 != 404 {} };
-    tokio::time::timeout(PATIENCE, gone).await.expect("so is the end of the record");
+    tokio::time::timeout(TIMEOUT, gone).await.expect("so is the end of the record");
 
-    let of_us = |words: &[&str]| order(&[&["chaos", "us-east-1"], words].concat(), &control);
-    let state = || {
-        let state: serde_json::Value = serde_json::from_str(&order(&["state"], &control).1).unwrap();
-        state["regions"][1].clone()
-    };
-    assert_eq!(of_us(&["duplicate", "on"]), (Some(0), "us-east-1: duplicate on".to_owned()));
-    assert_eq!((&state()["name"], &state()["topic"]["duplicate"]), (&"us-east-1".into(), &true.into()));
-    assert_eq!(of_us(&["reset"]).0, Some(0));
-    assert_eq!(state()["topic"]["duplicate"], false);
+    let done = order(&["chaos", "us-east-1", "duplicate", "on"], &control);
+    assert_eq!(done, (Some(0), "us-east-1: duplicate on".to_owned()));
+    let us = second_region(&control);
+    assert_eq!((&us["name"], &us["topic"]["duplicate"]), (&"us-east-1".into(), &true.into()));
+    assert_eq!(order(&["chaos", "us-east-1", "reset"], &control).0, Some(0));
+    assert_eq!(second_region(&control)["topic"]["duplicate"], false);
 
-    let (code, said) = of_us(&["explode"]);
+    let (code, said) = order(&["chaos", "us-east-1", "explode"], &control);
     assert!(code == Some(1) && said.contains("slow 5s"), "it says what to write: {said}");
     let (code, said) = order(&["chaos", "mars", "off"], &control);
     assert!(code == Some(1) && said.contains("eu-west-1, us-east-1, ap-southeast-2"), "{said}");
@@ -238,11 +248,11 @@ async fn orders_from_a_second_terminal_reach_the_world_and_their_effect_the_call
     assert!(code == Some(1) && said.contains("the catalogue refused: "), "{said}");
     assert_eq!(dev.interrupt().await, Some(0));
     let (code, said) = order(&["state"], &control);
-    assert!(code == Some(1) && said.contains("start one with `nearside dev`"), "{said}");
+    assert!(code == Some(1) && said.contains("start one with `nearside-lab dev`"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_story_the_world_starts_and_leaves_the_records_as_they_are() {
+async fn start_without_demo_keeps_records() {
     let mut dev = Dev::start(&["--any-ports", "--no-story"]);
     dev.line("Everything stays up").await;
     // The story's own tenant: the story changes it three times.
@@ -255,7 +265,7 @@ async fn without_its_story_the_world_starts_and_leaves_the_records_as_they_are()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_written_to_a_directory_is_there_after_a_restart_under_its_version() {
+async fn data_directory_survives_restart() {
     let directory = tempfile::tempdir().unwrap();
     let args = ["--any-ports", "--data", directory.path().to_str().unwrap()];
     let mut first = Dev::start(&args);
@@ -279,7 +289,7 @@ async fn what_is_written_to_a_directory_is_there_after_a_restart_under_its_versi
 }
 
 #[tokio::test]
-async fn a_second_world_beside_the_first_takes_other_ports_and_says_so() {
+async fn second_instance_takes_other_ports() {
     let mut first = Dev::start(&[]);
     first.line("The catalogue").await;
     let mut second = Dev::start(&[]);
@@ -296,18 +306,26 @@ async fn a_second_world_beside_the_first_takes_other_ports_and_says_so() {
 }
 
 #[test]
-fn a_port_that_is_asked_for_and_taken_is_one_line() {
+fn requested_port_taken_is_one_line() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let output = program::run(&["dev", "--any-ports", "--port", &port]);
+    let output = program::run_lab(&["dev", "--any-ports", "--port", &port]);
     assert_eq!(output.status.code(), Some(1));
-    let told = format!("nearside: port {port} is in use: write another one after --port, or leave it out\n");
-    assert_eq!((text(&output.stderr), text(&output.stdout)), (told.as_str(), ""));
+    let reported = format!("nearside-lab: port {port} is in use: write another one after --port, or leave it out\n");
+    assert_eq!((text(&output.stderr), text(&output.stdout)), (reported.as_str(), ""));
+}
+
+/// Writes a large record: true if the catalogue has no room for it.
+async fn refuses_large(http: &reqwest::Client, catalogue: &str, number: u32) -> bool {
+    let url = format!("http://{catalogue}/v1/records/tenant/tenant-{number}");
+    let body = format!(r#"{{"plan":"{}"}}"#, "y".repeat(100_000));
+    let answer = http.put(url).header("content-type", "application/json").body(body).send().await.unwrap();
+    answer.status().as_u16() == 507 && answer.text().await.unwrap().contains("store-full")
 }
 
 /// All roles share the disk: writes are refused, what is stored goes on being served, and room is all that it takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_world_on_a_full_disk_goes_on() {
+async fn dev_environment_survives_full_disk() {
     let directory = tempfile::tempdir().unwrap();
     let mut dev = Dev::start(&["--any-ports", "--no-story", "--data", directory.path().to_str().unwrap()]);
     dev.line("Everything stays up").await;
@@ -317,16 +335,9 @@ async fn a_world_on_a_full_disk_goes_on() {
     assert_eq!(get(&url).await.0, 200);
     let sizes = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
     program::limit_files(&dev.child, sizes.max());
-    let (http, large) =
-        (reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap(), "y".repeat(100_000));
-    let is_full = async |number: u32| {
-        let url = format!("http://{catalogue}/v1/records/tenant/tenant-{number}");
-        let put = http.put(url).header("content-type", "application/json").body(format!(r#"{{"plan":"{large}"}}"#));
-        let answer = put.send().await.unwrap();
-        answer.status().as_u16() == 507 && answer.text().await.unwrap().contains("store-full")
-    };
+    let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let mut number = 0;
-    while !is_full(number).await {
+    while !refuses_large(&http, &catalogue, number).await {
         number += 1;
         assert!(number < 400, "the disk becomes full");
     }
@@ -338,6 +349,6 @@ async fn a_world_on_a_full_disk_goes_on() {
     let (code, said) = order(&["put", "tenant-790", r#"{"plan":"room"}"#], &control);
     assert_eq!(code, Some(0), "{said}");
     let seen = async { while !get(&url).await.1.contains("room") {} };
-    tokio::time::timeout(PATIENCE, seen).await.expect("views and regions go on");
+    tokio::time::timeout(TIMEOUT, seen).await.expect("views and regions go on");
     assert_eq!(dev.interrupt().await, Some(0));
 }

@@ -2,7 +2,7 @@
 //! operator purges, refreshes, resets, drains, pauses, inspects and changes the log through
 //! `nearside ctl`. No request fails.
 //!
-//! Beside it: the ways in which acts stay closed.
+//! Beside it: the ways in which commands stay closed.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nearside::lab::front::chaos::{Latency, Mode};
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::chaos::{Latency, Mode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::program::{self, PATIENCE, Program, settings, text};
+use super::program::{self, Program, TIMEOUT, settings, text};
 use crate::world::World;
 
 const OFF: &str = "[announcements]\ntransport = \"off\"\n";
@@ -53,7 +53,7 @@ impl Drill {
             .iter()
             .map(|region| (region.name.clone(), region.url(), region.publisher.topic().to_owned()))
             .collect();
-        let told: Vec<_> =
+        let reported: Vec<_> =
             regions.iter().map(|(name, url, topic)| (name.as_str(), url.as_str(), topic.as_str())).collect();
         let base = &world.aws.base;
         let rest = format!(
@@ -61,7 +61,7 @@ impl Drill {
              [freshness]\naudit_period = \"0s\"\nworst_lag = \"2s\"\n[cache]\nsoft_ttl = \"2s\"\n\
              [drain]\nlinger = \"0s\"\n"
         );
-        let text = settings("drill", &told, &rest);
+        let text = settings("drill", &reported, &rest);
         let socket = format!("[admin]\nunix = \"{}\"\n", directory.path().join("admin.sock").display());
         let program = Program::start(&text.replace("[admin]\n", &socket)).await;
         let drill = Self { world, program, directory, tasks: Tasks::new(), load: Arc::default() };
@@ -82,11 +82,12 @@ impl Drill {
         let mut all = vec!["ctl".to_owned()];
         all.extend(arguments.split_whitespace().map(str::to_owned));
         all.extend(["--socket".to_owned(), self.socket()]);
-        let run = move || program::run(&all.iter().map(String::as_str).collect::<Vec<_>>());
-        tokio::task::spawn_blocking(run).await.unwrap()
+        let running =
+            tokio::task::spawn_blocking(move || program::run(&all.iter().map(String::as_str).collect::<Vec<_>>()));
+        running.await.unwrap()
     }
 
-    /// What it prints for people.
+    /// Output for people.
     async fn ctl(&self, arguments: &str) -> String {
         let output = self.run(arguments).await;
         assert_eq!(output.status.code(), Some(0), "{arguments}: {}{}", text(&output.stdout), text(&output.stderr));
@@ -109,7 +110,7 @@ impl Drill {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, asking).await {
+        match tokio::time::timeout(TIMEOUT, asking).await {
             Ok(printed) => printed,
             Err(_) => panic!("{arguments} never said {wanted:?}: {}", self.ctl(arguments).await),
         }
@@ -134,7 +135,7 @@ impl Drill {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("{key} never said {wanted:?}"));
+        tokio::time::timeout(TIMEOUT, reading).await.unwrap_or_else(|_| panic!("{key} never said {wanted:?}"));
     }
 
     /// Waits until so many more requests were answered: the load runs.
@@ -145,7 +146,7 @@ impl Drill {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.expect("the load goes on");
+        tokio::time::timeout(TIMEOUT, waiting).await.expect("the load goes on");
         assert_eq!(*self.load.failures.lock().unwrap(), Vec::<String>::new());
     }
 
@@ -158,7 +159,7 @@ impl Drill {
     async fn end(mut self) {
         self.under_load(100).await;
         self.load.over.store(true, Ordering::Release);
-        self.tasks.drain(PATIENCE).await;
+        self.tasks.drain(TIMEOUT).await;
         println!("{} requests answered, 0 failed", self.load.answered.load(Ordering::Acquire));
         assert_eq!(*self.load.failures.lock().unwrap(), Vec::<String>::new());
         self.program.signal(Signal::TERM);
@@ -193,24 +194,24 @@ impl Load {
     }
 }
 
-/// How many regions are LIVE on the status page.
+/// Number of LIVE regions on the status page.
 fn live(page: &Value) -> usize {
     let regions = page["regions"].as_array().unwrap();
     regions.iter().filter(|region| region["subscription"] == "live").count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_incident_is_worked_through_under_load_and_no_request_fails() {
+async fn incident_drill_fails_no_request() {
     let drill = Drill::begin().await;
     drill.under_load(100).await;
     entries_are_explained_purged_and_refreshed(&drill).await;
     a_restored_record_is_reset(&drill).await;
     a_region_is_taken_out_and_back_in(&drill).await;
     topics_are_paused_and_resumed(&drill).await;
-    mistakes_are_told(&drill).await;
+    errors_are_reported(&drill).await;
     the_log_is_turned_up_and_down(&drill).await;
     the_configuration_is_read_anew(&drill).await;
-    every_act_is_on_record(&drill).await;
+    every_command_is_on_record(&drill).await;
     drill.end().await;
 }
 
@@ -271,8 +272,14 @@ async fn a_restored_record_is_reset(drill: &Drill) {
     let (status, label) = drill.read("tenant-351").await;
     assert!(status == 200 && label.contains("below-floor"), "{label}");
     let said = drill.json("compare /v1/contexts/tenant-351").await;
-    let lag = |region: &Value| region["says"].as_str().unwrap().starts_with("it lags: something newer was announced");
-    assert!(said["regions"].as_array().unwrap().iter().all(lag), "{said}");
+    assert!(
+        said["regions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|region| region["says"].as_str().unwrap().starts_with("it lags: something newer was announced")),
+        "{said}"
+    );
     assert!(said.to_string().find("tenant-351").is_none(), "it shows no content and no key: {said}");
 
     let said = drill.ctl("reset --record context:tenant-351").await;
@@ -318,9 +325,9 @@ async fn a_region_is_taken_out_and_back_in(drill: &Drill) {
     assert!(drill.world.region(0).traffic.total() > before);
 }
 
-/// What is mistyped changes nothing; neither does what is sent to the side that applications ask,
-/// and no region sees it.
-async fn mistakes_are_told(drill: &Drill) {
+/// Checks that a mistyped order changes nothing, nor one that is sent to the side that applications
+/// ask, and no region sees it.
+async fn errors_are_reported(drill: &Drill) {
     for (mistyped, advice) in [("log inof", "did you mean \"info\"?"), ("log nearside=loud", "write a level")] {
         let refused = drill.run(mistyped).await;
         assert_eq!(refused.status.code(), Some(2), "{mistyped}");
@@ -329,8 +336,9 @@ async fn mistakes_are_told(drill: &Drill) {
     let token = drill.directory.path().join("token");
     std::fs::write(&token, "secret-of-an-operator-that-no-region-sees\n").unwrap();
     let (port, token) = (drill.program.tcp.to_string(), token.display().to_string());
-    let run = move || program::run(&["ctl", "log", "--admin", &port, "--token-file", &token]);
-    let refused = tokio::task::spawn_blocking(run).await.unwrap();
+    let running =
+        tokio::task::spawn_blocking(move || program::run(&["ctl", "log", "--admin", &port, "--token-file", &token]));
+    let refused = running.await.unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("is the side that applications ask"), "{}", text(&refused.stderr));
 }
@@ -363,7 +371,7 @@ async fn topics_are_paused_and_resumed(drill: &Drill) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, counting).await.expect("what it says is counted");
+    tokio::time::timeout(TIMEOUT, counting).await.expect("what it says is counted");
     drill.world.catalogue.put("tenant-353", r#"{"changed":"while nobody listened"}"#).unwrap();
     drill.under_load(200).await;
 
@@ -382,7 +390,7 @@ async fn the_log_is_turned_up_and_down(drill: &Drill) {
     assert_eq!(drill.ctl("log").await, "info\n");
     let said = drill.ctl("log nearside=debug,warn").await;
     assert!(said.starts_with("nearside=debug,warn (before: info)"), "{said}");
-    // Each try at a region that is gone is told at this level.
+    // Each try at a region that is gone is logged at this level.
     drill.world.region(0).set(Mode::Off).await;
     drill.ctl("purge --all").await;
     drill.program.line(|line| line["level"] == "DEBUG" && line["region"] == drill.world.region(0).name).await;
@@ -394,7 +402,7 @@ async fn the_log_is_turned_up_and_down(drill: &Drill) {
     drill.ctl("log info").await;
 }
 
-/// A file with a mistake changes nothing; what an operator did outlives a reload.
+/// A file with an error changes nothing; what an operator did outlives a reload.
 async fn the_configuration_is_read_anew(drill: &Drill) {
     let file = drill.program.file();
     let settings = std::fs::read_to_string(&file).unwrap();
@@ -415,37 +423,38 @@ async fn the_configuration_is_read_anew(drill: &Drill) {
     drill.ctl(&format!("region restore {name}")).await;
 }
 
-/// Each act is told with who did it, and no line shows a key.
-async fn every_act_is_on_record(drill: &Drill) {
+/// Each command is logged with who did it, and no line shows a key.
+async fn every_command_is_on_record(drill: &Drill) {
     let by = format!("uid {}", rustix::process::geteuid().as_raw());
-    let mut told: BTreeMap<String, usize> = BTreeMap::new();
+    let mut reported: BTreeMap<String, usize> = BTreeMap::new();
     for line in drill.program.lines() {
         assert!(!line.contains("tenant-35"), "{line}");
         let line: Value = serde_json::from_str(&line).unwrap();
-        if line["message"] == "an operator acts" {
+        if line["message"] == "an operator's command" {
             assert_eq!(line["by"], by.as_str(), "{line}");
-            *told.entry(line["act"].as_str().unwrap().to_owned()).or_default() += 1;
+            *reported.entry(line["command"].as_str().unwrap().to_owned()).or_default() += 1;
         }
     }
-    for act in [
+    for command in [
         "purge", "refresh", "reset", "inspect", "compare", "drain", "restore", "pause", "resume", "log", "jobs",
         "reload",
     ] {
-        let counted = drill.metric(&format!("nearside_acts_total{{act=\"{act}\",outcome=\"done\"}}")).await;
-        assert!(counted > 0 && told[act] >= counted as usize, "{act}: {counted} done, {told:?}");
+        let counted =
+            drill.metric(&format!("nearside_admin_commands_total{{command=\"{command}\",outcome=\"done\"}}")).await;
+        assert!(counted > 0 && reported[command] >= counted as usize, "{command}: {counted} done, {reported:?}");
     }
 }
 
-/// The program without anything to open the acts, or with `admin`, lines of its section.
+/// The program without anything to open the commands, or with `admin`, lines of its section.
 async fn started(admin: &str) -> Program {
     let text = settings("closed", &[("eu", "http://127.0.0.1:1", "")], OFF);
     Program::start(&text.replace("[admin]\n", &format!("[admin]\n{admin}"))).await
 }
 
-/// A post to an act: status and problem type.
-async fn post(program: &Program, act: &str, headers: &[(&str, &str)]) -> (u16, String) {
+/// A post to a command: status and problem type.
+async fn post(program: &Program, command: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-    let mut request = client.post(format!("http://{}/acts/{act}", program.admin)).body("{\"all\":true}");
+    let mut request = client.post(format!("http://{}/commands/{command}", program.admin)).body("{\"all\":true}");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -455,20 +464,20 @@ async fn post(program: &Program, act: &str, headers: &[(&str, &str)]) -> (u16, S
 }
 
 #[tokio::test]
-async fn acts_are_closed_by_default_and_the_problem_says_which_setting_opens_them() {
+async fn commands_are_closed_by_default() {
     let program = started("").await;
     let (status, said) = post(&program, "purge", &[("authorization", "Bearer guess")]).await;
     assert_eq!(status, 403, "{said}");
-    assert!(said.contains("urn:nearside:problem:acts-closed"), "{said}");
+    assert!(said.contains("urn:nearside:problem:commands-closed"), "{said}");
     assert!(said.contains("admin.unix") && said.contains("admin.token_file"), "{said}");
     let output = program::run(&["ctl", "purge", "--all", "--admin", &program.admin.to_string()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("set admin.unix"), "{}", text(&output.stderr));
-    assert_eq!(program.page("/acts/purge").await.0, 405, "nothing acts on a GET");
+    assert_eq!(program.page("/commands/purge").await.0, 405, "nothing acts on a GET");
 }
 
 #[tokio::test]
-async fn over_tcp_only_the_token_acts_and_never_a_page_in_a_browser() {
+async fn tcp_commands_need_token_outside_browsers() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
     std::fs::write(&file, "s3cret-of-operators\n").unwrap();
@@ -493,12 +502,12 @@ async fn over_tcp_only_the_token_acts_and_never_a_page_in_a_browser() {
     let output = program::run(&["ctl", "log", "--admin", &admin]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("Authorization: Bearer"), "{}", text(&output.stderr));
-    program.line(|line| line["message"] == "an operator acts" && line["by"] == "token").await;
+    program.line(|line| line["message"] == "an operator's command" && line["by"] == "token").await;
     assert!(!program.lines().join("\n").contains("s3cret"));
 }
 
 #[tokio::test]
-async fn a_uid_that_is_not_named_is_turned_away_and_told_where_to_add_it() {
+async fn unlisted_uid_is_refused_with_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("admin.sock");
     let own = rustix::process::geteuid().as_raw();
@@ -512,14 +521,17 @@ async fn a_uid_that_is_not_named_is_turned_away_and_told_where_to_add_it() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+fn ctl(arguments: &[&str]) -> Output {
+    program::run(&[&["ctl"], arguments].concat())
+}
+
 #[tokio::test]
-async fn ctl_finds_the_sidecar_by_its_configuration_and_says_what_to_do_when_nobody_is_there() {
+async fn ctl_finds_sidecar_by_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let (file, socket) = (directory.path().join("nearside.toml"), directory.path().join("admin.sock"));
     let text_of = settings("found", &[("eu", "http://127.0.0.1:1", "")], OFF);
     let text_of = text_of.replace("[admin]\n", &format!("[admin]\nunix = \"{}\"\n", socket.display()));
     std::fs::write(&file, &text_of).unwrap();
-    let ctl = |arguments: &[&str]| program::run(&[&["ctl"], arguments].concat());
     let nobody = ctl(&["jobs", "--config", program::path(&file)]);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(text(&nobody.stderr).contains("start the sidecar"), "{}", text(&nobody.stderr));

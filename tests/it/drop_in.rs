@@ -27,20 +27,20 @@ struct Step {
     body: Option<String>,
 }
 
-/// What a client saw.
+/// Answer as a client received it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Answer {
     status: u16,
     /// Names in lower case, sorted.
     headers: Vec<(String, String)>,
     length: usize,
-    /// Of the decoded body; of the body itself with curl, which says more when it fails.
+    /// Digest of the decoded body; of the body itself with curl, which says more when it fails.
     sha256: String,
 }
 
 #[derive(Debug, Deserialize)]
 struct Seen {
-    /// How many connections were opened for it all.
+    /// Number of connections that were opened for it all.
     connections: usize,
     answers: Vec<Answer>,
 }
@@ -99,7 +99,7 @@ fn script() -> Vec<Step> {
 }
 
 /// The steps that a sidecar answers from its store; those on paths without a route only where it is
-/// told to.
+/// set to.
 const FROM_THE_STORE: [usize; 12] = [1, 2, 4, 5, 12, 14, 18, 19, 23, 24, 25, 32];
 
 /// The service, and a sidecar in front of three regions of another one just like it.
@@ -181,7 +181,7 @@ fn with_node(how: &str, base: &str) -> Seen {
 fn with_curl(base: &str) -> Seen {
     clients();
     let directory = tempfile::tempdir().unwrap();
-    let file = |kind: &str, number: usize| directory.path().join(format!("{kind}-{number}"));
+    let directory = directory.path();
     let (at, unix) = match base.strip_prefix("unix:") {
         Some(path) => ("http://localhost", Some(path)),
         None => (base, None),
@@ -189,46 +189,48 @@ fn with_curl(base: &str) -> Seen {
     let steps = script();
     let mut config = String::new();
     for (number, step) in steps.iter().enumerate() {
-        let mut say = |name: &str, value: &str| {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-            writeln!(config, "{name} = \"{value}\"").unwrap();
-        };
-        say("url", &format!("{at}{}", step.path));
-        say("dump-header", program::path(&file("head", number)));
-        say("output", program::path(&file("body", number)));
-        say("write-out", "%{http_code} %{num_connects}\\n");
-        say("noproxy", "*");
-        say("max-time", "60");
-        step.headers.iter().for_each(|(name, value)| say("header", &format!("{name}: {value}")));
-        unix.iter().for_each(|path| say("unix-socket", path));
+        option(&mut config, "url", &format!("{at}{}", step.path));
+        option(&mut config, "dump-header", program::path(&step_file(directory, "head", number)));
+        option(&mut config, "output", program::path(&step_file(directory, "body", number)));
+        option(&mut config, "write-out", "%{http_code} %{num_connects}\\n");
+        option(&mut config, "noproxy", "*");
+        option(&mut config, "max-time", "60");
+        for (name, value) in &step.headers {
+            option(&mut config, "header", &format!("{name}: {value}"));
+        }
+        if let Some(path) = unix {
+            option(&mut config, "unix-socket", path);
+        }
         if let Some(body) = &step.body {
-            std::fs::write(file("sent", number), body).unwrap();
-            say("data-binary", &format!("@{}", program::path(&file("sent", number))));
+            let file = step_file(directory, "sent", number);
+            std::fs::write(&file, body).unwrap();
+            option(&mut config, "data-binary", &format!("@{}", program::path(&file)));
         }
         match step.method {
             "HEAD" => config += "head\n",
-            method => say("request", method),
+            method => option(&mut config, "request", method),
         }
         if !step.headers.contains_key("Accept-Encoding") {
             config += "compressed\n";
         }
         writeln!(config, "silent\nshow-error\n{}", if number + 1 < steps.len() { "next" } else { "" }).unwrap();
     }
-    std::fs::write(file("config", 0), config).unwrap();
-    let output = Command::new("curl").args(["-q", "--config", program::path(&file("config", 0))]).output().unwrap();
+    let file = step_file(directory, "config", 0);
+    std::fs::write(&file, config).unwrap();
+    let output = Command::new("curl").args(["-q", "--config", program::path(&file)]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let (mut connections, mut answers) = (0, Vec::new());
     for (number, line) in text(&output.stdout).lines().enumerate() {
         let (status, connects) = line.split_once(' ').unwrap();
         connections += connects.parse::<usize>().unwrap();
-        let head = std::fs::read_to_string(file("head", number)).unwrap();
+        let head = std::fs::read_to_string(step_file(directory, "head", number)).unwrap();
         let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
         let mut headers: Vec<_> =
             fields.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
         headers.sort();
         // With --head what is written is the head again.
-        let body = if steps[number].method == "HEAD" { None } else { std::fs::read(file("body", number)).ok() };
-        let body = body.unwrap_or_default();
+        let body = std::fs::read(step_file(directory, "body", number)).ok();
+        let body = body.filter(|_| steps[number].method != "HEAD").unwrap_or_default();
         let sha256 = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &body);
         let sha256 = sha256.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         answers.push(Answer { status: status.parse().unwrap(), headers, length: body.len(), sha256 });
@@ -236,8 +238,29 @@ fn with_curl(base: &str) -> Seen {
     Seen { connections, answers }
 }
 
-/// What the sidecar adds, and what belongs to one connection.
+/// File that curl writes or reads for one step.
+fn step_file(directory: &Path, kind: &str, number: usize) -> PathBuf {
+    directory.join(format!("{kind}-{number}"))
+}
+
+/// Adds an option to curl's configuration.
+fn option(config: &mut String, name: &str, value: &str) {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    writeln!(config, "{name} = \"{value}\"").unwrap();
+}
+
+/// Headers that the sidecar adds, or that belong to one connection.
 const NOT_COMPARED: [&str; 6] = ["age", "cache-status", "date", "connection", "keep-alive", "transfer-encoding"];
+
+fn states_length(answer: &Answer) -> bool {
+    answer.headers.iter().any(|(name, _)| name == "content-length")
+}
+
+/// The compared headers of an answer, its length among them if both answers state one.
+fn end_to_end(answer: &Answer, with_length: bool) -> Vec<&(String, String)> {
+    let compared = answer.headers.iter().filter(|(name, _)| !NOT_COMPARED.contains(&name.as_str()));
+    compared.filter(|(name, _)| with_length || name != "content-length").collect()
+}
 
 fn compare(name: &str, stage: &Stage, direct: &Seen, through: &Seen) {
     let steps = script();
@@ -248,13 +271,8 @@ fn compare(name: &str, stage: &Stage, direct: &Seen, through: &Seen) {
         assert_eq!(one.status, other.status, "{what}: {one:?} {other:?}");
         assert_eq!((one.length, &one.sha256), (other.length, &other.sha256), "{what}: {one:?} {other:?}");
         // A body that came in chunks has a known length once it is stored.
-        let framed = |answer: &Answer| answer.headers.iter().any(|(name, _)| name == "content-length");
-        let both = framed(one) && framed(other);
-        let end_to_end = |answer: &Answer| {
-            let compared = |name: &str| !NOT_COMPARED.contains(&name) && (both || name != "content-length");
-            answer.headers.iter().filter(|(name, _)| compared(name)).cloned().collect::<Vec<_>>()
-        };
-        assert_eq!(end_to_end(one), end_to_end(other), "{what}");
+        let both = states_length(one) && states_length(other);
+        assert_eq!(end_to_end(one, both), end_to_end(other, both), "{what}");
         let label = other.headers.iter().find(|(name, _)| name == "cache-status").map(|(_, value)| value.as_str());
         let label = label.unwrap_or_else(|| panic!("{what}: no Cache-Status"));
         // fetch says no-cache with each condition of the caller's own.
@@ -266,7 +284,7 @@ fn compare(name: &str, stage: &Stage, direct: &Seen, through: &Seen) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn python_requests_cannot_tell_the_sidecar_from_the_service() {
+async fn python_requests_sees_no_difference() {
     let stage = Stage::set("pass").await;
     let direct = with_requests(&stage.direct());
     let through = with_requests(&stage.tcp());
@@ -279,18 +297,18 @@ async fn python_requests_cannot_tell_the_sidecar_from_the_service() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_fetch_cannot_tell_the_sidecar_from_the_service() {
+async fn node_fetch_sees_no_difference() {
     let stage = Stage::set("pass").await;
     let direct = with_node("fetch", &stage.direct());
     let through = with_node("fetch", &stage.tcp());
     compare("fetch over TCP", &stage, &direct, &through);
-    // fetch ends its connection after a HEAD and now and then else, whoever answers.
+    // fetch ends its connection after a HEAD and now and then else, with either side.
     assert_eq!(direct.connections, through.connections);
     assert!(through.connections < script().len() / 4, "{}", through.connections);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_http_request_cannot_tell_the_sidecar_from_the_service() {
+async fn node_http_request_sees_no_difference() {
     let stage = Stage::set("cache").await;
     let direct = with_node("request", &stage.direct());
     let through = with_node("request", &stage.unix());
@@ -299,7 +317,7 @@ async fn node_http_request_cannot_tell_the_sidecar_from_the_service() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_over_h2c_sees_what_it_sees_of_the_service_over_http1() {
+async fn node_h2c_equals_service_over_http1() {
     let stage = Stage::set("cache").await;
     let direct = with_node("request", &stage.direct());
     let through = with_node("h2c", &stage.tcp());
@@ -308,7 +326,7 @@ async fn node_over_h2c_sees_what_it_sees_of_the_service_over_http1() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn curl_cannot_tell_the_sidecar_from_the_service_over_tcp_and_the_unix_socket() {
+async fn curl_sees_no_difference() {
     let stage = Stage::set("pass").await;
     let direct = with_curl(&stage.direct());
     let through = with_curl(&stage.tcp());

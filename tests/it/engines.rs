@@ -46,7 +46,7 @@ impl Place {
         Creation { clients: &self.clients, prefix: self.prefix, clock: Clock::System, on_ready }
     }
 
-    /// Of the emulator's account.
+    /// Topic in the emulator's account.
     fn topic(&self) -> TopicArn {
         format!("arn:aws:sns:{POLLED}:000000000000:{}-announcements", self.prefix).parse().unwrap()
     }
@@ -91,19 +91,19 @@ async fn dynamodb_keeps_the_contract_of_stores() {
 }
 
 #[tokio::test]
-async fn kinesis_keeps_the_contract_of_feeds_when_it_is_polled() {
+async fn kinesis_polling_keeps_feed_contract() {
     let place = Place::created("polled", POLLED).await;
     contract::feed(&place.tables(), &place.feed(ShardReading::Polling)).await;
 }
 
 #[tokio::test]
-async fn kinesis_keeps_the_contract_of_feeds_when_it_pushes() {
+async fn kinesis_push_keeps_feed_contract() {
     let place = Place::created("pushed", PUSHED).await;
     contract::feed(&place.tables(), &place.feed(fan_out())).await;
 }
 
 #[tokio::test]
-async fn a_place_that_is_created_twice_is_as_it_was() {
+async fn repeated_creation_changes_nothing() {
     let place = Place::of("twice", POLLED).await;
     let ready = Mutex::new(Vec::new());
     let on_ready = |what: &str, was_there: bool| ready.lock().unwrap().push((what.to_owned(), was_there));
@@ -130,7 +130,7 @@ async fn a_place_that_is_created_twice_is_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_shard_is_read_from_a_time_on_and_behind_any_entry() {
+async fn reads_shard_from_time_or_entry() {
     let place = Place::created("positions", PUSHED).await;
     let before = Wall::from_millis(Clock::System.wall().as_millis() - 60_000);
     for reading in [ShardReading::Polling, fan_out()] {
@@ -148,7 +148,7 @@ async fn a_shard_is_read_from_a_time_on_and_behind_any_entry() {
 }
 
 #[tokio::test]
-async fn a_position_that_the_stream_no_longer_has_says_so() {
+async fn trimmed_position_is_reported() {
     let place = Place::created("trimmed", PUSHED).await;
     let day_ago = Clock::System.wall().as_millis() - 24 * 3_600_000;
     for reading in [ShardReading::Polling, fan_out()] {
@@ -170,7 +170,7 @@ async fn a_position_that_the_stream_no_longer_has_says_so() {
 }
 
 #[tokio::test]
-async fn the_children_of_a_shard_that_was_split_name_it() {
+async fn split_shard_children_name_parent() {
     let place = Place::created("split", POLLED).await;
     let feed = place.feed(ShardReading::Polling);
     let parent = feed.shards().await.unwrap().remove(0);
@@ -184,7 +184,7 @@ async fn the_children_of_a_shard_that_was_split_name_it() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_no_change_of_ours_is_counted_and_skipped() {
+async fn foreign_record_is_counted_and_skipped() {
     let place = Place::created("skipped", POLLED).await;
     let feed = place.feed(ShardReading::Polling);
     let shard = feed.shards().await.unwrap().remove(0).id;
@@ -197,7 +197,7 @@ async fn a_record_that_is_no_change_of_ours_is_counted_and_skipped() {
 }
 
 #[tokio::test]
-async fn what_is_published_arrives_however_many_calls_it_takes() {
+async fn published_batches_all_arrive() {
     let place = Place::of("published", POLLED).await;
     let topic = place.topic();
     place.creation(&|_, _| {}).topic(&topic).await.unwrap();
@@ -223,23 +223,15 @@ async fn what_is_published_arrives_however_many_calls_it_takes() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_resource_is_named() {
     let place = Place::of("missing", POLLED).await;
     let tables = place.tables();
     let key = ItemKey::new("t#00", "k");
-    let one = |table| ItemWrite::Put(table, Item::new(key.clone(), 1), Condition::Any);
-    let missing = |error: EngineError| match error {
-        EngineError::Missing { what, .. } => what,
-        other => panic!("{other}"),
-    };
-    let unwritten = |error: WriteError| match error {
-        WriteError::Engine(error) => missing(error),
-        conflict => panic!("{conflict}"),
-    };
+    let [view, mapping] =
+        [Table::Views, Table::Mapping].map(|table| ItemWrite::Put(table, Item::new(key.clone(), 1), Condition::Any));
     assert_eq!(missing(tables.get(Table::Records, &key).await.unwrap_err()), "missing-records");
-    assert_eq!(unwritten(tables.write(vec![one(Table::Views)]).await.unwrap_err()), "missing-views");
-    let several = vec![one(Table::Views), one(Table::Mapping)];
-    assert_eq!(unwritten(tables.write(several).await.unwrap_err()), "missing-mapping, missing-views");
+    assert_eq!(unwritten(tables.write(vec![view.clone()]).await.unwrap_err()), "missing-views");
+    assert_eq!(unwritten(tables.write(vec![view, mapping]).await.unwrap_err()), "missing-mapping, missing-views");
     assert_eq!(missing(tables.query(Table::History, "t", None, 1).await.unwrap_err()), "missing-history");
     let scan = tables.scan(Table::Contexts, ScanSegment::WHOLE, None, 1).await;
     assert_eq!(missing(scan.unwrap_err()), "missing-contexts");
@@ -250,4 +242,20 @@ async fn what_is_missing_is_named() {
     let arn = "arn:aws:sns:eu-west-1:000000000000:missing-announcements";
     let published = SnsTopic::new(&place.clients, arn).publish(vec!["{}".to_owned()]).await;
     assert_eq!(missing(published.unwrap_err()), arn);
+}
+
+/// Name of the resource that is missing.
+fn missing(error: EngineError) -> String {
+    match error {
+        EngineError::Missing { what, .. } => what,
+        other => panic!("{other}"),
+    }
+}
+
+/// Names of the tables that are missing.
+fn unwritten(error: WriteError) -> String {
+    match error {
+        WriteError::Engine(error) => missing(error),
+        conflict => panic!("{conflict}"),
+    }
 }

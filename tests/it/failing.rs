@@ -1,4 +1,4 @@
-//! Regions that fail, one test per way: what the caller gets, and how many legs it cost.
+//! Regions that fail, one test per way: what the caller gets, and how many attempts it cost.
 //!
 //! Time is the stage's: what lies an hour ahead is reached by suspending its clock.
 
@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
-use nearside::core::limits::{ERROR_MEMORY, HEDGE_WAIT, OUTLIER_FAILURES, PROBE_WAIT};
+use nearside::fill::limits::ERROR_MEMORY;
 use nearside::http::limits::REPLY_BODY_BYTES;
-use nearside::lab::front::chaos::{Latency, Mode};
-use nearside::lab::front::reply::ScriptedReply;
+use nearside::race::limits::{HEDGE_WAIT, OUTLIER_FAILURES, PROBE_WAIT};
+use nearside_lab::chaos_server::chaos::{Latency, Mode};
+use nearside_lab::chaos_server::reply::ScriptedReply;
 
 use super::stage::{Answer, Stage, until};
 
@@ -50,13 +51,14 @@ fn assert_is_a_problem_that_names_every_region(answer: &Answer) {
     assert_eq!(document["status"], answer.status);
     let regions = document["regions"].as_array().unwrap();
     for name in REGIONS {
-        let leg = regions.iter().find(|leg| leg["region"] == name).unwrap_or_else(|| panic!("{name}: {document}"));
-        assert!(leg["outcome"].as_str().is_some_and(|word| !word.is_empty()), "{document}");
+        let attempt =
+            regions.iter().find(|attempt| attempt["region"] == name).unwrap_or_else(|| panic!("{name}: {document}"));
+        assert!(attempt["outcome"].as_str().is_some_and(|word| !word.is_empty()), "{document}");
     }
 }
 
 #[tokio::test]
-async fn a_region_that_sends_nothing_usable_never_wins_however_early_it_is() {
+async fn unusable_reply_never_wins_race() {
     let stage = Stage::quiet()
         .world(|world| world.latency(Latency::millis(20, 0)).region(0, Latency::millis(0, 0), Duration::ZERO))
         .start()
@@ -72,7 +74,7 @@ async fn a_region_that_sends_nothing_usable_never_wins_however_early_it_is() {
 }
 
 #[tokio::test]
-async fn regions_that_send_nothing_usable_never_hold_a_caller_beyond_the_deadline() {
+async fn unusable_replies_never_exceed_deadline() {
     for mode in WORTHLESS {
         let stage = Stage::quiet().set("race.deadline", r#""300ms""#).start().await;
         stage.set_all(mode).await;
@@ -98,7 +100,7 @@ async fn a_dead_region_fails_no_request() {
 }
 
 #[tokio::test]
-async fn with_every_region_down_the_stored_reply_is_served_and_labelled_and_not_for_ever() {
+async fn full_outage_serves_stale_until_limit() {
     let stage = Stage::quiet().start().await;
     let stored = stage.get(PATH).await;
     stage.idle().await;
@@ -115,7 +117,7 @@ async fn with_every_region_down_the_stored_reply_is_served_and_labelled_and_not_
 }
 
 #[tokio::test]
-async fn with_every_region_down_what_was_never_stored_is_a_problem_that_names_each_region() {
+async fn full_outage_problem_names_each_region() {
     let stage = Stage::quiet().start().await;
     stage.set_all(Mode::Off).await;
     let answer = stage.get(PATH).await;
@@ -124,7 +126,7 @@ async fn with_every_region_down_what_was_never_stored_is_a_problem_that_names_ea
 }
 
 #[tokio::test]
-async fn the_best_real_error_is_passed_on_with_its_retry_after_and_its_body() {
+async fn best_error_keeps_its_retry_after() {
     let stage = Stage::quiet().start().await;
     let body = r#"{"title":"being restored"}"#;
     let error = reply(503, &[(header::RETRY_AFTER, "7"), (header::CONTENT_TYPE, "application/json")], body);
@@ -138,7 +140,7 @@ async fn the_best_real_error_is_passed_on_with_its_retry_after_and_its_body() {
 }
 
 #[tokio::test]
-async fn a_storm_of_misses_on_a_failing_key_is_no_storm_of_races() {
+async fn miss_storm_causes_no_race_storm() {
     let stage = Stage::quiet().start().await;
     script_all(&stage, &reply(500, &[], "no"));
     let began = stage.clock.now();
@@ -150,35 +152,39 @@ async fn a_storm_of_misses_on_a_failing_key_is_no_storm_of_races() {
     // An error is remembered for a second at first: on a machine that takes longer, one race a
     // second is right.
     let races = 1 + (stage.clock.now() - began).as_secs();
-    assert!(stage.legs(PATH).iter().all(|legs| *legs <= races), "{:?} in {races} s", stage.legs(PATH));
+    assert!(
+        stage.attempts(PATH).iter().all(|attempts| *attempts <= races),
+        "{:?} in {races} s",
+        stage.attempts(PATH)
+    );
     stage.idle().await;
-    let before = stage.legs_in_all(PATH);
+    let before = stage.attempts_in_all(PATH);
     stage.clock.suspend(ERROR_MEMORY.1);
     stage.get(PATH).await;
-    assert!(stage.legs_in_all(PATH) > before, "and then it is asked again");
+    assert!(stage.attempts_in_all(PATH) > before, "and then it is asked again");
 }
 
 #[tokio::test]
-async fn a_region_that_answers_429_is_left_alone_for_its_retry_after() {
+async fn region_429_retry_after_is_respected() {
     let stage = Stage::quiet().start().await;
     assert!(stage.world.region(0).script(PATH, Some(reply(429, &[(header::RETRY_AFTER, "30")], "slower"))));
     let answer = stage.get(PATH).await;
     assert_eq!(answer.status, 200, "the others answer");
     stage.idle().await;
-    assert_eq!(stage.legs(PATH), [1, 1, 1]);
+    assert_eq!(stage.attempts(PATH), [1, 1, 1]);
     for key in 2..12 {
         assert_eq!(stage.get(&path(key)).await.status, 200);
         stage.idle().await;
-        assert_eq!(stage.legs(&path(key)), [0, 1, 1]);
+        assert_eq!(stage.attempts(&path(key)), [0, 1, 1]);
     }
     stage.clock.suspend(Duration::from_secs(31));
     assert_eq!(stage.get(&path(12)).await.status, 200);
     stage.idle().await;
-    assert_eq!(stage.legs(&path(12)), [1, 1, 1]);
+    assert_eq!(stage.attempts(&path(12)), [1, 1, 1]);
 }
 
 #[tokio::test]
-async fn the_last_region_is_asked_even_though_it_asked_to_be_left_alone() {
+async fn last_region_is_asked_despite_429() {
     let stage = Stage::quiet().world(|world| world.regions(1)).start().await;
     assert!(stage.world.region(0).script(PATH, Some(reply(429, &[(header::RETRY_AFTER, "30")], "slower"))));
     let refused = stage.get(PATH).await;
@@ -187,70 +193,69 @@ async fn the_last_region_is_asked_even_though_it_asked_to_be_left_alone() {
 }
 
 #[tokio::test]
-async fn an_outlier_is_skipped_and_probed_and_comes_back_when_it_is_well() {
+async fn outlier_is_skipped_probed_and_restored() {
     let stage = Stage::quiet().start().await;
     stage.set(0, Mode::Status(StatusCode::INTERNAL_SERVER_ERROR)).await;
     let began = stage.clock.now();
-    let mut legs = 0;
+    let mut attempts = 0;
     for key in 1..=50 {
         assert_eq!(stage.get(&path(key)).await.status, 200);
         stage.idle().await;
-        legs += stage.legs(&path(key))[0];
+        attempts += stage.attempts(&path(key))[0];
     }
     let probes = (stage.clock.now() - began).div_duration_f64(PROBE_WAIT.0) as u64;
-    assert!(legs >= u64::from(OUTLIER_FAILURES), "{legs}");
-    assert!(legs <= u64::from(OUTLIER_FAILURES) + probes, "{legs} legs, at most {probes} of them probes");
+    assert!(attempts >= u64::from(OUTLIER_FAILURES), "{attempts}");
+    assert!(attempts <= u64::from(OUTLIER_FAILURES) + probes, "{attempts} attempts, at most {probes} of them probes");
     stage.set(0, Mode::Healthy).await;
     stage.clock.suspend(PROBE_WAIT.1);
     for key in [51, 52] {
         stage.get(&path(key)).await;
         stage.idle().await;
-        assert_eq!(stage.legs(&path(key)), [1, 1, 1], "a probe, and then as before");
+        assert_eq!(stage.attempts(&path(key)), [1, 1, 1], "a probe, and then as before");
     }
 }
 
 #[tokio::test]
-async fn a_race_asks_all_regions_or_two_or_the_primary_as_its_mode_says() {
-    for (mode, at_once) in [("all", 3), ("pair", 2), ("hedge", 1)] {
+async fn a_race_asks_all_regions_or_the_primary_as_its_mode_says() {
+    for (mode, at_once) in [("all", 3), ("hedge", 1)] {
         let stage = Stage::quiet().set("race.mode", &format!("{mode:?}")).set("race.primary", r#""us-east-1""#);
         let stage = stage.start().await;
         let asked = stage.clock.now();
         let answer = stage.get(PATH).await;
         let quick = stage.clock.now() - asked < HEDGE_WAIT;
         stage.idle().await;
-        let legs = stage.legs(PATH);
-        assert_eq!((answer.status, legs[1]), (200, 1), "{mode}: the primary is asked");
+        let attempts = stage.attempts(PATH);
+        assert_eq!((answer.status, attempts[1]), (200, 1), "{mode}: the primary is asked");
         // On a machine that stalls for longer than the others' turn takes to come, they are asked
         // rightly.
-        assert!(legs.iter().sum::<u64>() == at_once || !quick, "{mode}: {legs:?}");
-        assert!(legs.iter().all(|legs| *legs <= 1), "{mode}: {legs:?}");
+        assert!(attempts.iter().sum::<u64>() == at_once || !quick, "{mode}: {attempts:?}");
+        assert!(attempts.iter().all(|attempts| *attempts <= 1), "{mode}: {attempts:?}");
     }
 }
 
 #[tokio::test]
-async fn a_primary_that_is_late_is_joined_by_the_others() {
-    for mode in ["pair", "hedge"] {
-        let stage = Stage::quiet().set("race.mode", &format!("{mode:?}")).start().await;
-        stage.set(0, Mode::Silent).await;
-        assert_eq!(stage.get(PATH).await.status, 200, "{mode}");
-        assert_eq!(stage.legs(PATH)[0], 1, "{mode}");
-    }
+async fn late_primary_is_joined_by_others() {
+    let stage = Stage::quiet().set("race.mode", r#""hedge""#).start().await;
+    stage.set(0, Mode::Silent).await;
+    assert_eq!(stage.get(PATH).await.status, 200);
+    assert_eq!(stage.attempts(PATH)[0], 1);
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_streams_to_every_caller_and_is_not_stored() {
+async fn oversized_body_streams_without_being_stored() {
     let stage = Stage::quiet().set("race.deadline", r#""5s""#).start().await;
     let body = vec![b'x'; REPLY_BODY_BYTES + 1];
     script_all(&stage, &reply(200, &[(header::CONTENT_TYPE, "text/plain")], body.clone()));
     for _ in 0..2 {
-        let before = stage.legs_in_all(PATH);
+        let before = stage.attempts_in_all(PATH);
         let answer = stage.get(PATH).await;
         assert_eq!((answer.status, answer.header("content-type")), (200, "text/plain"));
         assert!(answer.body == body, "{} bytes", answer.body.len());
         assert_eq!(answer.parameter("hit"), None);
         stage.idle().await;
-        assert!(stage.legs_in_all(PATH) > before, "nothing was stored");
+        assert!(stage.attempts_in_all(PATH) > before, "nothing was stored");
     }
     assert_eq!(stage.get(&path(2)).await.status, 200);
-    until("streams to end", || stage.app.sidecar.regions.status().iter().all(|region| region.in_flight == 0)).await;
+    until("streams to end", || stage.app.sidecar.fill.regions.status().iter().all(|region| region.in_flight == 0))
+        .await;
 }

@@ -1,5 +1,5 @@
-//! What a sidecar's subscription makes of AWS's errors: what is waited for, what is made anew, and
-//! how often.
+//! Reactions of a sidecar's subscription to AWS's errors: what is waited for, what is made anew,
+//! and how often.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,15 @@ use nearside::config::read;
 use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::event::Event;
-use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, SubscriptionStatus, Subscriptions};
-use nearside::sidecar::announcements::{Intake, Receipt};
+use nearside::sidecar::announcements::subscription::{
+    Pace, Stage, SubscriptionDeps, SubscriptionStatus, Subscriptions,
+};
+use nearside::sidecar::announcements::{Disposition, Intake};
 use nearside::tasks::Tasks;
 use nearside::telemetry::metrics::Metrics;
 use url::Url;
 
-use super::program::PATIENCE;
+use super::program::TIMEOUT;
 use super::scripted_aws::{Script, ScriptedAws};
 
 const GONE: Option<(u16, &str)> = Some((400, "QueueDoesNotExist"));
@@ -27,8 +29,8 @@ const GONE: Option<(u16, &str)> = Some((400, "QueueDoesNotExist"));
 struct Nothing;
 
 impl Intake for Nothing {
-    fn take(&self, _: RegionId, _: Bytes, _: Option<Wall>) -> BoxFuture<'static, Receipt> {
-        Box::pin(std::future::ready(Receipt::Acknowledge))
+    fn take(&self, _: RegionId, _: Bytes, _: Option<Wall>) -> BoxFuture<'static, Disposition> {
+        Box::pin(std::future::ready(Disposition::Acknowledge))
     }
 }
 
@@ -57,7 +59,7 @@ impl Subscribed {
              route = [{ path = \"/v1/contexts/{key}\", records = [\"context:{key}\"] }]\n",
         )
         .unwrap();
-        let edges = Edges {
+        let deps = SubscriptionDeps {
             tasks: Tasks::new(),
             clock: Clock::System,
             events: Arc::new(events),
@@ -67,20 +69,20 @@ impl Subscribed {
             metrics: Arc::new(Metrics::default()),
             sdk: Sdk::new(Some(Url::parse(&aws.url).unwrap())),
         };
-        let subscriptions = Subscriptions::start(&config, pace, &edges).unwrap();
+        let subscriptions = Subscriptions::start(&config, pace, &deps).unwrap();
         Self { aws, subscriptions }
     }
 
     /// Waits until the status is as wanted.
     async fn until(&self, wanted: impl FnMut(&SubscriptionStatus) -> bool) -> SubscriptionStatus {
         let mut status = self.subscriptions.watch(RegionId(0)).unwrap();
-        let came = tokio::time::timeout(PATIENCE, status.wait_for(wanted)).await;
+        let came = tokio::time::timeout(TIMEOUT, status.wait_for(wanted)).await;
         came.expect("the status came in time").unwrap().clone()
     }
 
     /// Waits until `action` was called so often.
     async fn called(&self, action: &str, times: usize) {
-        let end = Clock::System.now() + PATIENCE;
+        let end = Clock::System.now() + TIMEOUT;
         while self.aws.calls(action) < times {
             assert!(Clock::System.now() < end, "{action} was called {} times", self.aws.calls(action));
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -104,13 +106,16 @@ fn looking() -> Pace {
 
 /// Nothing but what the test looks at happens within it.
 fn calm() -> Pace {
-    Pace { attest: PATIENCE * 10, tag: PATIENCE * 10, ..Pace::default() }
+    Pace { attest: TIMEOUT * 10, tag: TIMEOUT * 10, ..Pace::default() }
 }
 
 #[tokio::test]
-async fn queue_not_shown_at_once_is_waited_for() {
-    let hidden = |action: &str, before: usize| if action == "ReceiveMessage" && before < 2 { GONE } else { None };
-    let subscribed = Subscribed::start(calm(), Arc::new(hidden)).await;
+async fn hidden_new_queue_is_waited_for() {
+    let subscribed = Subscribed::start(
+        calm(),
+        Arc::new(|action, before| if action == "ReceiveMessage" && before < 2 { GONE } else { None }),
+    )
+    .await;
     subscribed.called("ReceiveMessage", 5).await;
     let status = subscribed.until(|status| status.stage == Stage::Subscribed).await;
     assert_eq!((status.losses, status.failure), (0, None));
@@ -118,12 +123,15 @@ async fn queue_not_shown_at_once_is_waited_for() {
 }
 
 #[tokio::test]
-async fn queue_lost_each_time_is_remade_ever_later() {
+async fn repeatedly_lost_queue_backs_off() {
     // It shows once, so that each is lost at once.
-    let lost = |action: &str, before: usize| if action == "ReceiveMessage" && before % 2 == 1 { GONE } else { None };
     let (first, longest) = (Duration::from_millis(100), Duration::from_secs(60));
     let began = Clock::System.now();
-    let subscribed = Subscribed::start(Pace { again: (first, longest), ..calm() }, Arc::new(lost)).await;
+    let subscribed = Subscribed::start(
+        Pace { again: (first, longest), ..calm() },
+        Arc::new(|action, before| if action == "ReceiveMessage" && before % 2 == 1 { GONE } else { None }),
+    )
+    .await;
     subscribed.called("CreateQueue", 6).await;
     // 100, 200, 400, 800 and 1,600 ms, each at least halved by the jitter.
     let took = Clock::System.now().since(began);
@@ -134,12 +142,12 @@ async fn queue_lost_each_time_is_remade_ever_later() {
 async fn failing_aws_is_not_resubscribed_to() {
     let fails = Arc::new(AtomicBool::new(true));
     let failing = fails.clone();
-    let script = move |action: &str, before: usize| {
+    let script: Script = Arc::new(move |action, before| {
         let status = if before.is_multiple_of(2) { (500, "InternalError") } else { (503, "ServiceUnavailable") };
         let receives = action == "ReceiveMessage" && failing.load(Ordering::SeqCst);
         (receives || action == "GetSubscriptionAttributes").then_some(status)
-    };
-    let subscribed = Subscribed::start(looking(), Arc::new(script)).await;
+    });
+    let subscribed = Subscribed::start(looking(), script).await;
     let status = subscribed.until(|status| status.failure.is_some()).await;
     assert!(status.failure.is_some_and(|trouble| trouble.is_passing && trouble.saw.contains("AWS failed")));
     subscribed.subscriptions.resubscribe(RegionId(0), Duration::ZERO);
@@ -153,7 +161,7 @@ async fn failing_aws_is_not_resubscribed_to() {
 
 /// R9: where heartbeats count, attributes say nothing about what arrives.
 #[tokio::test]
-async fn dead_subscription_is_remade_though_it_looks_sound() {
+async fn sound_looking_dead_subscription_is_remade() {
     let fails = Arc::new(AtomicBool::new(true));
     let subscribed = Subscribed::start(looking(), failing_polls(&fails)).await;
     subscribed.until(|status| status.failure.is_some() && status.attested.is_some()).await;
@@ -166,14 +174,18 @@ async fn dead_subscription_is_remade_though_it_looks_sound() {
 
 /// Weak proof: a poll that succeeds is what was missing beside the attributes.
 #[tokio::test]
-async fn request_is_over_where_the_region_is_live_again() {
+async fn live_region_ends_resubscription_request() {
     let [fails, polled, silent] = [true, false, false].map(|is| Arc::new(AtomicBool::new(is)));
     let (has_polled, is_silent) = (polled.clone(), silent.clone());
-    let events = move |event| {
-        polled.fetch_or(event == Event::Polled(RegionId(0)), Ordering::SeqCst);
-    };
-    let is_live = move || has_polled.load(Ordering::SeqCst) && !is_silent.load(Ordering::SeqCst);
-    let subscribed = Subscribed::seen(looking(), failing_polls(&fails), events, is_live).await;
+    let subscribed = Subscribed::seen(
+        looking(),
+        failing_polls(&fails),
+        move |event| {
+            polled.fetch_or(event == Event::Polled(RegionId(0)), Ordering::SeqCst);
+        },
+        move || has_polled.load(Ordering::SeqCst) && !is_silent.load(Ordering::SeqCst),
+    )
+    .await;
     subscribed.until(|status| status.failure.is_some()).await;
     subscribed.subscriptions.resubscribe(RegionId(0), Duration::ZERO);
     let before = subscribed.aws.calls("ReceiveMessage");
@@ -189,9 +201,12 @@ async fn request_is_over_where_the_region_is_live_again() {
 }
 
 #[tokio::test]
-async fn missing_kms_key_is_named_and_remakes_nothing() {
-    let script = |action: &str, _: usize| (action == "ReceiveMessage").then_some((400, "KMS.NotFoundException"));
-    let subscribed = Subscribed::start(calm(), Arc::new(script)).await;
+async fn missing_kms_key_remakes_nothing() {
+    let subscribed = Subscribed::start(
+        calm(),
+        Arc::new(|action, _| (action == "ReceiveMessage").then_some((400, "KMS.NotFoundException"))),
+    )
+    .await;
     let status = subscribed.until(|status| status.failure.is_some()).await;
     let trouble = status.failure.unwrap();
     assert!(trouble.saw.contains("KMS.NotFoundException") && trouble.advice.contains("queue_kms_key"), "{trouble:?}");

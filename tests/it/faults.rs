@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use http::StatusCode;
-use nearside::lab::front::chaos::{Latency, Mode};
 use nearside::model::time::Clock;
 use nearside::tasks::{TaskGroup, Tasks};
+use nearside_lab::chaos_server::chaos::{Latency, Mode};
 use tokio::sync::mpsc;
 
 use super::stage::Stage;
@@ -22,7 +22,7 @@ use super::stage::Stage;
 const KEYS: u32 = 3_000;
 /// Between two requests: 100 a second, five worlds at once, in a debug build on a slow machine.
 const EVERY: Duration = Duration::from_millis(10);
-/// How long a region takes.
+/// Latency of a region.
 const LATENCY: Latency = Latency::millis(20, 5);
 /// Between two heartbeats: the least that keeps a lease is no load.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ const FAULTS: [(&str, Mode); 5] = [
     ("truncating", Mode::Truncate),
 ];
 
-/// What came of one fault.
+/// Results of one fault.
 struct Row {
     name: String,
     failures: Vec<String>,
@@ -49,13 +49,17 @@ struct Row {
     /// Microseconds by which requests left after they were due: the driver's own fault, and part of
     /// `took`.
     late: Histogram<u64>,
-    legs: Vec<u64>,
+    attempts: Vec<u64>,
+}
+
+/// Empty histogram of microseconds.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 120_000_000, 3).unwrap()
 }
 
 impl Row {
     fn new(name: String) -> Self {
-        let histogram = || Histogram::new_with_bounds(1, 120_000_000, 3).unwrap();
-        Self { name, failures: Vec::new(), took: histogram(), late: histogram(), legs: Vec::new() }
+        Self { name, failures: Vec::new(), took: histogram(), late: histogram(), attempts: Vec::new() }
     }
 
     fn p(&self, quantile: f64) -> f64 {
@@ -63,7 +67,7 @@ impl Row {
     }
 
     fn print(&self, healthy: &Self) {
-        let legs: Vec<String> = self.legs.iter().map(u64::to_string).collect();
+        let attempts: Vec<String> = self.attempts.iter().map(u64::to_string).collect();
         println!(
             "{:28} {:8} {:8.1} {:8.1} {:8.1} {:10.2} {:10.1}   {}",
             self.name,
@@ -73,7 +77,7 @@ impl Row {
             self.p(0.999),
             self.p(0.99) / healthy.p(0.99),
             self.late.value_at_quantile(0.99) as f64 / 1000.0,
-            legs.join(" / "),
+            attempts.join(" / "),
         );
     }
 }
@@ -90,7 +94,7 @@ async fn cell(name: String, regions: usize, failing: usize, mode: Mode) -> Row {
     }
     let mut row = Row::new(name);
     let stage = open_loop(stage, &mut row).await;
-    row.legs = stage.world.regions.iter().map(|region| region.traffic.total()).collect();
+    row.attempts = stage.world.regions.iter().map(|region| region.traffic.total()).collect();
     stage.stop().await;
     row
 }
@@ -154,10 +158,10 @@ async fn side_by_side(cells: Vec<(String, usize, usize, Mode)>) -> Vec<Row> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_or_two_failing_regions_of_three_cost_no_request_and_at_most_twice_a_healthy_regions_p99() {
+async fn two_failing_regions_cost_no_request() {
     println!("{KEYS} cold keys at {}/s per row, open loop, regions at {LATENCY:?}; ms", 1000 / EVERY.as_millis());
     println!(
-        "{:28} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10}   legs per region",
+        "{:28} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10}   attempts per region",
         "", "failures", "p50", "p99", "p99.9", "x healthy", "late p99"
     );
     let faults = [1, 2]

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::lab::front::port::Port;
 use nearside::telemetry::limits::RATIONED_LINES;
+use nearside_lab::chaos_server::port::Port;
 use rustix::process::Signal;
 
 use super::program::{Program, settings};
@@ -14,7 +14,7 @@ use crate::world::World;
 const POSTS: usize = 500;
 
 #[tokio::test]
-async fn rubbish_posted_to_the_endpoint_is_refused_and_counted_and_logged_a_few_times_a_minute() {
+async fn posted_rubbish_is_refused_and_counted() {
     let world = World::builder().regions(1).records(1).start().await.unwrap();
     let (port, region, base) = (Port::hold(0).unwrap(), world.region(0), &world.aws.base);
     let listen = port.address();
@@ -23,8 +23,8 @@ async fn rubbish_posted_to_the_endpoint_is_refused_and_counted_and_logged_a_few_
          insecure_sns_signer = \"{base}\"\nhttp_listen = \"{listen}\"\nhttp_public_url = \"http://{listen}/in\"\n"
     );
     let url = region.url();
-    let told = [(region.name.as_str(), url.as_str(), region.publisher.topic())];
-    let mut program = Program::start(&settings("flooded", &told, &rest)).await;
+    let reported = [(region.name.as_str(), url.as_str(), region.publisher.topic())];
+    let mut program = Program::start(&settings("flooded", &reported, &rest)).await;
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     for _ in 0..POSTS / 50 {
         let posts =

@@ -1,6 +1,6 @@
-//! What the running sidecar does with announcements that are not SNS's, or that it cannot take yet:
-//! over http, posted to its endpoint as anybody on the internet could; over sqs, put into its own
-//! queue.
+//! Treatment by the running sidecar of announcements that are not SNS's, or that it cannot take
+//! yet: over http, posted to its endpoint as anybody on the internet could; over sqs, put into its
+//! own queue.
 //!
 //! Messages are signed by the tests' own keys, whose certificates a server of the test's own hands
 //! out (or does not).
@@ -14,18 +14,19 @@ use axum::extract::State;
 use http::{StatusCode, Uri};
 use nearside::aws::envelope::SignatureVersion;
 use nearside::cache::limits::ENVELOPE_BYTES;
-use nearside::lab::signer::Signer;
+use nearside::model::ids::Epoch;
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::event::SubscriptionState;
 use nearside::tasks::Tasks;
+use nearside_lab::signer::Signer;
 use serde_json::Value;
 use url::Url;
 
-use super::announced::{Announced, NOTHING, PATIENCE, Wish, changed, emptied, until};
+use super::announced::{Announced, NOTHING, TIMEOUT, Wish, changed, emptied, until};
 use super::emulator::{Emulator, REGIONS};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Where certificates lie at the test's server.
+/// Paths of certificates at the test's server.
 const GOOD: &str = "/SimpleNotificationService-00.pem";
 const EXPIRED: &str = "/SimpleNotificationService-01.pem";
 const EARLY: &str = "/SimpleNotificationService-02.pem";
@@ -57,15 +58,15 @@ async fn certificate(State(served): State<Served>, uri: Uri) -> Result<String, S
 impl Signers {
     async fn start() -> Self {
         let now = Clock::System.wall();
-        let ago = |days: u32| Wall::from_millis(now.as_millis() - (DAY * days).as_millis() as u64);
-        let good = Signer::generate(ago(1), now + DAY);
-        let expired = Signer::generate(ago(9), ago(1));
+        let [yesterday, earlier] =
+            [1, 9].map(|days| Wall::from_millis(now.as_millis() - (DAY * days).as_millis() as u64));
+        let good = Signer::generate(yesterday, now + DAY);
+        let expired = Signer::generate(earlier, yesterday);
         let early = Signer::generate(now + DAY, now + DAY * 2);
-        let pem = |signer: &Signer| signer.certificate_pem().to_owned();
         let pages = [
-            (GOOD, pem(&good)),
-            (EXPIRED, pem(&expired)),
-            (EARLY, pem(&early)),
+            (GOOD, good.certificate_pem().to_owned()),
+            (EXPIRED, expired.certificate_pem().to_owned()),
+            (EARLY, early.certificate_pem().to_owned()),
             (GARBAGE, "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n".to_owned()),
         ];
         let served: Served = Arc::new(Mutex::new(HashMap::from(pages)));
@@ -74,7 +75,7 @@ impl Signers {
         let router = axum::Router::new().fallback(certificate).with_state(served.clone());
         let tasks = Tasks::new();
         tasks.spawn("certificates", async move { axum::serve(listener, router).await.unwrap() });
-        let impostor = Signer::generate(ago(1), now + DAY);
+        let impostor = Signer::generate(yesterday, now + DAY);
         Self { origin, served, good, impostor, expired, early, tasks }
     }
 
@@ -91,35 +92,35 @@ impl Signers {
         sign(&self.good, topic, message, &self.at(GOOD))
     }
 
+    /// A genuine announcement with another value of one member.
+    fn altered(&self, topic: &str, name: &str, value: &str) -> String {
+        let mut envelope: Value = serde_json::from_str(&self.genuine(topic, &changed("x", 2))).unwrap();
+        envelope[name] = value.into();
+        envelope.to_string()
+    }
+
     /// Everything that must be dropped, as delivered for `topic`, under the word that it is counted
     /// by. `host` is where no certificate may be fetched from.
     fn forgeries(&self, topic: &str, another: &str, host: &str) -> Vec<(&'static str, String)> {
         let message = &changed("x", 9);
-        let signed = |signer: &Signer, path: &str| sign(signer, topic, message, &self.at(path));
-        let altered = |name: &str, value: &str| {
-            let mut envelope: Value = serde_json::from_str(&self.genuine(topic, &changed("x", 2))).unwrap();
-            envelope[name] = value.into();
-            envelope.to_string()
-        };
-        let elsewhere = |url: &str| sign(&self.good, topic, message, url);
         let nobodys = topic.replace("000000000000", "999999999999");
         vec![
-            ("forged", altered("Message", message)),
-            ("forged", altered("Timestamp", "2026-01-01T00:00:00.000Z")),
-            ("forged", signed(&self.impostor, GOOD)),
-            ("expired", signed(&self.expired, EXPIRED)),
-            ("not-yet-valid", signed(&self.early, EARLY)),
-            ("bad-certificate", signed(&self.good, GARBAGE)),
+            ("forged", self.altered(topic, "Message", message)),
+            ("forged", self.altered(topic, "Timestamp", "2026-01-01T00:00:00.000Z")),
+            ("forged", sign(&self.impostor, topic, message, &self.at(GOOD))),
+            ("expired", sign(&self.expired, topic, message, &self.at(EXPIRED))),
+            ("not-yet-valid", sign(&self.early, topic, message, &self.at(EARLY))),
+            ("bad-certificate", sign(&self.good, topic, message, &self.at(GARBAGE))),
             ("wrong-topic", self.genuine(another, message)),
             ("wrong-topic", self.genuine(&nobodys, message)),
-            ("wrong-host", elsewhere(&format!("http://{host}{GOOD}"))),
-            ("wrong-host", elsewhere(&format!("{}@{host}{GOOD}", self.origin.as_str().trim_end_matches('/')))),
-            ("wrong-path", elsewhere(&self.at("/SimpleNotificationService-00.pem?x"))),
-            ("wrong-path", elsewhere(&self.at("/mine.pem"))),
+            ("wrong-host", sign(&self.good, topic, message, &format!("http://{host}{GOOD}"))),
+            ("wrong-host", sign(&self.good, topic, message, &self.at(&format!("@{host}{GOOD}")))),
+            ("wrong-path", sign(&self.good, topic, message, &self.at("/SimpleNotificationService-00.pem?x"))),
+            ("wrong-path", sign(&self.good, topic, message, &self.at("/mine.pem"))),
             ("malformed", "no envelope".to_owned()),
             ("malformed", "{}".to_owned()),
-            ("malformed", altered("Signature", "*")),
-            ("unknown-signature-version", altered("SignatureVersion", "3")),
+            ("malformed", self.altered(topic, "Signature", "*")),
+            ("unknown-signature-version", self.altered(topic, "SignatureVersion", "3")),
             (
                 "forged",
                 self.impostor.unsubscribe_confirmation(topic, "t", now(), &self.at(GOOD), SignatureVersion::Two),
@@ -168,7 +169,8 @@ impl Target {
         let queue = if transport == "sqs" { announced.queue_url(0).await } else { String::new() };
         let target = Self { signers, announced, transport, queue };
         target.deliver(target.signers.genuine(target.topic(), NOTHING)).await;
-        until("the first region is live", async || target.announced.sight(0).state == SubscriptionState::Live).await;
+        until("the first region is live", async || target.announced.region_view(0).state == SubscriptionState::Live)
+            .await;
         target
     }
 
@@ -216,7 +218,7 @@ impl Target {
     }
 }
 
-/// What SNS does with a token; the emulator tells it to whoever asks.
+/// Confirms a subscription as SNS does with a token; the emulator gives it to any caller.
 async fn confirm(announced: &Announced, region: usize) {
     until("a subscription waits for its token", async || announced.status(region).subscription.is_some()).await;
     let arn = announced.status(region).subscription.unwrap();
@@ -229,6 +231,12 @@ async fn confirm(announced: &Announced, region: usize) {
     sns.confirm_subscription().topic_arn(&topic.arn).token(token).send().await.unwrap();
 }
 
+/// Epoch and losses of each region, and how often "x" was asked for.
+fn known(announced: &Announced) -> ([(Epoch, u64); 3], u64) {
+    let regions = [0, 1, 2].map(|region| (announced.region_view(region).epoch, announced.status(region).losses));
+    (regions, announced.asked("x"))
+}
+
 /// Delivers every forgery: each is counted once, dropped for good, and nothing that the sidecar
 /// knows of records has changed. Over http, where anybody may post, nothing at all has; over sqs
 /// the region's epoch has moved (R14).
@@ -238,11 +246,6 @@ async fn drops_all_forgeries(target: &Target) {
     announced.put("x", 1);
     announced.read("x").await;
     target.settled("x").await;
-    let known = |announced: &Announced| {
-        let sights: Vec<_> =
-            (0..3).map(|region| (announced.sight(region).epoch, announced.status(region).losses)).collect();
-        (sights, announced.asked("x"))
-    };
     let before = known(announced);
     if target.transport == "http" {
         // What every region would answer, if anybody asked.
@@ -291,7 +294,7 @@ fn trap() -> (String, TcpListener) {
 }
 
 #[tokio::test]
-async fn over_http_what_is_not_from_sns_is_refused_counted_once_and_changes_nothing() {
+async fn http_forgery_is_refused_without_effect() {
     let target = Target::start("http", "forged-http").await;
     drops_all_forgeries(&target).await;
     let oversized = target.signers.genuine(target.topic(), &"x".repeat(ENVELOPE_BYTES));
@@ -302,14 +305,14 @@ async fn over_http_what_is_not_from_sns_is_refused_counted_once_and_changes_noth
 }
 
 #[tokio::test]
-async fn over_sqs_what_is_not_from_sns_is_deleted_counted_once_and_moves_the_epoch_but_no_record() {
+async fn sqs_forgery_moves_only_epoch() {
     let target = Target::start("sqs", "forged-sqs").await;
     drops_all_forgeries(&target).await;
     target.stop().await;
 }
 
 #[tokio::test]
-async fn over_http_a_deliverable_announcement_gets_503_until_its_certificate_can_be_fetched_and_then_200() {
+async fn http_announcement_waits_for_certificate() {
     let target = Target::start("http", "deliverable-http").await;
     let announced = &target.announced;
     announced.put("x", 1);
@@ -335,13 +338,13 @@ async fn over_http_a_deliverable_announcement_gets_503_until_its_certificate_can
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, delivered).await.expect("it is delivered once its certificate is there");
+    tokio::time::timeout(TIMEOUT, delivered).await.expect("it is delivered once its certificate is there");
     assert_eq!(announced.read("x").await.version, 2);
     target.stop().await;
 }
 
 #[tokio::test]
-async fn over_sqs_an_announcement_waits_in_the_queue_until_its_certificate_can_be_fetched() {
+async fn sqs_announcement_waits_for_certificate() {
     let target = Target::start("sqs", "deliverable-sqs").await;
     let announced = &target.announced;
     announced.put("x", 1);
@@ -358,9 +361,14 @@ async fn over_sqs_an_announcement_waits_in_the_queue_until_its_certificate_can_b
     target.stop().await;
 }
 
+/// True if the first region's subscription is LIVE.
+fn is_live(announced: &Announced) -> bool {
+    announced.region_view(0).state == SubscriptionState::Live
+}
+
 /// R14: the certificate's host fails while a change is announced, and nobody sends heartbeats.
 #[tokio::test]
-async fn over_sqs_what_cannot_be_verified_ends_weak_proof_until_it_can_be_and_readyz_says_why() {
+async fn sqs_unverifiable_message_ends_weak_proof() {
     let signers = Signers::start().await;
     let clock = Clock::simulated(now());
     let origin = Some(signers.origin.clone());
@@ -373,22 +381,21 @@ async fn over_sqs_what_cannot_be_verified_ends_weak_proof_until_it_can_be_and_re
     let target = Target { signers, announced, transport: "sqs", queue };
     let announced = &target.announced;
     target.take(target.signers.genuine(target.topic(), NOTHING), "unrouted").await;
-    let is_live = || announced.sight(0).state == SubscriptionState::Live;
-    until("polls and attributes are proof", async || is_live()).await;
+    until("polls and attributes are proof", async || is_live(announced)).await;
     announced.put("x", 1);
     announced.read("x").await;
     target.settled("x").await;
     announced.put("x", 2);
     let unfetched = sign(&target.signers.good, target.topic(), &changed("x", 2), &target.signers.at(MISSING));
     target.deliver(unfetched).await;
-    until("no proof is left", async || !is_live()).await;
+    until("no proof is left", async || !is_live(announced)).await;
     assert_eq!(announced.read("x").await.version, 2, "asked for, since something was announced");
     let (state, reasons) = announced.ready().await;
     assert_eq!(state, "degraded");
     let why = "eu-west-1: announcements arrive that cannot be verified: the signing certificate's host answered 500";
     assert!(reasons.contains(why), "{reasons}");
     target.signers.serve(MISSING, &target.signers.good);
-    until("it could be verified", async || is_live()).await;
+    until("it could be verified", async || is_live(announced)).await;
     assert_eq!(announced.counted("applied").await, 1, "it had waited in the queue");
     assert!(!announced.warnings().await.contains("cannot be verified"));
     target.stop().await;
@@ -400,8 +407,7 @@ async fn repetition_is_harmless(target: &Target) {
     announced.put("x", 4);
     announced.read("x").await;
     target.settled("x").await;
-    let announcement = |version| target.signers.genuine(target.topic(), &changed("x", version));
-    let (five, six, seven) = (announcement(5), announcement(6), announcement(7));
+    let [five, six, seven] = [5, 6, 7].map(|version| target.signers.genuine(target.topic(), &changed("x", version)));
     announced.put("x", 5);
     target.take(five.clone(), "applied").await;
     assert_eq!(announced.read("x").await.version, 5);
@@ -409,7 +415,7 @@ async fn repetition_is_harmless(target: &Target) {
     target.take(seven.clone(), "applied").await;
     assert_eq!(announced.read("x").await.version, 7);
     target.settled("x").await;
-    let (asked, epoch) = (announced.asked("x"), announced.sight(0).epoch);
+    let (asked, epoch) = (announced.asked("x"), announced.region_view(0).epoch);
     // Older than what is known, for the first time; then all again, and again; then one from an
     // hour ago.
     target.take(six.clone(), "applied").await;
@@ -422,18 +428,22 @@ async fn repetition_is_harmless(target: &Target) {
     target.take(late, "applied").await;
     let seen = announced.read("x").await;
     assert!(seen.is_hit() && seen.version == 7, "{seen:?}");
-    assert_eq!((announced.asked("x"), announced.sight(0).epoch), (asked, epoch), "nothing was asked or doubted");
+    assert_eq!(
+        (announced.asked("x"), announced.region_view(0).epoch),
+        (asked, epoch),
+        "nothing was asked or doubted"
+    );
 }
 
 #[tokio::test]
-async fn over_http_replayed_repeated_and_reordered_announcements_are_harmless() {
+async fn http_replays_and_reordering_are_harmless() {
     let target = Target::start("http", "replayed-http").await;
     repetition_is_harmless(&target).await;
     target.stop().await;
 }
 
 #[tokio::test]
-async fn over_sqs_replayed_repeated_and_reordered_announcements_are_harmless() {
+async fn sqs_replays_and_reordering_are_harmless() {
     let target = Target::start("sqs", "replayed-sqs").await;
     repetition_is_harmless(&target).await;
     emptied(&Emulator::shared().sqs(REGIONS[0]), &target.queue).await;

@@ -8,11 +8,12 @@ use super::wire::{Message, Say, Wire, reply};
 /// `clients.txt`, by who sends the lines.
 fn clients() -> Vec<(&'static str, Vec<&'static str>)> {
     let sections = include_str!("headers/clients.txt").split("\n## ").skip(1);
-    let section = |text: &'static str| {
-        let (who, lines) = text.split_once('\n').unwrap();
-        (who, lines.lines().filter(|line| !line.is_empty()).collect())
-    };
-    sections.map(section).collect()
+    sections
+        .map(|text| {
+            let (who, lines) = text.split_once('\n').unwrap();
+            (who, lines.lines().filter(|line| !line.is_empty()).collect())
+        })
+        .collect()
 }
 
 fn route(more: &str) -> String {
@@ -21,11 +22,12 @@ fn route(more: &str) -> String {
 
 /// The names among these lines that sidecars know to matter, by what a sidecar says of them itself.
 async fn passed_for(wire: &Wire) -> Vec<String> {
-    let passed = wire.app.sidecar.observed.seen().routes.get("/r/{key}").map(|notes| notes.passed.names.clone());
+    let passed =
+        wire.app.sidecar.fill.shared.observed.seen().routes.get("/r/{key}").map(|notes| notes.passed.names.clone());
     passed.unwrap_or_default().into_keys().collect()
 }
 
-/// What becomes of the second request with these lines; the first may have been the fill.
+/// Answer to the second request with these lines; the first may have been the fill.
 async fn outcome(wire: &Wire, key: &str, lines: &[&str]) -> Message {
     let target = format!("/r/{key}");
     wire.get(&target, lines).await;
@@ -43,10 +45,8 @@ async fn table() -> String {
         let names = passed_for(&wire).await;
         assert_eq!(got.is_hit(), names.is_empty(), "{who}: {}", got.label());
         wire.end().await;
-        let (by_default, line) = match names.is_empty() {
-            true => ("hits", String::new()),
-            false => ("passed on", format!("`ignore = {names:?}`")),
-        };
+        let (by_default, line) =
+            if names.is_empty() { ("hits", String::new()) } else { ("passed on", format!("`ignore = {names:?}`")) };
         if !names.is_empty() {
             let ignores = route(&format!("ignore = {names:?}"));
             let wire = Wire::with(1, &ignores, |_| reply(200, "X-Record-Version: 1", "x")).await;
@@ -60,7 +60,7 @@ async fn table() -> String {
 }
 
 #[tokio::test]
-async fn the_corpus_of_clients_hits_or_passes_as_documented() {
+async fn client_corpus_behaves_as_documented() {
     let page = include_str!("../../docs/headers.md");
     let written = page.split("<!-- clients -->\n").nth(1).expect("a table between two marks");
     let table = table().await;
@@ -88,7 +88,7 @@ fn personal(request: &Message) -> Say {
 }
 
 #[tokio::test]
-async fn no_answer_of_hundreds_is_another_callers() {
+async fn no_caller_gets_anothers_answer() {
     let wire = Wire::with(2, &route(""), personal).await;
     wire.live();
     let (mut wrong, mut hits) = (0, 0);
@@ -120,10 +120,11 @@ async fn no_answer_of_hundreds_is_another_callers() {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_by_its_own_headers() {
-    let says =
-        |request: &Message| reply(200, "Content-Type: application/json", &format!("{:?}", request.all("x-tenant")));
-    let wire = Wire::with(1, &route("batch = \"/many\""), says).await;
+async fn batch_is_answered_by_own_headers() {
+    let wire = Wire::with(1, &route("batch = \"/many\""), |request| {
+        reply(200, "Content-Type: application/json", &format!("{:?}", request.all("x-tenant")))
+    })
+    .await;
     for _ in 0..2 {
         for (line, part) in [
             ("Via: 1.1 a", "[]"),
@@ -146,7 +147,7 @@ async fn a_batch_is_answered_by_its_own_headers() {
 }
 
 #[tokio::test]
-async fn credentials_of_the_sidecar_go_along_whole_passes() {
+async fn whole_passes_carry_sidecar_credentials() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "own").unwrap();
     let file_name = file.path().display();
@@ -165,7 +166,7 @@ async fn credentials_of_the_sidecar_go_along_whole_passes() {
 }
 
 #[tokio::test]
-async fn what_is_passed_for_headers_shows_to_operators() {
+async fn passed_headers_are_visible_to_operators() {
     let wire = Wire::with(1, &route(""), |_| reply(200, "", "x")).await;
     for _ in 0..30 {
         wire.get("/r/a", &["X-Tenant: secret-value", "X-Original-URL: /secret-value"]).await;
@@ -180,7 +181,7 @@ async fn what_is_passed_for_headers_shows_to_operators() {
 }
 
 #[tokio::test]
-async fn lines_that_change_on_one_connection_are_judged_again() {
+async fn changed_headers_on_connection_are_rejudged() {
     use super::wire::{exchange, request};
     let other = "[[service.route]]\npath = \"/s/{key}\"\nrecords = [\"other:{key}\"]\nforward = [\"x-tenant\"]";
     let wire = Wire::with(1, &(route("") + other), personal).await;
@@ -201,12 +202,11 @@ async fn lines_that_change_on_one_connection_are_judged_again() {
 }
 
 #[tokio::test]
-async fn odd_forms_of_a_header_are_passed_too() {
+async fn odd_header_forms_pass_too() {
     let wire = Wire::with(1, &route("identity_headers = [\"x-user\"]"), personal).await;
-    let shared = || wire.get("/r/a", &[]);
-    shared().await;
+    wire.get("/r/a", &[]).await;
     wire.idle().await;
-    assert!(shared().await.is_hit());
+    assert!(wire.get("/r/a", &[]).await.is_hit());
     assert!(wire.get("/r/a", &["X-Tenant: a", "Connection: x-tenant"]).await.is_hit(), "it is for this hop alone");
     for (lines, seen) in [
         (&["x-tenant: a"][..], "a"),
@@ -231,13 +231,13 @@ async fn odd_forms_of_a_header_are_passed_too() {
             (sent.has("authorization"), sent.has("cookie")),
             (lines[0].starts_with("Auth"), lines[0].starts_with("Coo"))
         );
-        assert!(shared().await.is_hit(), "after {lines:?}");
+        assert!(wire.get("/r/a", &[]).await.is_hit(), "after {lines:?}");
     }
     wire.end().await;
 }
 
 #[tokio::test]
-async fn every_way_in_keeps_answers_apart() {
+async fn every_listener_keeps_answers_apart() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let wire = Wire::with(1, &format!("listen.unix = \"{}\"\n{}", path.display(), route("")), personal).await;
@@ -265,16 +265,18 @@ async fn every_way_in_keeps_answers_apart() {
         }
     }
     let plain = wire.seen().iter().filter(|request| !request.has("x-tenant")).count();
-    assert_eq!((wire.seen().len(), plain), (12 + 1, 1), "whoever sends none of them hits");
+    assert_eq!((wire.seen().len(), plain), (12 + 1, 1), "a request with none of them hits");
     wire.end().await;
 }
 
 #[tokio::test]
-async fn passed_reads_reach_the_service_that_answers() {
+async fn passed_reads_reach_answering_upstream() {
     let other = Wire::one(|request| reply(200, "", &format!("other {}", request.header("x-tenant")))).await;
-    let second =
-        format!("second = {{ url = \"{}/{{region}}\", versions = \"own\", way = \"new\" }}", other.regions[0].url());
-    let wire = Wire::with(1, &route(&second), |_| reply(200, "", "own")).await;
+    let candidate = format!(
+        "candidate = {{ url = \"{}/{{region}}\", versions = \"own\", mode = \"new\" }}",
+        other.regions[0].url()
+    );
+    let wire = Wire::with(1, &route(&candidate), |_| reply(200, "", "own")).await;
     for lines in [&[][..], &["X-Tenant: acme"]] {
         let expected = if lines.is_empty() { "other " } else { "other acme" };
         assert_eq!(wire.get("/r/a", lines).await.text(), expected);

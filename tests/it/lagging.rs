@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearside::lab::front::chaos::{ChaosOrder, Latency, Mode};
+use nearside::fill::effects::apply_actions;
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::protocol::event::{Event, Says};
 use nearside::tasks::Tasks;
+use nearside::telemetry::metrics::races::AttemptOutcome;
+use nearside_lab::chaos_server::chaos::{ChaosOrder, Latency, Mode};
+use tokio::task::JoinHandle;
 
 use super::stage::{Answer, Builder, Stage, in_time, until};
 
@@ -37,12 +40,12 @@ fn put(stage: &Stage) -> u64 {
 }
 
 fn record(stage: &Stage) -> RecordId {
-    stage.app.sidecar.keyring.record("context", KEY).expect("a route names the type")
+    stage.app.sidecar.fill.shared.keyed_hashes.record("context", KEY).expect("a route names the type")
 }
 
-/// Resolves once the sidecar has been told of `version`.
+/// Resolves once the sidecar has received `version`.
 async fn floor(stage: &Stage, version: u64) {
-    let cell = stage.app.sidecar.freshness.pin(record(stage));
+    let cell = stage.app.sidecar.fill.shared.freshness.pin(record(stage));
     until("the announcement to be applied", || cell.snapshot().floor >= Version(version)).await;
 }
 
@@ -52,12 +55,14 @@ async fn announced(stage: &Stage) {
     floor(stage, 5).await;
 }
 
-/// Version 5 in the announcer alone, and nobody told.
+/// Version 5 in the announcer alone, unannounced.
 async fn unannounced(stage: &Stage) {
     assert!(stage.world.obey("eu-west-1", ChaosOrder::Mute(true)).await);
     assert_eq!(put(stage), 5);
-    let has_it = || stage.world.region(ANNOUNCER).read(KEY).is_some_and(|stored| stored.version == 5);
-    until("the announcer to ingest", has_it).await;
+    until("the announcer to ingest", || {
+        stage.world.region(ANNOUNCER).read(KEY).is_some_and(|stored| stored.version == 5)
+    })
+    .await;
 }
 
 /// The announcement, at this very moment.
@@ -67,10 +72,10 @@ fn announce(stage: &Stage) {
     let says = Says::Changed(record(stage), Some(Version(5)));
     let region = RegionId(ANNOUNCER as u8);
     let event = Event::Message { region, published: wall, queued: None, numbered: None, says };
-    sidecar.carry_out(sidecar.freshness.step(now, wall, event));
+    apply_actions(&sidecar.fill, sidecar.fill.shared.freshness.step(now, wall, event));
 }
 
-/// What is below 5 says so.
+/// Asserts that an answer below 5 says so.
 fn assert_not_4_as_fresh(answer: &Answer) {
     assert_eq!(answer.status, 200);
     let labelled = answer.parameter("detail") == Some("below-floor");
@@ -93,17 +98,17 @@ fn slow_announcer() -> Builder {
 }
 
 #[tokio::test]
-async fn a_lagging_region_cannot_win_after_an_announcement() {
+async fn lagging_region_never_wins_after_announcement() {
     let stage = at_version_4(slow_announcer()).await;
     announced(&stage).await;
     let answer = stage.get(PATH).await;
     assert_not_4_as_fresh(&answer);
-    assert_eq!(stage.legs(PATH), [1, 1, 1]);
+    assert_eq!(stage.attempts(PATH), [1, 1, 1]);
     assert_5_from_now_on(&stage).await;
 }
 
 #[tokio::test]
-async fn a_stored_reply_is_not_served_once_a_newer_version_was_announced() {
+async fn stored_reply_ends_at_newer_announcement() {
     let stage = at_version_4(slow_announcer()).await;
     let before = stage.get(PATH).await;
     stage.idle().await;
@@ -115,7 +120,7 @@ async fn a_stored_reply_is_not_served_once_a_newer_version_was_announced() {
 }
 
 #[tokio::test]
-async fn a_lagging_region_cannot_win_a_fill_during_which_the_announcement_comes() {
+async fn lagging_region_loses_fill_during_announcement() {
     let stage = Arc::new(at_version_4(Stage::builder()).await);
     unannounced(&stage).await;
     let held = stage.world.hold().await;
@@ -128,8 +133,10 @@ async fn a_lagging_region_cannot_win_a_fill_during_which_the_announcement_comes(
     announce(&stage);
     for laggard in LAGGARDS {
         stage.world.region(laggard).release();
-        let too_old = || stage.app.sidecar.metrics.legs(RegionId(laggard as u8), "too-old") == 1;
-        until("the laggard's leg to be judged", too_old).await;
+        until("the laggard's attempt to be judged", || {
+            stage.app.sidecar.fill.shared.metrics.races.attempts(RegionId(laggard as u8), AttemptOutcome::TooOld) == 1
+        })
+        .await;
     }
     held.release();
     let answer = reader.await.unwrap().unwrap();
@@ -137,38 +144,39 @@ async fn a_lagging_region_cannot_win_a_fill_during_which_the_announcement_comes(
     assert_5_from_now_on(&stage).await;
 }
 
+fn reader(tasks: &Tasks, stage: &Arc<Stage>) -> JoinHandle<Option<Answer>> {
+    let stage = stage.clone();
+    tasks.spawn("reader", async move { stage.get(PATH).await })
+}
+
 #[tokio::test]
-async fn a_reader_who_comes_after_the_announcement_never_joins_a_fill_from_before() {
+async fn late_reader_never_joins_older_fill() {
     let stage = Arc::new(at_version_4(Stage::builder()).await);
-    // Every leg of the first fill arrives while all regions still have 4.
+    // Every attempt of the first fill arrives while all regions still have 4.
     let held = stage.world.hold().await;
     let tasks = Tasks::new();
-    let read = || {
-        let stage = stage.clone();
-        tasks.spawn("reader", async move { stage.get(PATH).await })
-    };
-    let early = read();
+    let early = reader(&tasks, &stage);
     in_time("the regions to hold 1", held.until(1)).await;
     announced(&stage).await;
-    let late = read();
+    let late = reader(&tasks, &stage);
     in_time("the regions to hold 2", held.until(2)).await;
     held.release();
     let (early, late) = (early.await.unwrap().unwrap(), late.await.unwrap().unwrap());
     assert_not_4_as_fresh(&early);
     assert_not_4_as_fresh(&late);
     assert_eq!(late.parameter("collapsed"), None);
-    assert!(stage.legs(PATH).iter().all(|legs| *legs >= 2), "{:?}", stage.legs(PATH));
+    assert!(stage.attempts(PATH).iter().all(|attempts| *attempts >= 2), "{:?}", stage.attempts(PATH));
     assert_5_from_now_on(&stage).await;
 }
 
 #[tokio::test]
-async fn a_fill_that_a_lagging_region_won_is_not_served_once_the_announcement_comes_after_it() {
+async fn lagging_fill_ends_at_later_announcement() {
     let stage = at_version_4(Stage::builder()).await;
     unannounced(&stage).await;
     let announcer = stage.world.region(ANNOUNCER);
     announcer.turn(|knobs| knobs.held = true).await;
     let before = stage.get(PATH).await;
-    assert_eq!((before.status, before.version()), (200, Some(4)), "nobody has been told of 5");
+    assert_eq!((before.status, before.version()), (200, Some(4)), "nobody has announced 5");
     announce(&stage);
     let (after, ()) = tokio::join!(stage.get(PATH), async {
         in_time("the announcer to be asked", announcer.until_held(2)).await;
@@ -179,7 +187,7 @@ async fn a_fill_that_a_lagging_region_won_is_not_served_once_the_announcement_co
 }
 
 #[tokio::test]
-async fn an_announcer_that_dies_right_after_announcing_leaves_nothing_older_that_is_called_fresh() {
+async fn dead_announcer_leaves_nothing_falsely_fresh() {
     let stage = at_version_4(Stage::builder()).await;
     assert_eq!(stage.get(PATH).await.version(), Some(4), "a stored reply changes nothing");
     stage.idle().await;
@@ -193,13 +201,15 @@ async fn an_announcer_that_dies_right_after_announcing_leaves_nothing_older_that
         assert_eq!(answer.parameter("hit"), None, "what is below the floor is not stored");
     }
     stage.world.region(LAGGARDS[0]).turn(|knobs| knobs.lag = Duration::ZERO).await;
-    let caught_up = || stage.world.region(LAGGARDS[0]).read(KEY).is_some_and(|stored| stored.version == 5);
-    until("a laggard to catch up", caught_up).await;
+    until("a laggard to catch up", || {
+        stage.world.region(LAGGARDS[0]).read(KEY).is_some_and(|stored| stored.version == 5)
+    })
+    .await;
     assert_5_from_now_on(&stage).await;
 }
 
 #[tokio::test]
-async fn a_strict_sidecar_answers_504_rather_than_what_the_dead_announcer_left_behind() {
+async fn strict_mode_answers_504_over_stale() {
     let stage = at_version_4(Stage::builder().set("freshness.strict", "true")).await;
     assert_eq!(stage.get(PATH).await.version(), Some(4), "a stored reply changes nothing");
     stage.idle().await;

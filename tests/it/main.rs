@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod abandoned;
 #[cfg(test)]
+mod admission;
+#[cfg(test)]
 mod announcements;
 #[cfg(test)]
 mod audited;
@@ -23,8 +25,6 @@ mod check;
 mod compression;
 #[cfg(test)]
 mod demo;
-#[cfg(test)]
-mod door;
 #[cfg(test)]
 mod drill;
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod lessons;
 #[cfg(test)]
 mod migration;
 #[cfg(test)]
-mod mistakes;
+mod misconfigurations;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]

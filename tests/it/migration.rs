@@ -1,5 +1,5 @@
-//! OLD, CHECK and NEW between two services on real sockets: JSON at the first, Protobuf with another
-//! path at the second.
+//! OLD, CHECK and NEW between two services on real sockets: JSON at the current one, Protobuf with
+//! another path at the candidate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use nearside::lab::front::port::{self, Port};
-use nearside::payload::schema::{Printing, Schema};
+use nearside::payload::schema::Schema;
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::port::{self, Port};
 use prost::Message as _;
 use serde_json::Value;
 
@@ -42,62 +42,70 @@ fn descriptors() -> Vec<u8> {
 
 /// A record as JSON. `other` spells and omits as another service might.
 fn record(key: usize, differs: Option<usize>, other: bool) -> String {
-    let value = |at: usize| if differs == Some(at) { SECRET.to_owned() } else { format!("value-{key}-{at}-secret") };
-    let fields: Vec<String> = (0..FIELDS).map(|at| format!("\"{}\":\"{}\"", field(at), value(at))).collect();
+    let mut values: Vec<String> = (0..FIELDS).map(|at| format!("value-{key}-{at}-secret")).collect();
+    if let Some(at) = differs {
+        values[at] = SECRET.to_owned();
+    }
+    let fields: Vec<_> = (0..).zip(values).map(|(at, value)| format!("\"{}\":\"{value}\"", field(at))).collect();
     let people = "{\"someone.secret@example.com\":{\"age\":1}}";
-    match other {
-        false => format!("{{\"seatCount\":5,\"isOff\":false,\"people\":{people},{}}}", fields.join(",")),
-        true => format!("{{{},\"people\":{people},\"seat_count\":\"5\"}}", fields.join(", ")),
+    if other {
+        format!("{{{},\"people\":{people},\"seat_count\":\"5\"}}", fields.join(", "))
+    } else {
+        format!("{{\"seatCount\":5,\"isOff\":false,\"people\":{people},{}}}", fields.join(","))
     }
 }
 
 struct Services {
     tasks: Tasks,
-    first: Port,
-    second: Port,
-    /// Requests that the second service saw.
+    current: Port,
+    candidate: Port,
+    /// Requests that the candidate saw.
     asked: Arc<AtomicU64>,
 }
 
 impl Services {
-    /// The first states version 7 of everything, the second `version`.
+    /// The current service states version 7 of everything, the candidate `version`.
     fn start(schema: Schema, version: u64) -> Self {
         let (tasks, asked, schema) = (Tasks::new(), Arc::new(AtomicU64::new(0)), Arc::new(schema));
-        let (first, second) = (Port::hold(0).unwrap(), Port::hold(0).unwrap());
-        let json = |request: Request<Incoming>| async move {
-            let key = key_of(&request, "/v1/contexts/");
-            reply(record(key, None, false).into(), "application/json", 7)
-        };
-        tasks.spawn("first", port::serve(first.listen().unwrap(), tasks.clone(), "connection", json));
+        let (current, candidate) = (Port::hold(0).unwrap(), Port::hold(0).unwrap());
+        tasks.spawn(
+            "current",
+            port::serve(current.listen().unwrap(), tasks.clone(), "connection", |request| async move {
+                let key = key_of(&request, "/v1/contexts/");
+                reply(record(key, None, false).into(), "application/json", 7)
+            }),
+        );
         let seen = asked.clone();
-        let protobuf = move |request: Request<Incoming>| {
-            let (schema, seen) = (schema.clone(), seen.clone());
-            async move {
-                seen.fetch_add(1, Ordering::SeqCst);
-                assert!(request.headers()["accept"].to_str().unwrap().starts_with("application/x-protobuf"));
-                let key = key_of(&request, "/records/");
-                let body = schema.to_protobuf(record(key, planted(key), true).as_bytes()).unwrap().body;
-                reply(body.into(), "application/x-protobuf", version)
-            }
-        };
-        tasks.spawn("second", port::serve(second.listen().unwrap(), tasks.clone(), "connection", protobuf));
-        Self { tasks, first, second, asked }
+        tasks.spawn(
+            "candidate",
+            port::serve(candidate.listen().unwrap(), tasks.clone(), "connection", move |request| {
+                let (schema, seen) = (schema.clone(), seen.clone());
+                async move {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                    assert!(request.headers()["accept"].to_str().unwrap().starts_with("application/x-protobuf"));
+                    let key = key_of(&request, "/records/");
+                    let body = schema.to_protobuf(record(key, planted(key), true).as_bytes()).unwrap().body;
+                    reply(body.into(), "application/x-protobuf", version)
+                }
+            }),
+        );
+        Self { tasks, current, candidate, asked }
     }
 
-    fn settings(&self, file: &std::path::Path, second: &str) -> String {
+    fn settings(&self, file: &std::path::Path, mode: &str) -> String {
         let regions: String = ["eu", "us"]
             .map(|name| {
-                format!("[[service.region]]\nname = \"{name}\"\nurl = \"http://{}/{name}\"\n", self.first.address())
+                format!("[[service.region]]\nname = \"{name}\"\nurl = \"http://{}/{name}\"\n", self.current.address())
             })
             .concat();
         format!(
             "[service]\nname = \"contexts\"\n{regions}[[service.route]]\npath = \"/v1/contexts/{{key}}\"\n\
-             records = [\"context:{{key}}\"]\nschema = \"{}#acme.v1.Context\"\nsecond = {{ path = \"/records/{{key}}\", \
-             url = \"http://{}/{{region}}\", form = \"protobuf\", {second} }}\n[announcements]\ntransport = \"off\"\n\
+             records = [\"context:{{key}}\"]\nschema = \"{}#acme.v1.Context\"\ncandidate = {{ path = \"/records/{{key}}\", \
+             url = \"http://{}/{{region}}\", form = \"protobuf\", {mode} }}\n[announcements]\ntransport = \"off\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\nfilter = \"debug\"\n[listen]\n\
              tcp = \"127.0.0.1:0\"\n[freshness]\naudit_period = \"0s\"\nstrict = true\n",
             file.display(),
-            self.second.address()
+            self.candidate.address()
         )
     }
 }
@@ -129,8 +137,9 @@ struct Got {
 async fn get(program: &Program, key: usize) -> Got {
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let answer = client.get(format!("http://{}/v1/contexts/{key}", program.tcp)).send().await.unwrap();
-    let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
-    let (status, line, version) = (answer.status().as_u16(), header("cache-status"), header("x-record-version"));
+    let [line, version] =
+        ["cache-status", "x-record-version"].map(|name| answer.headers()[name].to_str().unwrap().to_owned());
+    let status = answer.status().as_u16();
     Got { status, line, version, body: answer.text().await.unwrap() }
 }
 
@@ -138,37 +147,46 @@ fn written(descriptors: &[u8]) -> (tempfile::TempDir, std::path::PathBuf, Schema
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("contexts.binpb");
     std::fs::write(&file, descriptors).unwrap();
-    (directory, file, Schema::read(descriptors, "acme.v1.Context", Printing::default()).unwrap())
+    (directory, file, Schema::read(descriptors, "acme.v1.Context").unwrap())
 }
 
 #[tokio::test]
-async fn check_finds_exactly_what_was_planted_and_no_value_is_anywhere_and_new_answers_in_the_callers_form() {
+async fn check_finds_planted_differences_without_values() {
     let (_directory, file, schema) = written(&descriptors());
     let services = Services::start(schema, 7);
-    let program = Program::start(&services.settings(&file, "way = \"old\"")).await;
+    let program = Program::start(&services.settings(&file, "mode = \"old\"")).await;
     for key in 0..RECORDS {
         assert_eq!(get(&program, RECORDS + key).await.status, 200);
     }
-    assert_eq!(services.asked.load(Ordering::SeqCst), 0, "old asks the second way nothing");
-    let done = program.reload(&services.settings(&file, "way = \"check\", check_share = 1")).await;
+    assert_eq!(services.asked.load(Ordering::SeqCst), 0, "old asks the candidate nothing");
+    let done = program.reload(&services.settings(&file, "mode = \"check\", check_share = 1")).await;
     assert_eq!(done["outcome"], "applied", "{done}");
     for key in 0..RECORDS {
         let got = get(&program, key).await;
-        assert_eq!((got.status, &*got.body), (200, &*record(key, None, false)), "byte for byte the first way's");
+        assert_eq!(
+            (got.status, &*got.body),
+            (200, &*record(key, None, false)),
+            "byte for byte the current upstream's"
+        );
     }
-    let all = |status: &Value| {
-        let ended = &status["ways"][0]["comparisons"];
-        ended["same"].as_u64().unwrap() + ended["differs"].as_u64().unwrap() == RECORDS as u64
-    };
-    let status = program.until("/status", all).await;
+    let status = program
+        .until("/status", |status| {
+            let ended = &status["migrations"][0]["comparisons"];
+            ended["same"].as_u64().unwrap() + ended["differs"].as_u64().unwrap() == RECORDS as u64
+        })
+        .await;
     let mut expected: Vec<String> = (0..RECORDS).filter_map(planted).map(|at| format!("/{}", field(at))).collect();
     expected.sort();
-    let way = &status["ways"][0];
-    let pointer = |place: &Value| place["pointer"].as_str().unwrap().to_owned();
-    let mut found: Vec<String> = way["places"].as_array().unwrap().iter().map(pointer).collect();
+    let migration = &status["migrations"][0];
+    let mut found: Vec<String> = migration["places"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|place| place["pointer"].as_str().unwrap().to_owned())
+        .collect();
     found.sort();
-    assert_eq!(found, expected, "{way}");
-    assert_eq!((&way["way"], &way["comparisons"]["differs"]), (&"check".into(), &expected.len().into()));
+    assert_eq!(found, expected, "{migration}");
+    assert_eq!((&migration["mode"], &migration["comparisons"]["differs"]), (&"check".into(), &expected.len().into()));
     let (_, metrics) = program.page("/metrics").await;
     let route = "route=\"/v1/contexts/{key}\"";
     for line in [
@@ -182,7 +200,7 @@ async fn check_finds_exactly_what_was_planted_and_no_value_is_anywhere_and_new_a
     for page in [metrics, status.to_string(), program.lines().concat()] {
         assert!(!page.contains("secret"), "{page}");
     }
-    program.reload(&services.settings(&file, "way = \"new\"")).await;
+    program.reload(&services.settings(&file, "mode = \"new\"")).await;
     let got = get(&program, 4).await;
     assert_eq!((got.status, got.line.contains("fwd=uri-miss")), (200, true), "{}", got.line);
     let value: Value = serde_json::from_str(&got.body).unwrap();
@@ -191,13 +209,15 @@ async fn check_finds_exactly_what_was_planted_and_no_value_is_anywhere_and_new_a
 }
 
 #[tokio::test]
-async fn a_service_with_other_version_numbers_poisons_no_floor_on_the_way_there_and_back() {
+async fn foreign_version_numbers_poison_no_floor() {
     let (_directory, file, schema) = written(&descriptors());
     let services = Services::start(schema, 4_000_000);
-    let way = |way: &str| services.settings(&file, &format!("versions = \"own\", way = \"{way}\""));
-    let program = Program::start(&way("old")).await;
-    for (turn, version) in [("old", "7"), ("new", "4000000"), ("old", "7"), ("new", "4000000"), ("old", "7")] {
-        program.reload(&way(turn)).await;
+    let [old, new] =
+        ["old", "new"].map(|mode| services.settings(&file, &format!("versions = \"own\", mode = \"{mode}\"")));
+    let program = Program::start(&old).await;
+    let (old, new) = (("old", &old, "7"), ("new", &new, "4000000"));
+    for (turn, settings, version) in [old, new, old, new, old] {
+        program.reload(settings).await;
         for key in 0..5 {
             for _ in 0..3 {
                 let got = get(&program, key).await;

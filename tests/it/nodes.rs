@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use nearside::app::services::region::start_node;
-use nearside::app::{self, App, Instead};
-use nearside::core::Core;
+use nearside::app::{self, App, Overrides};
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{
     Condition, EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError, bucket,
 };
+use nearside::fill::effects::apply_actions;
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::Clock;
 use nearside::protocol::event::{Event, Says};
 use nearside::region::node::{self, NodeSettings};
+use nearside::request::settings::Settings;
 
 /// Sidecars ask for one key at once.
 const READERS: usize = 200;
@@ -79,7 +80,7 @@ impl Region {
         let mut config = node::config(&settings).unwrap();
         config.drain.linger = Duration::ZERO;
         change(&mut config);
-        let node = start_node(config, tables.clone(), Arc::new(true.into()), Instead::default()).await.unwrap();
+        let node = start_node(config, tables.clone(), Arc::new(true.into()), Overrides::default()).await.unwrap();
         Self { tables, node }
     }
 
@@ -96,12 +97,19 @@ impl Region {
 
 /// As if a topic had said it.
 fn hear(app: &App, region: u8, version: u64) {
-    let core = &app.sidecar;
-    let id = core.keyring.record("limits", "acme").unwrap();
+    let settings = &app.sidecar;
+    let id = settings.fill.shared.keyed_hashes.record("limits", "acme").unwrap();
     let says = Says::Changed(id, Some(Version(version)));
-    let (region, published) = (RegionId(region), core.clock.wall());
+    let (region, published) = (RegionId(region), settings.fill.shared.clock.wall());
     let event = Event::Message { region, published, queued: None, numbered: None, says };
-    core.carry_out(core.freshness.step(core.clock.now(), core.clock.wall(), event));
+    apply_actions(
+        &settings.fill,
+        settings.fill.shared.freshness.step(
+            settings.fill.shared.clock.now(),
+            settings.fill.shared.clock.wall(),
+            event,
+        ),
+    );
 }
 
 async fn sidecar(regions: &[&Region]) -> App {
@@ -119,7 +127,7 @@ async fn sidecar_with(regions: &[&Region], route: &str) -> App {
         text += &format!("[[service.region]]\nname = \"r{place}\"\nurl = \"http://{port}\"\n");
     }
     let config = nearside::config::read::from_toml(&text).unwrap();
-    app::start_with(config, Instead::default()).await.unwrap()
+    app::start_with(config, Overrides::default()).await.unwrap()
 }
 
 async fn read(client: &reqwest::Client, app: &App) -> (u16, String, String) {
@@ -132,7 +140,7 @@ async fn read(client: &reqwest::Client, app: &App) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn a_change_reaches_many_sidecars_through_the_nodes_for_a_read_or_two_of_each_table() {
+async fn change_reaches_sidecars_for_few_reads() {
     let (one, two) = (Region::start("r0").await, Region::start("r1").await);
     one.put(5).await;
     two.put(5).await;
@@ -146,8 +154,8 @@ async fn a_change_reaches_many_sidecars_through_the_nodes_for_a_read_or_two_of_e
         let (status, body, _) = read(&client, app).await;
         assert_eq!((status, body.as_str()), (200, "{\"seats\":5}"));
     }
-    assert!(one.reads() <= 1 && two.reads() <= 1, "the nodes have it, whoever asks");
-    // The first region ingests and announces; the other is behind, and its node has heard nothing.
+    assert!(one.reads() <= 1 && two.reads() <= 1, "the nodes have it, for all readers");
+    // The first region ingests and announces; the other is behind, its node has received nothing.
     one.put(6).await;
     hear(&one.node, 0, 6);
     sidecars.iter().for_each(|app| hear(app, 0, 6));
@@ -167,7 +175,7 @@ async fn a_change_reaches_many_sidecars_through_the_nodes_for_a_read_or_two_of_e
 
 /// All keys of one batch, and what each node was asked for them.
 #[tokio::test]
-async fn a_batch_through_a_sidecar_is_one_request_to_each_node() {
+async fn batch_is_one_request_per_node() {
     let (one, two) = (Region::start("r0").await, Region::start("r1").await);
     let regions = [&one, &two];
     for region in regions {
@@ -179,10 +187,10 @@ async fn a_batch_through_a_sidecar_is_one_request_to_each_node() {
     }
     let app = sidecar_with(&regions, "batch = \"/v1/many\"\nupstream_batch = \"/v1/batch/limits\"\n").await;
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-    let at = |path: &str| format!("http://{}{path}", app.tcp.unwrap());
-    let post =
-        |body: &'static str| client.post(at("/v1/many")).header("content-type", "application/json").body(body).send();
-    let answer = post("{\"keys\":[\"acme\",\"nobody\",\"a/b\",\"\u{fc}\",\"acme\"]}").await.unwrap();
+    let base = format!("http://{}/v1", app.tcp.unwrap());
+    let post = client.post(format!("{base}/many")).header("content-type", "application/json");
+    let post = post.body("{\"keys\":[\"acme\",\"nobody\",\"a/b\",\"\u{fc}\",\"acme\"]}");
+    let answer = post.send().await.unwrap();
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["content-type"]),
         (200, &"application/json".parse().unwrap())
@@ -192,14 +200,14 @@ async fn a_batch_through_a_sidecar_is_one_request_to_each_node() {
     assert_eq!(text.matches("\"body\":{\"seats\": 5.0}").count(), 4, "{text}");
     assert!(text.contains("{\"key\":\"nobody\",\"status\":404,"), "{text}");
     for region in regions {
-        let page = region.node.sidecar.metrics.render(&Default::default());
+        let page = region.node.sidecar.fill.shared.metrics.render(&Default::default());
         assert!(page.contains("nearside_batches_total 1\n"), "one request to each node");
         assert_eq!(region.reads(), 4, "each key once");
     }
     // What came in a batch is what a GET brings: the node's own lines too.
     let mut heads = Vec::new();
     for key in ["acme", "globex"] {
-        let answer = client.get(at(&format!("/v1/contexts/{key}/limits"))).send().await.unwrap();
+        let answer = client.get(format!("{base}/contexts/{key}/limits")).send().await.unwrap();
         let mut lines: Vec<_> = answer.headers().iter().map(|(name, _)| name.as_str().to_owned()).collect();
         lines.sort();
         heads.push((lines, answer.text().await.unwrap()));
@@ -211,8 +219,8 @@ async fn a_batch_through_a_sidecar_is_one_request_to_each_node() {
 }
 
 /// A page's count of this kind of work on bodies.
-fn work(core: &Core, kind: &str) -> u64 {
-    let page = core.metrics.render(&Default::default());
+fn work(settings: &Settings, kind: &str) -> u64 {
+    let page = settings.fill.shared.metrics.render(&Default::default());
     let name = format!("nearside_payload_work_seconds_count{{work=\"{kind}\"}} ");
     page.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
 }
@@ -220,7 +228,7 @@ fn work(core: &Core, kind: &str) -> u64 {
 /// One node compresses, the other does not, and a caller of the sidecar sees nothing of it. Many
 /// records are compressed together where all callers may read them, and nowhere else.
 #[tokio::test]
-async fn nodes_compress_for_the_sidecars_that_ask_and_their_callers_get_the_view() {
+async fn nodes_compress_for_asking_sidecars() {
     let (one, two) = (Region::start_with("r0", node::compress).await, Region::start("r1").await);
     let regions = [&one, &two];
     let view = format!("{{\"seats\": [{}5.0]}}", "5.0,".repeat(2000));
@@ -238,16 +246,16 @@ async fn nodes_compress_for_the_sidecars_that_ask_and_their_callers_get_the_view
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     for (settings, batches) in [(settings, 0), (shared.as_str(), 1)] {
         let app = sidecar_with(&regions, settings).await;
-        let core = app.sidecar.clone();
-        let get = |key: &str| client.get(format!("http://{}/v1/contexts/{key}/limits", app.tcp.unwrap()));
-        let first = get("acme").header("accept-encoding", "zstd").send().await.unwrap();
-        let line = |name: &str| first.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-        assert_eq!((line("etag").as_deref(), line("content-encoding")), (Some("\"5\""), None));
+        let settings = app.sidecar.clone();
+        let url = format!("http://{}/v1/contexts/acme/limits", app.tcp.unwrap());
+        let first = client.get(&url).header("accept-encoding", "zstd").send().await.unwrap();
+        assert_eq!(first.headers()["etag"], "\"5\"");
+        assert_eq!(first.headers().get("content-encoding"), None);
         assert!(first.text().await.unwrap() == view);
-        let known = get("acme").header("if-none-match", "\"5\"").send().await.unwrap();
+        let known = client.get(&url).header("if-none-match", "\"5\"").send().await.unwrap();
         assert_eq!(known.status().as_u16(), 304);
         // The loser of the race is read to its end.
-        while work(&core, "decompress-zstd") < 1 {
+        while work(&settings, "decompress-zstd") < 1 {
             tokio::task::yield_now().await;
         }
         let many = client.post(format!("http://{}/v1/many", app.tcp.unwrap())).header("accept-encoding", "zstd");
@@ -255,11 +263,11 @@ async fn nodes_compress_for_the_sidecars_that_ask_and_their_callers_get_the_view
         let many = many.body("{\"keys\":[\"globex\",\"initech\",\"acme\"]}").send().await.unwrap();
         assert_eq!(many.headers().get("content-encoding"), None, "a sidecar compresses nothing");
         assert_eq!(many.text().await.unwrap().matches(&view).count(), 3);
-        while work(&core, "decompress-zstd") < 1 + batches {
+        while work(&settings, "decompress-zstd") < 1 + batches {
             tokio::task::yield_now().await;
         }
         app.stop().await;
-        assert_eq!(work(&core, "decompress-zstd"), 1 + batches, "one node compresses, single records or all");
+        assert_eq!(work(&settings, "decompress-zstd"), 1 + batches, "one node compresses, single records or all");
     }
     for region in [one, two] {
         region.node.stop().await;

@@ -1,11 +1,11 @@
-//! What whoever runs a sidecar sees of it: probes, status, metrics, logs, and the commands that
-//! look after topics, all through the program, with SNS and SQS as the emulator speaks them.
+//! An operator's view of a sidecar: probes, status, metrics, logs, and the commands that look after
+//! topics, all through the program, with SNS and SQS as the emulator speaks them.
 
 use std::collections::BTreeSet;
 
 use nearside::config::TopicArn;
-use nearside::lab::front::chaos::Mode;
 use nearside::model::time::Clock;
+use nearside_lab::chaos_server::chaos::Mode;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ fn emulator_url() -> String {
 }
 
 #[tokio::test]
-async fn readyz_goes_from_warming_to_fresh_with_a_heartbeat_published_by_the_program() {
+async fn readyz_turns_fresh_after_published_heartbeat() {
     let stage = Stage::set("heartbeat-cli").await;
     let program = &stage.program;
     let (status, page) = program.page("/readyz").await;
@@ -91,9 +91,9 @@ async fn readyz_goes_from_warming_to_fresh_with_a_heartbeat_published_by_the_pro
 }
 
 #[tokio::test]
-async fn a_heartbeat_that_cannot_be_published_is_one_line_that_says_why() {
+async fn unpublishable_heartbeat_is_one_line() {
     let topic = format!("arn:aws:sns:{}:123456789012:contexts", REGIONS[0]);
-    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nowhere = nearside_lab::loopback::address().unwrap();
     let output = run(&["heartbeat", "--once", "--topic", &topic, "--endpoint-url", &format!("http://{nowhere}")]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
@@ -101,7 +101,7 @@ async fn a_heartbeat_that_cannot_be_published_is_one_line_that_says_why() {
 }
 
 #[tokio::test]
-async fn status_and_metrics_show_what_happened_and_nothing_secret_and_logs_are_json() {
+async fn status_and_metrics_reveal_no_secrets() {
     let stage = Stage::set("status").await;
     let program = &stage.program;
     for _ in 0..3 {
@@ -131,7 +131,7 @@ async fn status_and_metrics_show_what_happened_and_nothing_secret_and_logs_are_j
     assert_eq!((&status["service"], &status["transport"]), (&"status".into(), &"sqs".into()));
     assert_eq!(status["totals"]["hits"], 2, "{status}");
     assert_eq!(status["totals"]["misses"], 2);
-    assert!(status["totals"]["legs"].as_u64() >= Some(6), "{status}");
+    assert!(status["totals"]["attempts"].as_u64() >= Some(6), "{status}");
     assert!(status["cache"]["bytes"].as_u64() > Some(0), "{status}");
     assert!(status["insecure"][0].as_str().unwrap().starts_with("announcements.insecure_sns_signer"), "{status}");
     let names: Vec<_> = status["regions"].as_array().unwrap().iter().map(|region| region["name"].clone()).collect();
@@ -173,8 +173,8 @@ fn families_are_there(page: &str) {
     for family in [
         "nearside_hits",
         "nearside_misses",
-        "nearside_legs",
-        "nearside_losing_legs",
+        "nearside_attempts",
+        "nearside_losing_attempts",
         "nearside_fills_shared",
         "nearside_announcements",
         "nearside_proof_age_seconds",
@@ -188,17 +188,20 @@ fn families_are_there(page: &str) {
     ] {
         assert!(shown.contains(family), "{family}: {shown:?}");
     }
-    let misses = |region: &str, verdict: &str| {
+    assert_eq!((misses(page, "good"), misses(page, "absent")), (1, 1), "misses by verdict and region: {page}");
+}
+
+/// Misses of all regions with this verdict.
+fn misses(page: &str, verdict: &str) -> u64 {
+    let by_region = REGIONS.map(|region| {
         let series = format!("nearside_misses_total{{region=\"{region}\",verdict=\"{verdict}\"}}");
-        let count = |line: &str| line.strip_prefix(&series)?.trim().parse::<u64>().ok();
-        page.lines().find_map(count).unwrap_or(0)
-    };
-    let by = |verdict: &str| REGIONS.iter().map(|region| misses(region, verdict)).sum::<u64>();
-    assert_eq!((by("good"), by("absent")), (1, 1), "misses by verdict and region: {page}");
+        page.lines().find_map(|line| line.strip_prefix(&series)?.trim().parse::<u64>().ok()).unwrap_or(0)
+    });
+    by_region.into_iter().sum()
 }
 
 #[tokio::test]
-async fn a_sidecar_whose_regions_all_fail_is_degraded_says_why_and_is_still_ready() {
+async fn degraded_sidecar_states_why_stays_ready() {
     let world = World::builder().records(10).start().await.unwrap();
     let urls: Vec<String> = world.regions.iter().map(|region| region.url()).collect();
     let regions: Vec<_> = (0..3).map(|index| (REGIONS[index], urls[index].as_str(), "")).collect();
@@ -221,44 +224,40 @@ async fn a_sidecar_whose_regions_all_fail_is_degraded_says_why_and_is_still_read
         }
         unreachable!("numbers do not end")
     };
-    let ready = tokio::time::timeout(program::PATIENCE, failing).await.expect("it is noticed");
+    let ready = tokio::time::timeout(program::TIMEOUT, failing).await.expect("it is noticed");
     assert_eq!(ready["state"], "degraded", "{ready}");
     assert_eq!(program.page("/readyz").await.0, 200);
     assert_eq!(run(&["health", "--admin", &program.admin.to_string()]).status.code(), Some(0));
 }
 
 #[tokio::test]
-async fn health_tells_a_running_sidecar_from_a_draining_one_and_from_nobody() {
+async fn health_distinguishes_running_draining_and_absent() {
     let off = "[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"300s\"\n";
     let mut program = Program::start(&settings("health", &[("eu", "http://127.0.0.1:1", "")], off)).await;
-    let health = |admin: String| run(&["health", "--admin", &admin]);
-    let running = health(program.admin.to_string());
+    let admin = program.admin.to_string();
+    let health = ["health", "--admin", &admin];
+    let running = run(&health);
     assert_eq!((running.status.code(), text(&running.stderr)), (Some(0), ""));
     program.signal(Signal::TERM);
     program.line(|line| line["message"].as_str().unwrap().starts_with("stopping")).await;
-    let draining = health(program.admin.to_string());
+    let draining = run(&health);
     assert_eq!(draining.status.code(), Some(1));
     assert!(text(&draining.stderr).contains("503 Service Unavailable"), "{}", text(&draining.stderr));
     let said = program.json("/readyz").await;
     assert_eq!(said["state"], "draining");
-    let admin = program.admin.to_string();
     program.signal(Signal::TERM);
     program.ended().await;
-    let nobody = health(admin.clone());
+    let nobody = run(&health);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(text(&nobody.stderr).contains(&format!("cannot ask {admin}")), "{}", text(&nobody.stderr));
 }
 
 #[tokio::test]
-async fn the_janitor_shows_and_then_removes_what_a_killed_sidecar_left_and_spares_the_living() {
+async fn janitor_removes_killed_and_spares_living() {
     let stage = Stage::set("janitor-cli").await;
     let region = REGIONS[1];
     let (sqs, sns) = (Emulator::shared().sqs(region), Emulator::shared().sns(region));
-    let living = || async {
-        let listed = sqs.list_queues().queue_name_prefix("nearside-janitor-cli-").send().await.unwrap();
-        listed.queue_urls().iter().filter(|url| !url.ends_with("-dead")).count()
-    };
-    assert_eq!(living().await, 1);
+    assert_eq!(living(&sqs).await, 1);
     // No other test's janitor looks at this region.
     let dead = "nearside-janitor-cli-dead";
     let alive = (Clock::System.wall().as_millis() / 1000 - 3 * 3600).to_string();
@@ -266,11 +265,6 @@ async fn the_janitor_shows_and_then_removes_what_a_killed_sidecar_left_and_spare
     let topic = &stage.topics[1];
     let arn = format!("arn:aws:sqs:{region}:{}:{dead}", topic.account);
     sns.subscribe().topic_arn(&topic.arn).protocol("sqs").endpoint(&arn).send().await.unwrap();
-    let exists = || async { sqs.get_queue_url().queue_name(dead).send().await.is_ok() };
-    let subscriptions = || async {
-        let listed = sns.list_subscriptions_by_topic().topic_arn(&topic.arn).send().await.unwrap();
-        listed.subscriptions().iter().filter(|one| one.endpoint() == Some(arn.as_str())).count()
-    };
 
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("nearside.toml");
@@ -279,35 +273,58 @@ async fn the_janitor_shows_and_then_removes_what_a_killed_sidecar_left_and_spare
     std::fs::write(&file, settings("janitor-cli", &[one], &rest)).unwrap();
     let sweep = ["janitor", "--config", program::path(&file), "--older-than", "2h"];
     // Other tests' queues may be in the table too.
-    let fates = |output: &std::process::Output| {
-        let ours = text(&output.stdout).lines().filter(|line| line.contains(dead) || line.contains(&topic.arn));
-        ours.map(str::to_owned).collect::<Vec<_>>()
-    };
+    let ours = [dead, &topic.arn];
     let shown = run(&[&sweep[..], &["--dry-run"]].concat());
-    let would = fates(&shown).iter().filter(|line| line.contains("would be removed")).count();
+    let would = lines_with(&shown, ours, "would be removed");
     assert_eq!((shown.status.code(), would), (Some(0), 2), "{}", text(&shown.stdout));
-    assert!(exists().await && subscriptions().await == 1, "a dry run removes nothing");
+    assert!(exists(&sqs, dead).await, "a dry run removes nothing");
+    assert_eq!(subscriptions(&sns, topic, &arn).await, 1, "a dry run removes nothing");
 
     let swept = run(&sweep);
-    let removed = fates(&swept).iter().filter(|line| line.contains("removed")).count();
+    let removed = lines_with(&swept, ours, "removed");
     assert_eq!((swept.status.code(), removed), (Some(0), 2), "{}{}", text(&swept.stdout), text(&swept.stderr));
-    assert!(!exists().await && subscriptions().await == 0);
-    assert_eq!(living().await, 1, "the sidecar's own queue lives");
+    assert!(!exists(&sqs, dead).await && subscriptions(&sns, topic, &arn).await == 0);
+    assert_eq!(living(&sqs).await, 1, "the sidecar's own queue lives");
     assert_eq!(stage.world.regions.len(), 3);
     stage.stop().await;
+}
+
+/// Number of the test's queues whose owner lives.
+async fn living(sqs: &aws_sdk_sqs::Client) -> usize {
+    let listed = sqs.list_queues().queue_name_prefix("nearside-janitor-cli-").send().await.unwrap();
+    listed.queue_urls().iter().filter(|url| !url.ends_with("-dead")).count()
+}
+
+async fn exists(sqs: &aws_sdk_sqs::Client, queue: &str) -> bool {
+    sqs.get_queue_url().queue_name(queue).send().await.is_ok()
+}
+
+/// Number of the topic's subscriptions that lead to this queue.
+async fn subscriptions(sns: &aws_sdk_sns::Client, topic: &TopicArn, queue: &str) -> usize {
+    let listed = sns.list_subscriptions_by_topic().topic_arn(&topic.arn).send().await.unwrap();
+    listed.subscriptions().iter().filter(|one| one.endpoint() == Some(queue)).count()
+}
+
+/// Number of lines that contain one of `names` and `fate`.
+fn lines_with(output: &std::process::Output, names: [&str; 2], fate: &str) -> usize {
+    let named = text(&output.stdout).lines().filter(|line| names.iter().any(|name| line.contains(name)));
+    named.filter(|line| line.contains(fate)).count()
 }
 
 /// The rules and the dashboard in `deploy/` name metrics that exist, and are of the form that their
 /// readers take.
 #[test]
-fn the_rules_and_the_dashboard_name_metrics_that_exist() {
+fn rules_and_dashboard_name_existing_metrics() {
     use nearside::telemetry::metrics::Metrics;
     use nearside::telemetry::metrics::exposition::Gauges;
 
     let page = Metrics::default().render(&Gauges { bound: Some(1), ..Gauges::default() });
-    let name = |line: &str| Some(line.strip_prefix("# TYPE ")?.split_once(' ')?.0.to_owned());
     let services = services_page();
-    let names: Vec<String> = page.lines().chain(services.lines()).filter_map(name).collect();
+    let names: Vec<String> = page
+        .lines()
+        .chain(services.lines())
+        .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split_once(' ')?.0.to_owned()))
+        .collect();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), names.join("\n")).unwrap();
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/rules-check.sh");
@@ -316,7 +333,7 @@ fn the_rules_and_the_dashboard_name_metrics_that_exist() {
     assert!(checked.status.success(), "{said}");
 }
 
-/// What the views service and an ingester say of themselves.
+/// Metrics of the views service and of an ingester.
 fn services_page() -> String {
     use std::sync::Arc;
 
@@ -335,7 +352,7 @@ fn services_page() -> String {
     let (region, topic) = ("eu".to_owned(), Arc::new(Nobody));
     let parts = IngestParts { region, home, own, feed, topic, views: None, clock: Clock::System };
     let mut registry = prometheus_client::registry::Registry::with_prefix("nearside");
-    nearside::views::ViewsCounters::default().register(&mut registry);
+    registry.register_collector(Box::new(nearside::views::ViewsCounters::default().metrics));
     registry.register_collector(Box::new(IngestExposition::new(Ingester::new(parts))));
     let mut page = String::new();
     prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();

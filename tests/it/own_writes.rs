@@ -12,14 +12,13 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use nearside::app;
-use nearside::lab::front::port::{self, Port};
 use nearside::model::time::{Clock, Moment};
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::port::{self, Port};
 
 const PAIRS: u64 = 10_000;
 const WRITERS: u64 = 16;
-/// How far each region lags behind what the others took: some reads meet a region that has it
-/// already.
+/// Lag of each region behind what the others took: some reads meet a region that has it already.
 const LAGS: [Duration; 3] = [Duration::from_millis(900), Duration::from_millis(30), Duration::from_millis(300)];
 
 /// A write: its version, who took it, and when.
@@ -30,7 +29,7 @@ struct Written {
     at: Moment,
 }
 
-/// What all regions were ever told, by path.
+/// Writes that any region has taken, by path.
 #[derive(Default)]
 struct Truth {
     written: Mutex<BTreeMap<String, Vec<Written>>>,
@@ -49,8 +48,14 @@ impl Truth {
     fn read(&self, path: &str, region: usize) -> u64 {
         let written = self.written.lock().unwrap();
         let now = Clock::System.now();
-        let shown = |it: &&Written| it.taken_by == region || now.since(it.at) >= LAGS[region];
-        written.get(path).into_iter().flatten().filter(shown).map(|it| it.version).max().unwrap_or_default()
+        written
+            .get(path)
+            .into_iter()
+            .flatten()
+            .filter(|it| it.taken_by == region || now.since(it.at) >= LAGS[region])
+            .map(|it| it.version)
+            .max()
+            .unwrap_or_default()
     }
 }
 
@@ -93,7 +98,7 @@ async fn write_and_read(base: String, writer: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_reads_after_writes_with_three_lagging_regions_are_never_below_what_was_written() {
+async fn reads_after_writes_never_regress() {
     let (tasks, truth) = (Tasks::new(), Arc::new(Truth::default()));
     let mut text = String::from(
         "[listen]\ntcp = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[announcements]\ntransport = \"off\"\n\
@@ -102,8 +107,10 @@ async fn ten_thousand_reads_after_writes_with_three_lagging_regions_are_never_be
     for region in 0..LAGS.len() {
         let (port, truth) = (Port::hold(0).unwrap(), truth.clone());
         text += &format!("[[service.region]]\nname = \"r{region}\"\nurl = \"http://{}\"\n", port.address());
-        let answer = move |request| answer(request, truth.clone(), region);
-        tasks.spawn("region", port::serve(port.listen().unwrap(), tasks.clone(), "connection", answer));
+        let serving = port::serve(port.listen().unwrap(), tasks.clone(), "connection", move |request| {
+            answer(request, truth.clone(), region)
+        });
+        tasks.spawn("region", serving);
     }
     text += "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n";
     let app = app::start(crate::program::read(&text)).await.unwrap();

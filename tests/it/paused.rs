@@ -4,22 +4,23 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::lab::front::chaos::ChaosOrder;
-use nearside::lab::front::port::Port;
-use nearside::model::time::Clock;
+use nearside::model::time::{Clock, Moment};
+use nearside_lab::chaos_server::chaos::ChaosOrder;
+use nearside_lab::chaos_server::port::Port;
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::announced::until;
-use super::program::{PATIENCE, Program, settings};
+use super::program::{Program, TIMEOUT, settings};
 use super::wire::{Message, read_message, request};
 use crate::world::World;
 
-/// How long it is stopped: beyond every lease and grade of proof.
+/// Length of the stop: beyond every lease and grade of proof.
 const PAUSE: Duration = Duration::from_secs(90);
 /// Records; every third is changed and announced during the pause, every third is changed and
-/// nobody is told.
+/// Number of records; every third is changed and announced during the pause, every third is changed
+/// unannounced.
 const RECORDS: usize = 24;
 
 /// A sidecar of its own world, over one transport.
@@ -27,18 +28,29 @@ struct Sleeper {
     world: World,
     program: Program,
     transport: &'static str,
-    /// Where SNS posts to: held, so that nobody else is given the port before the sidecar listens
+    /// Port that SNS posts to: held, so that nobody else is given it before the sidecar listens
     /// there.
     _posted_to: Port,
 }
 
-/// What became of the first read of a record.
+/// Answer to the first read of a record.
 struct First {
     answer: Message,
     after: Duration,
 }
 
-/// What takes longer stands still, and says where.
+impl First {
+    async fn read(mut stream: TcpStream, woken: Moment) -> Self {
+        let answer = read_message(&mut stream, false).await.expect("an answer");
+        Self { answer, after: Clock::System.now() - woken }
+    }
+
+    fn is_fresh(&self, record: usize) -> bool {
+        version_of(&self.answer) == if is_changed(record) { 2 } else { 1 }
+    }
+}
+
+/// Runs `doing`; panics, naming `what`, when it takes longer than `limit`.
 async fn within<T>(limit: Duration, what: &str, doing: impl Future<Output = T>) -> T {
     tokio::time::timeout(limit, doing).await.unwrap_or_else(|_| panic!("{what} stood still for {limit:?}"))
 }
@@ -72,11 +84,11 @@ impl Sleeper {
         }
         let urls: Vec<_> = world.regions.iter().map(|region| region.url()).collect();
         let regions: Vec<_> = world.regions.iter().zip(&urls).collect();
-        let told: Vec<_> = regions
+        let reported: Vec<_> = regions
             .iter()
             .map(|(region, url)| (region.name.as_str(), url.as_str(), region.publisher.topic()))
             .collect();
-        let program = Program::start(&settings(&format!("paused-{transport}"), &told, &rest)).await;
+        let program = Program::start(&settings(&format!("paused-{transport}"), &reported, &rest)).await;
         let sleeper = Self { world, program, transport, _posted_to: port };
         sleeper.program.until("/readyz", |page| page["state"] == "fresh").await;
         for record in 0..RECORDS {
@@ -106,7 +118,7 @@ impl Sleeper {
         for record in (0..RECORDS).filter(|record| chosen(*record)) {
             self.world.catalogue.put(&key(record), "{\"changed\":true}").unwrap();
         }
-        within(PATIENCE, "the ingest of changes", self.world.ingested()).await;
+        within(TIMEOUT, "the ingest of changes", self.world.ingested()).await;
     }
 
     async fn mute(&self, mute: bool) {
@@ -115,7 +127,7 @@ impl Sleeper {
         }
     }
 
-    /// What happens while it is stopped.
+    /// Makes the changes that happen while it is stopped.
     async fn sleep_through_changes(&self) {
         self.program.signal(Signal::STOP);
         let stopped = Clock::System.now();
@@ -133,12 +145,8 @@ impl Sleeper {
         let waiting = join_all(early.map(|record| self.ask(record))).await;
         let woken = Clock::System.now();
         self.program.signal(Signal::CONT);
-        let first = async |mut stream: TcpStream| {
-            let answer = read_message(&mut stream, false).await.expect("an answer");
-            First { answer, after: Clock::System.now() - woken }
-        };
-        let waited = join_all(waiting.into_iter().map(&first));
-        let came = join_all(late.map(async |record| first(self.ask(record).await).await));
+        let waited = join_all(waiting.into_iter().map(|stream| First::read(stream, woken)));
+        let came = join_all(late.map(async |record| First::read(self.ask(record).await, woken).await));
         let (mut firsts, came) = futures_util::future::join(waited, came).await;
         firsts.extend(came);
         firsts
@@ -153,31 +161,26 @@ impl Sleeper {
     }
 
     async fn sleeps_and_wakes(mut self) {
-        within(PAUSE + PATIENCE, "the pause", self.sleep_through_changes()).await;
-        let firsts = within(PATIENCE, "a first read", self.wake()).await;
-        let fresh =
-            |record: usize, first: &First| version_of(&first.answer) == if is_changed(record) { 2 } else { 1 };
-        let count = |wanted: &dyn Fn(usize, &First) -> bool| {
-            firsts.iter().enumerate().filter(|(record, first)| wanted(*record, first)).count()
-        };
-        let labelled = |_: usize, first: &First| is_labelled(&self.world, &first.answer);
+        within(PAUSE + TIMEOUT, "the pause", self.sleep_through_changes()).await;
+        let firsts = within(TIMEOUT, "a first read", self.wake()).await;
         println!(
             "{}: stopped for {PAUSE:?}; of {RECORDS} first reads {} were fresh, {} labelled, {} plain hits; the last came \
              after {:?}",
             self.transport,
-            count(&fresh),
-            count(&labelled),
-            count(&|_, first| first.answer.is_hit()),
+            firsts.iter().enumerate().filter(|(record, first)| first.is_fresh(*record)).count(),
+            firsts.iter().filter(|first| is_labelled(&self.world, &first.answer)).count(),
+            firsts.iter().filter(|first| first.answer.is_hit()).count(),
             firsts.iter().map(|first| first.after).max().unwrap()
         );
         for (record, first) in firsts.iter().enumerate() {
-            assert!(fresh(record, first) || labelled(record, first), "{record}: {:?}", first.answer);
+            let sound = first.is_fresh(record) || is_labelled(&self.world, &first.answer);
+            assert!(sound, "{record}: {:?}", first.answer);
         }
         // And it recovers by itself.
-        within(2 * PATIENCE, "the recovery", self.recovers()).await;
+        within(2 * TIMEOUT, "the recovery", self.recovers()).await;
         self.program.signal(Signal::TERM);
-        assert!(within(PATIENCE, "the end", self.program.ended()).await.success());
-        within(PATIENCE, "the end of the world", self.world.stop(Duration::from_secs(5))).await;
+        assert!(within(TIMEOUT, "the end", self.program.ended()).await.success());
+        within(TIMEOUT, "the end of the world", self.world.stop(Duration::from_secs(5))).await;
     }
 }
 
@@ -187,8 +190,8 @@ fn version_of(answer: &Message) -> u64 {
 
 /// Criterion: a SIGSTOP of 90 s with changes meanwhile. Both transports sleep at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_sigstop_of_90_s_the_first_read_of_every_record_is_fresh_or_labelled() {
+async fn sigstop_reads_are_fresh_or_labelled() {
     let starting = futures_util::future::join(Sleeper::start("sqs"), Sleeper::start("http"));
-    let (sqs, http) = within(2 * PATIENCE, "the start", starting).await;
+    let (sqs, http) = within(2 * TIMEOUT, "the start", starting).await;
     futures_util::future::join(sqs.sleeps_and_wakes(), http.sleeps_and_wakes()).await;
 }

@@ -1,5 +1,5 @@
 //! Content codings beside another implementation of zstd, and the public data set that
-//! `nearside bench --only payload` measures.
+//! `nearside-lab bench --only payload` measures.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::program::{self, text};
 
-/// What stands before the zstd frame of a `dcz` body.
+/// Length of the header before the zstd frame of a `dcz` body.
 const HEADER_BYTES: usize = 40;
 
 fn scripts() -> PathBuf {
@@ -39,21 +39,21 @@ fn run(mut command: Command, input: &[u8]) -> Bytes {
 }
 
 /// zstd's own program takes a dictionary as raw content with `--patch-from`.
-fn program_of_zstd(way: &str, dictionary: &Path, input: &[u8]) -> Bytes {
+fn program_of_zstd(direction: &str, dictionary: &Path, input: &[u8]) -> Bytes {
     // It wants the content in a file: how long it is says how large the window must be.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("input");
     std::fs::write(&file, input).unwrap();
     let mut command = Command::new("zstd");
-    command.args(["--quiet", way, "--stdout"]).arg(file);
+    command.args(["--quiet", direction, "--stdout"]).arg(file);
     command.arg(format!("--patch-from={}", dictionary.display()));
     run(command, b"")
 }
 
 /// Python's zstandard, which `tests/payloads/setup.sh` installs.
-fn zstandard(way: &str, dictionary: &Path, input: &[u8]) -> Bytes {
+fn zstandard(direction: &str, dictionary: &Path, input: &[u8]) -> Bytes {
     let mut command = Command::new(made().join("bin/python"));
-    command.arg(scripts().join("dcz.py")).arg(way).arg(dictionary);
+    command.arg(scripts().join("dcz.py")).arg(direction).arg(dictionary);
     run(command, input)
 }
 
@@ -71,7 +71,7 @@ fn others() -> Vec<(&'static str, Other)> {
 }
 
 #[test]
-fn a_trained_dictionary_as_raw_content_is_understood_by_other_implementations_both_ways() {
+fn trained_raw_dictionary_interoperates() {
     let set = made().join("set");
     let path = set.join("json.dictionary");
     let hash = std::fs::read_to_string(set.join("json.dictionary.sha256")).unwrap();
@@ -92,12 +92,12 @@ fn a_trained_dictionary_as_raw_content_is_understood_by_other_implementations_bo
 }
 
 #[test]
-fn small_records_of_the_public_set_with_their_dictionary_are_at_most_two_fifths_of_their_json() {
+fn dictionary_cuts_records_to_two_fifths() {
     made();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.json");
-    let args = ["bench", "--only", "payload", "--rounds", "1", "--seconds", "0.01", "--json", program::path(&file)];
-    let done = program::command(&args).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let args = ["--only", "payload", "--rounds", "1", "--seconds", "0.01", "--json", program::path(&file)];
+    let done = program::bench(&args).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(done.status.success(), "{}", text(&done.stderr));
     let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let scenario = &report["scenarios"][0];
@@ -114,7 +114,13 @@ fn small_records_of_the_public_set_with_their_dictionary_are_at_most_two_fifths_
         assert!(bytes > 100.0 && of_json <= 1.0 && encode > 0.0 && decode > 0.0, "{row}");
         assert!(identity == (decompress <= 0.0), "{row}");
     }
-    let every = |row: &Value| row[1].as_array().unwrap().iter().all(|us| us.as_f64().unwrap() > 0.0);
-    assert!(fields["rows"].as_array().unwrap().iter().all(every), "{fields:#}");
+    assert!(
+        fields["rows"].as_array().unwrap().iter().all(|row| row[1]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|us| us.as_f64().unwrap() > 0.0)),
+        "{fields:#}"
+    );
     assert_eq!(scenario["plots"].as_array().unwrap().len(), 2);
 }

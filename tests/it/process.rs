@@ -2,6 +2,7 @@
 //! surroundings at the start, signals under load at the end.
 
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,36 +14,36 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
 use nearside::config::TopicArn;
-use nearside::lab::front::chaos::Latency;
 use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::chaos::Latency;
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::emulator::{Emulator, REGIONS};
-use super::program::{self, PATIENCE, Program, get, settings, text};
+use super::program::{self, Program, TIMEOUT, get, settings, text};
 use crate::world::World;
 
-/// Where nobody listens.
+/// URL at which nobody listens.
 fn nowhere() -> String {
-    format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+    format!("http://{}", nearside_lab::loopback::address().unwrap())
 }
 
-/// The world's regions as a sidecar is told of them.
+/// The world's regions as a sidecar's settings name them.
 fn regions(world: &World) -> Vec<(String, String)> {
     world.regions.iter().map(|region| (region.name.clone(), region.url())).collect()
 }
 
-fn told<'a>(regions: &'a [(String, String)], topics: &'a [TopicArn]) -> Vec<(&'a str, &'a str, &'a str)> {
-    let topic = |index: usize| topics.get(index).map_or("", |topic| topic.arn.as_str());
-    regions.iter().enumerate().map(|(index, (name, url))| (name.as_str(), url.as_str(), topic(index))).collect()
+fn reported<'a>(regions: &'a [(String, String)], topics: &'a [TopicArn]) -> Vec<(&'a str, &'a str, &'a str)> {
+    let arns = topics.iter().map(|topic| topic.arn.as_str()).chain(std::iter::repeat(""));
+    regions.iter().zip(arns).map(|((name, url), arn)| (name.as_str(), url.as_str(), arn)).collect()
 }
 
 const SILENT: &str = "[announcements]\ntransport = \"off\"\n";
 
 #[tokio::test]
-async fn a_port_in_use_is_one_line_that_names_it_and_the_setting_and_the_exit_code_is_one() {
+async fn port_in_use_names_its_setting() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -60,30 +61,30 @@ async fn a_port_in_use_is_one_line_that_names_it_and_the_setting_and_the_exit_co
         let output = program::run(&["run", "--config", program::path(&file)]);
         assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);
-        let told: Vec<&str> = said.lines().filter(|line| line.starts_with("nearside: ")).collect();
-        assert_eq!(told.len(), 1, "{said}");
-        assert!(told[0].contains(&format!("{address} is in use")) && told[0].contains(setting), "{said}");
+        let reported: Vec<&str> = said.lines().filter(|line| line.starts_with("nearside: ")).collect();
+        assert_eq!(reported.len(), 1, "{said}");
+        assert!(reported[0].contains(&format!("{address} is in use")) && reported[0].contains(setting), "{said}");
     }
 }
 
 #[tokio::test]
-async fn a_missing_token_file_keeps_it_from_starting_and_the_line_says_which_and_what_to_do() {
+async fn missing_token_file_stops_start() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("nearside.toml");
     let listen = "[listen]\ntcp = \"127.0.0.1:0\"\ntoken_file = \"/no/such/token\"\n";
     std::fs::write(&file, settings("token", &[("eu", &nowhere(), "")], listen)).unwrap();
     let output = program::run(&["run", "--config", program::path(&file)]);
     assert_eq!(output.status.code(), Some(2));
-    let told = text(&output.stderr);
-    assert!(told.lines().next().unwrap().contains("the token file /no/such/token cannot be read"), "{told}");
+    let reported = text(&output.stderr);
+    assert!(reported.lines().next().unwrap().contains("the token file /no/such/token cannot be read"), "{reported}");
 }
 
 #[tokio::test]
-async fn an_unreachable_region_at_the_start_is_one_clear_line_and_the_others_answer() {
+async fn unreachable_region_logs_one_line() {
     let world = World::builder().regions(2).records(10).start().await.unwrap();
     let mut regions = regions(&world);
     regions.push(("ap-southeast-2".to_owned(), nowhere()));
-    let mut program = Program::start(&settings("unreachable", &told(&regions, &[]), SILENT)).await;
+    let mut program = Program::start(&settings("unreachable", &reported(&regions, &[]), SILENT)).await;
     let line = program.line(|line| line["level"] == "WARN" && line["region"] == "ap-southeast-2").await;
     let message = line["message"].as_str().unwrap();
     assert!(message.starts_with("the region cannot be reached"), "{line}");
@@ -99,12 +100,12 @@ async fn an_unreachable_region_at_the_start_is_one_clear_line_and_the_others_ans
 }
 
 #[tokio::test]
-async fn without_aws_it_starts_says_what_to_check_and_keeps_replies_for_the_soft_ttl() {
+async fn start_without_aws_keeps_soft_ttl() {
     let world = World::builder().records(10).start().await.unwrap();
     let topics: Vec<TopicArn> =
         REGIONS.iter().map(|name| format!("arn:aws:sns:{name}:123456789012:contexts").parse().unwrap()).collect();
     let aws = format!("[announcements]\nendpoint_url = \"{}\"\n[drain]\nlinger = \"0s\"\n", nowhere());
-    let mut program = Program::start(&settings("no-aws", &told(&regions(&world), &topics), &aws)).await;
+    let mut program = Program::start(&settings("no-aws", &reported(&regions(&world), &topics), &aws)).await;
     let line = program.line(|line| line["level"] == "WARN" && line["topic"] == topics[0].arn).await;
     let message = line["message"].as_str().unwrap();
     assert!(message.starts_with("not subscribed; ") && message.contains("endpoint_url"), "{line}");
@@ -123,50 +124,56 @@ async fn without_aws_it_starts_says_what_to_check_and_keeps_replies_for_the_soft
     assert!(program.ended().await.success());
 }
 
+/// Command that has no credentials of AWS.
+fn uncredentialed(args: &[&str]) -> Command {
+    let mut command = program::command(args);
+    command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+    command
+}
+
+/// Number of findings that credentials are missing.
+fn without_credentials(findings: &Value) -> usize {
+    let access = findings.as_array().into_iter().flatten().filter(|finding| finding["check"] == "access");
+    let named = access.filter(|finding| says(finding, "saw", "no usable credentials"));
+    named.filter(|finding| says(finding, "advice", "a task role")).count()
+}
+
+fn says(finding: &Value, part: &str, text: &str) -> bool {
+    finding[part].as_str().is_some_and(|it| it.contains(text))
+}
+
 #[tokio::test]
-async fn without_credentials_status_log_and_doctor_say_so_and_where_to_get_some() {
+async fn missing_credentials_are_reported_everywhere() {
     let world = World::builder().records(10).start().await.unwrap();
     let topics: Vec<TopicArn> =
         REGIONS.iter().map(|name| format!("arn:aws:sns:{name}:123456789012:contexts").parse().unwrap()).collect();
-    let bare = |args: &[&str]| {
-        let mut command = program::command(args);
-        command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
-        command
-    };
     // Nothing is sent to AWS: calls are not made that cannot be signed.
-    let written = settings("no-credentials", &told(&regions(&world), &topics), "[drain]\nlinger = \"0s\"\n");
-    let mut program = Program::start_by(&written, bare).await;
+    let written = settings("no-credentials", &reported(&regions(&world), &topics), "[drain]\nlinger = \"0s\"\n");
+    let mut program = Program::start_by(&written, uncredentialed).await;
     program.line(|line| line["message"].as_str().is_some_and(|text| text.contains("AWS_ACCESS_KEY_ID"))).await;
-    let is_it = |finding: &Value| {
-        finding["check"] == "access"
-            && finding["saw"].as_str().is_some_and(|saw| saw.contains("no usable credentials"))
-            && finding["advice"].as_str().is_some_and(|advice| advice.contains("a task role"))
-    };
-    let all =
-        |findings: &Value| findings.as_array().is_some_and(|all| all.iter().filter(|it| is_it(it)).count() == 3);
-    program.until("/status", |status| all(&status["findings"])).await;
+    program.until("/status", |status| without_credentials(&status["findings"]) == 3).await;
     let ready = program.json("/readyz").await;
     assert!(ready["reasons"].to_string().contains("no usable credentials"), "{ready}");
 
     let file = program.file();
     let order = ["doctor", "--config", file.to_str().unwrap(), "--listen", "1s", "--json"];
-    let told = bare(&order).output().unwrap();
-    let lines: Value = serde_json::from_slice(&told.stdout).unwrap();
-    assert!(told.status.code() == Some(1) && all(&lines), "{lines:#}");
+    let reported = uncredentialed(&order).output().unwrap();
+    let lines: Value = serde_json::from_slice(&reported.stdout).unwrap();
+    assert!(reported.status.code() == Some(1) && without_credentials(&lines) == 3, "{lines:#}");
     program.signal(Signal::TERM);
     assert!(program.ended().await.success());
 }
 
 #[tokio::test]
-async fn a_rejected_message_is_told_with_its_id_and_where_its_certificate_is_beside_the_setting() {
+async fn rejected_message_is_logged_with_id() {
     let world = World::builder().regions(1).start().await.unwrap();
     let (region, base) = (&world.regions[0], &world.aws.base);
     let rest = format!(
         "[drain]\nlinger = \"0s\"\n[announcements]\nendpoint_url = \"{base}\"\ninsecure_sns_signer = \"{}\"\n",
         nowhere()
     );
-    let told = [(region.name.as_str(), &*region.url(), region.publisher.topic())];
-    let mut program = Program::start(&settings("misspelt", &told, &rest)).await;
+    let reported = [(region.name.as_str(), &*region.url(), region.publisher.topic())];
+    let mut program = Program::start(&settings("misspelt", &reported, &rest)).await;
     let line = program.line(|line| line["message"] == "an announcement was rejected").await;
     assert_eq!(
         (&line["region"], &line["certificate_at"]),
@@ -180,15 +187,15 @@ async fn a_rejected_message_is_told_with_its_id_and_where_its_certificate_is_bes
 }
 
 #[tokio::test]
-async fn queues_carry_the_tags_and_the_key_that_are_configured() {
+async fn queues_carry_configured_tags_and_key() {
     let world = World::builder().regions(1).start().await.unwrap();
     let (region, base) = (&world.regions[0], &world.aws.base);
     let rest = format!(
         "[drain]\nlinger = \"0s\"\n[announcements]\nendpoint_url = \"{base}\"\ninsecure_sns_signer = \"{base}\"\n\
          queue_tags = [\"team=contexts\"]\nqueue_kms_key = \"alias/queues\"\n"
     );
-    let told = [(region.name.as_str(), &*region.url(), region.publisher.topic())];
-    let mut program = Program::start(&settings("tagged", &told, &rest)).await;
+    let reported = [(region.name.as_str(), &*region.url(), region.publisher.topic())];
+    let mut program = Program::start(&settings("tagged", &reported, &rest)).await;
     program.until("/readyz", |page| page["state"] == "fresh").await;
     let names = world.aws.queues.names(&region.name, "nearside-tagged-");
     let queue = world.aws.queues.find(&region.name, &names[0]).unwrap();
@@ -199,7 +206,7 @@ async fn queues_carry_the_tags_and_the_key_that_are_configured() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once_whichever_of_the_two_they_are() {
+async fn second_signal_ends_process_at_once() {
     for (first, second) in [(Signal::TERM, Signal::TERM), (Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT)] {
         let linger = format!("{SILENT}[drain]\nlinger = \"300s\"\n");
         let mut program = Program::start(&settings("twice", &[("eu", &nowhere(), "")], &linger)).await;
@@ -208,12 +215,12 @@ async fn a_second_signal_ends_it_at_once_whichever_of_the_two_they_are() {
         assert_eq!(program.page("/readyz").await.0, 503, "the first lets it linger");
         program.signal(second);
         program.ended().await;
-        assert!(program.lines().last().unwrap().contains("told to stop twice"));
+        assert!(program.lines().last().unwrap().contains("asked to stop twice"));
     }
 }
 
 #[tokio::test]
-async fn sigint_stops_it_in_order_and_its_unix_socket_is_removed() {
+async fn sigint_stops_orderly_and_removes_socket() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("nearside.sock");
     let rest =
@@ -226,13 +233,13 @@ async fn sigint_stops_it_in_order_and_its_unix_socket_is_removed() {
     assert!(!socket.exists());
 }
 
-/// What callers sent and got.
+/// Counts of the callers' requests and answers.
 #[derive(Default)]
 struct Tally {
     sent: AtomicU64,
     answered: AtomicU64,
     goodbyes: AtomicU64,
-    told_to_stop: AtomicBool,
+    stop_requested: AtomicBool,
     failures: std::sync::Mutex<Vec<String>>,
 }
 
@@ -247,11 +254,11 @@ impl Tally {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, came).await.expect("the load runs");
+        tokio::time::timeout(TIMEOUT, came).await.expect("the load runs");
     }
 
     fn goes_on(&self) -> bool {
-        !self.told_to_stop.load(Ordering::Acquire)
+        !self.stop_requested.load(Ordering::Acquire)
     }
 
     fn note(&self, answer: Result<(StatusCode, usize), hyper::Error>) {
@@ -274,7 +281,7 @@ async fn read(response: http::Response<hyper::body::Incoming>) -> Result<(Status
     Ok((status, response.into_body().collect().await?.to_bytes().len()))
 }
 
-/// An application with one HTTP/1.1 connection, which it keeps until it is told to close it.
+/// An application with one HTTP/1.1 connection, which it keeps until a response closes it.
 async fn keep_alive(address: SocketAddr, tally: Arc<Tally>, tasks: Tasks) {
     while tally.goes_on() {
         let stream = match TcpStream::connect(address).await {
@@ -299,6 +306,20 @@ async fn keep_alive(address: SocketAddr, tally: Arc<Tally>, tasks: Tasks) {
     }
 }
 
+/// Asks on an HTTP/2 connection, each time when the last answer is read, until either ends.
+async fn one_after_another(mut sender: http2::SendRequest<Empty<Bytes>>, address: SocketAddr, tally: &Tally) {
+    while tally.goes_on() && sender.ready().await.is_ok() {
+        match sender.send_request(any_record(address)).await {
+            Err(error) if was_not_taken(&error) => return,
+            Err(error) => return tally.fail(format!("h2: {error:?}")),
+            Ok(response) => {
+                tally.sent.fetch_add(1, Ordering::AcqRel);
+                tally.note(read(response).await);
+            }
+        }
+    }
+}
+
 /// An application with one HTTP/2 connection and several requests on it at once; a GOAWAY makes it
 /// open another.
 async fn multiplexed(address: SocketAddr, tally: Arc<Tally>, tasks: Tasks) {
@@ -309,20 +330,7 @@ async fn multiplexed(address: SocketAddr, tally: Arc<Tally>, tasks: Tasks) {
         };
         let (sender, connection) = http2::handshake(tasks.clone(), TokioIo::new(stream)).await.unwrap();
         tasks.spawn("caller", connection);
-        let one_after_another = || async {
-            let mut sender = sender.clone();
-            while tally.goes_on() && sender.ready().await.is_ok() {
-                match sender.send_request(any_record(address)).await {
-                    Err(error) if was_not_taken(&error) => return,
-                    Err(error) => return tally.fail(format!("h2: {error:?}")),
-                    Ok(response) => {
-                        tally.sent.fetch_add(1, Ordering::AcqRel);
-                        tally.note(read(response).await);
-                    }
-                }
-            }
-        };
-        join_all((0..4).map(|_| one_after_another())).await;
+        join_all((0..4).map(|_| one_after_another(sender.clone(), address, &tally))).await;
         if tally.goes_on() {
             tally.goodbyes.fetch_add(1, Ordering::AcqRel);
         }
@@ -352,7 +360,7 @@ const LINGER: Duration = Duration::from_secs(3);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sigterm_under_load_loses_no_request_ends_in_time_and_leaves_nothing_in_aws() {
+async fn sigterm_under_load_loses_no_request() {
     let emulator = Emulator::shared();
     let world = World::builder().records(5_000).latency(Latency::millis(10, 5)).start().await.unwrap();
     let mut topics = Vec::new();
@@ -366,7 +374,7 @@ async fn a_sigterm_under_load_loses_no_request_ends_in_time_and_leaves_nothing_i
         LINGER.as_secs(),
         DEADLINE.as_secs()
     );
-    let mut program = Program::start(&settings("sigterm", &told(&regions(&world), &topics), &rest)).await;
+    let mut program = Program::start(&settings("sigterm", &reported(&regions(&world), &topics), &rest)).await;
     for topic in &topics {
         program.line(|line| line["message"] == "subscribed" && line["topic"] == topic.arn).await;
     }
@@ -395,7 +403,7 @@ async fn a_sigterm_under_load_loses_no_request_ends_in_time_and_leaves_nothing_i
     // before the linger ends.
     tokio::time::sleep((LINGER - Duration::from_secs(1)).saturating_sub(Clock::System.now() - signalled)).await;
     for tally in [&one, &two] {
-        tally.told_to_stop.store(true, Ordering::Release);
+        tally.stop_requested.store(true, Ordering::Release);
     }
     for caller in load {
         caller.await.unwrap();
@@ -415,29 +423,26 @@ async fn a_sigterm_under_load_loses_no_request_ends_in_time_and_leaves_nothing_i
     assert_eq!(status.code(), Some(0), "{:#?}", program.lines());
     assert!(took >= LINGER && took <= LINGER + DEADLINE, "{took:?}");
     assert_eq!(in_aws("sigterm", &topics).await, (0, 0));
-    tasks.drain(PATIENCE).await;
+    tasks.drain(TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_under_way_when_the_linger_ends_is_finished() {
+async fn requests_in_flight_finish_after_linger() {
     let world = World::builder().records(10).start().await.unwrap();
     let rest = format!("{SILENT}[race]\ndeadline = \"50s\"\n[drain]\nlinger = \"100ms\"\ndeadline = \"50s\"\n");
-    let mut program = Program::start(&settings("under-way", &told(&regions(&world), &[]), &rest)).await;
+    let mut program = Program::start(&settings("under-way", &reported(&regions(&world), &[]), &rest)).await;
     let held = world.hold().await;
     let (address, tasks) = (program.tcp, Tasks::new());
-    let ask = |key: &str| {
-        Request::get(format!("http://{address}/v1/contexts/{key}"))
-            .header(header::HOST, "localhost")
-            .body(Empty::<Bytes>::new())
-            .unwrap()
-    };
+    let [ask_one, ask_two] = ["tenant-1", "tenant-2"].map(|key| {
+        let request = Request::get(format!("http://{address}/v1/contexts/{key}")).header(header::HOST, "localhost");
+        request.body(Empty::<Bytes>::new()).unwrap()
+    });
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut one, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tasks.spawn("caller", connection);
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut two, connection) = http2::handshake(tasks.clone(), TokioIo::new(stream)).await.unwrap();
     tasks.spawn("caller", connection);
-    let (ask_one, ask_two) = (ask("tenant-1"), ask("tenant-2"));
     let first = tasks.spawn("asked", async move { one.send_request(ask_one).await });
     let second = tasks.spawn("asked", async move { two.send_request(ask_two).await });
     for region in world.regions.iter() {
@@ -449,7 +454,7 @@ async fn what_is_under_way_when_the_linger_ends_is_finished() {
             tokio::time::sleep(Duration::from_millis(5)).await
         }
     };
-    tokio::time::timeout(PATIENCE, closed).await.expect("the linger ends");
+    tokio::time::timeout(TIMEOUT, closed).await.expect("the linger ends");
     drop(held);
     for answer in [first, second] {
         let response = answer.await.unwrap().unwrap().unwrap();
@@ -457,5 +462,5 @@ async fn what_is_under_way_when_the_linger_ends_is_finished() {
         assert!(status == 200 && length > 0, "{status} with {length} bytes");
     }
     assert_eq!(program.ended().await.code(), Some(0), "{:#?}", program.lines());
-    tasks.drain(PATIENCE).await;
+    tasks.drain(TIMEOUT).await;
 }

@@ -27,7 +27,7 @@ fn row(line: &str) -> Option<Promise> {
     Some(Promise { text: text.to_owned(), tests })
 }
 
-/// What is wrong with `promises`, a line each, where `exists` says which names are tests.
+/// Defects of `promises`, a line each; `exists` says which names are tests.
 fn broken(promises: &[Promise], exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     for promise in promises {
@@ -74,15 +74,15 @@ fn every_promise_names_tests_that_exist() {
     let promises = promises(&std::fs::read_to_string(root.join("tests/README.md")).unwrap());
     let mut tests = BTreeSet::new();
     collect(&root.join("src"), &mut tests);
+    collect(&root.join("lab/src"), &mut tests);
     collect(&root.join("tests"), &mut tests);
     assert!(promises.len() > 100 && tests.len() > 300, "{} promises, {} tests", promises.len(), tests.len());
-    let exists = |name: &str| tests.contains(name) || name.contains('/') && root.join(name).is_file();
-    let broken = broken(&promises, exists);
+    let broken = broken(&promises, |name| tests.contains(name) || name.contains('/') && root.join(name).is_file());
     assert!(broken.is_empty(), "tests/README.md:\n{}", broken.join("\n"));
 }
 
 #[test]
-fn a_promise_without_a_test_or_with_one_that_does_not_exist_is_found() {
+fn promise_without_existing_test_is_found() {
     let page = "| promise | tests |\n| --- | --- |\n| a | `one`, `two` |\n| b, with a `word` | |\n\nprose\n";
     let promises = promises(page);
     assert_eq!(promises.len(), 2);
@@ -92,10 +92,48 @@ fn a_promise_without_a_test_or_with_one_that_does_not_exist_is_found() {
 }
 
 #[test]
-fn only_functions_under_a_test_attribute_are_tests() {
+fn only_attributed_functions_are_tests() {
     let text = "fn helper() {}\n#[tokio::test(start_paused = true)]\n#[cfg(unix)]\nasync fn one() {\n fn inner() {}\n}\n\
                 proptest! {\n    #[test]\n    fn two(text in \".*\") {}\n}\n";
     assert_eq!(tests_in(text).collect::<Vec<_>>(), ["one", "two"]);
+}
+
+/// Filters of test names in the Makefile's calls of `cargo test`: what `--skip` names, and the words
+/// that follow `--test it`.
+fn filters(makefile: &str) -> Vec<String> {
+    let lines = makefile.replace("\\\n", " ");
+    let mut found = Vec::new();
+    for line in lines.lines().filter(|line| line.contains("cargo test")) {
+        let skipped = line.split("--skip ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        found.extend(skipped.map(str::to_owned));
+        let Some((_, wanted)) = line.split_once("--test it ") else { continue };
+        let words = wanted.split_whitespace().filter(|word| !word.starts_with('-') && word.parse::<u32>().is_err());
+        found.extend(words.map(str::to_owned));
+    }
+    found
+}
+
+/// A filter that matches nothing skips nothing and runs nothing, without a word.
+#[test]
+fn every_filter_of_tests_matches_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let filters = filters(&std::fs::read_to_string(root.join("Makefile")).unwrap());
+    assert!(filters.len() > 10, "this reads the Makefile: {filters:?}");
+    let mut tests = BTreeSet::new();
+    collect(&root.join("tests/it"), &mut tests);
+    for filter in filters {
+        let (module, name) = filter.rsplit_once("::").unwrap_or(("", &filter));
+        let is_module = module.is_empty() || root.join(format!("tests/it/{module}.rs")).is_file();
+        let is_name = root.join(format!("tests/it/{name}.rs")).is_file() || tests.iter().any(|it| it.contains(name));
+        assert!(is_module && is_name, "the Makefile names {filter}, and no test is called so");
+    }
+}
+
+#[test]
+fn filters_are_read_across_lines() {
+    let makefile =
+        "test:\n\tcargo test -- --skip a:: --skip b\n\tcargo test --test it -- \\\n\t    c:: d --test-threads 1\n";
+    assert_eq!(filters(makefile), ["a::", "b", "c::", "d"]);
 }
 
 proptest! {

@@ -1,6 +1,7 @@
-//! What makes a region's topic count: the first minute, weak proof, heartbeats; and what is
-//! remembered of it.
+//! Proof of a region's topic: the first minute, weak proof, heartbeats; and what is remembered of
+//! it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use nearside::model::time::Clock;
@@ -10,7 +11,7 @@ use nearside::sidecar::announcements::heartbeat::Heartbeat;
 use super::announced::{Announced, NOTHING, Wish, changed, until};
 use super::emulator::Emulator;
 
-/// Beyond the first minute, in which a subscription alone proves nothing.
+/// Effects the first minute, in which a subscription alone proves nothing.
 const BEYOND: Duration = Duration::from_secs(61);
 
 /// Says on a region's topic what `nearside heartbeat` would.
@@ -42,11 +43,11 @@ async fn prove_weakly(announced: &Announced, region: usize) {
 }
 
 #[tokio::test]
-async fn topics_without_heartbeats_work_from_the_first_minute() {
+async fn topics_without_heartbeats_work_at_once() {
     let announced = Announced::subscribed(Wish::over("sqs", "first-minute")).await;
     let (state, reasons) = announced.ready().await;
     assert_eq!(state, "warming", "{reasons}");
-    assert_eq!(announced.sight(0).state, SubscriptionState::Probing);
+    assert_eq!(announced.region_view(0).state, SubscriptionState::Probing);
     announced.put("x", 1);
     assert_eq!(announced.read("x").await.version, 1);
     let seen = announced.read("x").await;
@@ -58,12 +59,12 @@ async fn topics_without_heartbeats_work_from_the_first_minute() {
 }
 
 #[tokio::test]
-async fn after_a_minute_a_working_subscription_is_proof_enough_where_nobody_sends_heartbeats() {
+async fn weak_proof_suffices_after_a_minute() {
     let announced = a_minute_later(Wish::over("sqs", "weak")).await;
     assert_eq!(announced.ready().await.0, "warming");
     prove_weakly(&announced, 1).await;
-    assert_eq!(announced.sight(1).state, SubscriptionState::Live);
-    assert_eq!(announced.sight(1).grade, Grade::Weak);
+    assert_eq!(announced.region_view(1).state, SubscriptionState::Live);
+    assert_eq!(announced.region_view(1).grade, Grade::Weak);
     // A lease holds. What proved it is announced under a type that no route names.
     assert_eq!(announced.ready().await.0, "doubtful");
     announced.put("x", 1);
@@ -79,59 +80,62 @@ async fn after_a_minute_a_working_subscription_is_proof_enough_where_nobody_send
 }
 
 #[tokio::test]
-async fn where_heartbeats_are_required_a_working_subscription_is_no_proof() {
+async fn weak_proof_fails_where_heartbeats_required() {
     let required = Wish { freshness: "heartbeats = \"required\"".to_owned(), ..Wish::over("sqs", "required") };
     let announced = a_minute_later(required).await;
     prove_weakly(&announced, 1).await;
-    assert_eq!(announced.sight(1).state, SubscriptionState::Probing);
+    assert_eq!(announced.region_view(1).state, SubscriptionState::Probing);
     announced.stop().await;
 }
 
 #[tokio::test]
-async fn a_heartbeat_makes_its_region_live_at_once_with_the_grade_path() {
+async fn heartbeat_makes_region_live_at_once() {
     let required = Wish { freshness: "heartbeats = \"required\"".to_owned(), ..Wish::over("sqs", "heartbeat-path") };
     let announced = Announced::subscribed(required).await;
-    assert_eq!(announced.sight(2).state, SubscriptionState::Probing);
+    assert_eq!(announced.region_view(2).state, SubscriptionState::Probing);
     beat(&announced, 2).await;
-    until("the region is live", async || announced.sight(2).state == SubscriptionState::Live).await;
-    assert_eq!(announced.sight(2).grade, Grade::Path);
+    until("the region is live", async || announced.region_view(2).state == SubscriptionState::Live).await;
+    assert_eq!(announced.region_view(2).grade, Grade::Path);
     assert_eq!(announced.ready().await.0, "fresh");
     assert_eq!(announced.counted("heartbeat").await, 1);
     announced.stop().await;
 }
 
+fn remembered(file: &Path) -> Wish {
+    Wish { freshness: format!("state_file = {file:?}"), ..Wish::over("sqs", "remembered") }
+}
+
 #[tokio::test]
-async fn which_regions_send_heartbeats_is_remembered_across_a_restart() {
+async fn heartbeat_regions_are_remembered_across_restart() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("heartbeats");
-    let wish = || Wish { freshness: format!("state_file = {file:?}"), ..Wish::over("sqs", "remembered") };
-    let announced = Announced::subscribed(wish()).await;
+    let announced = Announced::subscribed(remembered(&file)).await;
     beat(&announced, 0).await;
     let topic = announced.topics[0].arn.clone();
     until("it is written down", async || std::fs::read_to_string(&file).is_ok_and(|text| text.contains(&topic)))
         .await;
     announced.stop().await;
 
-    let announced = a_minute_later(wish()).await;
+    let announced = a_minute_later(remembered(&file)).await;
     prove_weakly(&announced, 0).await;
     prove_weakly(&announced, 1).await;
-    assert_eq!(announced.sight(0).state, SubscriptionState::Probing, "its silence means something");
-    assert_eq!(announced.sight(1).state, SubscriptionState::Live, "this one never sent any");
+    assert_eq!(announced.region_view(0).state, SubscriptionState::Probing, "its silence means something");
+    assert_eq!(announced.region_view(1).state, SubscriptionState::Live, "this one never sent any");
     announced.stop().await;
 }
 
 /// R9: the proof dates from publication, which by our clock is too long ago; and the operator is
-/// told that it is the clock.
+/// informed that it is the clock.
 #[tokio::test]
-async fn a_clock_that_is_ahead_is_named_and_its_skew_is_measured() {
+async fn fast_clock_is_named_and_measured() {
     let clock = Clock::simulated(Clock::System.wall() + Duration::from_secs(20));
     let announced = Announced::subscribed(Wish { clock, ..Wish::over("sqs", "skewed") }).await;
     beat(&announced, 2).await;
     announced.until_counted("heartbeat", 1).await;
-    assert_eq!(announced.sight(2).state, SubscriptionState::Probing);
+    assert_eq!(announced.region_view(2).state, SubscriptionState::Probing);
     let (_, reasons) = announced.ready().await;
-    let told = "ap-southeast-2: announcements arrive 20.";
-    assert!(reasons.contains(told) && reasons.contains("this host's clock is ahead"), "{reasons}");
+    let reported = "ap-southeast-2: announcements arrive 20.";
+    assert!(reasons.contains(reported) && reasons.contains("this host's clock is ahead"), "{reasons}");
     let metric = "nearside_announcement_lag_seconds{region=\"ap-southeast-2\"} 20.";
     let metrics = announced.page("metrics").await;
     assert!(metrics.contains(metric), "{metrics}");
@@ -140,11 +144,11 @@ async fn a_clock_that_is_ahead_is_named_and_its_skew_is_measured() {
 
 /// R9: a virtual machine that its host paused, and that found out when its calendar was set right.
 #[tokio::test]
-async fn after_a_pause_that_no_clock_of_the_machine_counted_nothing_is_as_young_as_it_was() {
+async fn uncounted_pause_ages_every_entry() {
     let clock = Clock::simulated(Clock::System.wall());
     let announced = Announced::subscribed(Wish { clock: clock.clone(), ..Wish::over("sqs", "uncounted") }).await;
     beat(&announced, 0).await;
-    until("the region is live", async || announced.sight(0).state == SubscriptionState::Live).await;
+    until("the region is live", async || announced.region_view(0).state == SubscriptionState::Live).await;
     announced.put("x", 1);
     announced.read("x").await;
     until("a confirmed hit", async || {
@@ -158,7 +162,7 @@ async fn after_a_pause_that_no_clock_of_the_machine_counted_nothing_is_as_young_
     let made_up = "nearside_uncounted_pauses_seconds_total 300.";
     until("the next tick", async || announced.page("metrics").await.contains(made_up)).await;
     assert_eq!(announced.read("x").await.version, 2, "it is five minutes older");
-    assert_ne!(announced.sight(0).state, SubscriptionState::Live, "and so is the proof");
+    assert_ne!(announced.region_view(0).state, SubscriptionState::Live, "and so is the proof");
     let warned = announced.warnings().await;
     assert!(warned.contains("this machine was paused"), "{warned}");
     announced.stop().await;

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use nearside::admin::findings::report::LineState;
-use nearside::app::Instead;
+use nearside::app::Overrides;
 use nearside::app::doctor::{DoctorOrder, examine};
 use nearside::config::read;
 
 use crate::emulator::Emulator;
-use crate::mistakes::service::{Behaviour, Service};
+use crate::misconfigurations::service::{Behaviour, Service};
 
-/// How long the doctor listens: a few changes and heartbeats of each.
+/// Time for which the doctor listens: a few changes and heartbeats of each.
 const LISTEN: Duration = Duration::from_secs(25);
 /// Between two changes.
 const CHANGE_EVERY: Duration = Duration::from_secs(2);
-/// How long a publisher may take to sign off.
+/// Longest time in which a publisher signs off.
 const SIGN_OFF: Duration = Duration::from_secs(30);
-/// Where each publishes.
+/// Region of each publisher.
 const REGIONS: [&str; 4] = ["eu-west-1", "us-east-1", "ap-southeast-2", "us-west-2"];
 
 /// The languages whose toolchain is here, and the command of each publisher.
@@ -30,9 +30,10 @@ fn commands() -> Vec<(String, String)> {
     let made = Command::new(script).stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
     assert!(made.status.success(), "examples/publishers/setup.sh failed; what it said is above");
     let lines = String::from_utf8(made.stdout).unwrap();
-    let split = |line: &str| line.split_once(": ").map(|(language, rest)| (language.to_owned(), rest.to_owned()));
-    let (missing, commands): (Vec<_>, Vec<_>) =
-        lines.lines().filter_map(split).partition(|(_, command)| command.starts_with("missing: "));
+    let (missing, commands): (Vec<_>, Vec<_>) = lines
+        .lines()
+        .filter_map(|line| line.split_once(": ").map(|(language, rest)| (language.to_owned(), rest.to_owned())))
+        .partition(|(_, command)| command.starts_with("missing: "));
     for (language, why) in missing {
         println!("NOT TRIED: the {language} publisher: {why}");
     }
@@ -53,7 +54,7 @@ fn start(command: &str, topic: &str, endpoint: &str) -> Child {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reference_publishers_pass_a_doctor_against_the_emulator() {
+async fn reference_publishers_pass_doctor() {
     let commands = commands();
     let emulator = Emulator::shared();
     let endpoint = emulator.url().as_str().trim_end_matches('/').to_owned();
@@ -88,7 +89,7 @@ async fn the_reference_publishers_pass_a_doctor_against_the_emulator() {
         }
     };
     let lines = tokio::select! {
-        lines = examine(config, order, Instead::default()) => lines.unwrap(),
+        lines = examine(config, order, Overrides::default()) => lines.unwrap(),
         () = changes => unreachable!("it goes on for ever"),
     };
     for (mut publisher, (language, _)) in publishers.into_iter().zip(&commands) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use nearside::protocol::event::SubscriptionState;
 use nearside::tasks::Tasks;
 
-use super::announced::{Announced, NOTHING, PATIENCE, Wish, changed, until};
+use super::announced::{Announced, NOTHING, TIMEOUT, Wish, changed, until};
 use super::emulator::{Emulator, REGIONS};
 
 /// Callers that ask all the time, and whether one of them was ever not served.
@@ -41,7 +41,7 @@ impl Callers {
         let enough = self.served.load(Ordering::SeqCst) + 5;
         until("callers are still served", async || self.served.load(Ordering::SeqCst) >= enough).await;
         self.over.store(true, Ordering::SeqCst);
-        assert_eq!(self.tasks.drain(PATIENCE).await, Vec::<&str>::new());
+        assert_eq!(self.tasks.drain(TIMEOUT).await, Vec::<&str>::new());
         assert_eq!(self.refused.load(Ordering::SeqCst), 0);
     }
 }
@@ -50,7 +50,7 @@ impl Callers {
 async fn enliven(announced: &Announced, region: usize) {
     until("a region is live", async || {
         announced.publish(region, NOTHING).await;
-        announced.sight(region).state == SubscriptionState::Live
+        announced.region_view(region).state == SubscriptionState::Live
     })
     .await;
 }
@@ -79,7 +79,7 @@ async fn restore_topic(announced: &Announced, region: usize) {
 }
 
 #[tokio::test]
-async fn a_queue_and_then_all_topics_die_while_serving_and_what_changed_meanwhile_is_seen_without_a_flush() {
+async fn dead_topics_recover_without_flush() {
     let announced = Announced::subscribed(Wish::over("sqs", "dies")).await;
     for key in ["busy", "changed", "same"] {
         announced.put(key, 1);
@@ -119,8 +119,8 @@ async fn a_queue_and_then_all_topics_die_while_serving_and_what_changed_meanwhil
     .await;
     // Nobody can announce this.
     announced.put("changed", 2);
-    let entries = |announced: &Announced| announced.app.sidecar.store.entries();
-    let (stored, same) = (entries(&announced), announced.asked("same"));
+    let store = &announced.app.sidecar.fill.shared.store;
+    let (stored, same) = (store.entries(), announced.asked("same"));
 
     // Recovery.
     for region in 0..3 {
@@ -133,13 +133,13 @@ async fn a_queue_and_then_all_topics_die_while_serving_and_what_changed_meanwhil
     until("all is well again", async || {
         announced.publish_everywhere(NOTHING).await;
         let warnings = announced.warnings().await;
-        // That a subscription was lost is told for ten minutes.
+        // That a subscription was lost is reported for ten minutes.
         let now = warnings.lines().filter(|line| !line.contains("was lost"));
         ["fresh", "doubtful"].contains(&announced.ready().await.0.as_str())
             && !now.into_iter().any(|line| REGIONS.iter().any(|it| line.contains(it)))
     })
     .await;
-    assert_eq!(entries(&announced), stored, "nothing was flushed");
+    assert_eq!(store.entries(), stored, "nothing was flushed");
     let seen = announced.read("changed").await;
     assert_eq!((seen.version, seen.is_hit()), (2, false), "{seen:?}");
     assert_eq!(announced.asked("same"), same, "what nobody reads is not asked for");
@@ -155,7 +155,7 @@ async fn a_queue_and_then_all_topics_die_while_serving_and_what_changed_meanwhil
 }
 
 #[tokio::test]
-async fn subscriptions_that_are_deleted_in_all_regions_at_once_are_replaced_while_callers_are_served() {
+async fn subscriptions_deleted_everywhere_are_replaced() {
     let announced = Announced::subscribed(Wish::over("sqs", "unsubscribed-by-others")).await;
     announced.put("busy", 1);
     announced.put("changed", 1);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nearside::config::TopicArn;
-use nearside::lab::front::chaos::Mode;
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::chaos::Mode;
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -51,7 +51,7 @@ impl Stage {
         ask(&self.program, key, None).await
     }
 
-    /// What the answer for `key` says of itself.
+    /// Label of the answer for `key`.
     async fn label(&self, key: &str) -> String {
         label(&self.ask(key).await)
     }
@@ -84,7 +84,7 @@ fn ttl(label: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_reload_changes_settings_at_once_and_keeps_what_is_stored() {
+async fn reload_applies_settings_and_keeps_entries() {
     let stage = Stage::set(KEPT).await;
     stage.ask("tenant-1").await;
     assert!(stage.label("tenant-1").await.starts_with("nearside; hit"));
@@ -104,67 +104,67 @@ async fn a_reload_changes_settings_at_once_and_keeps_what_is_stored() {
 }
 
 #[tokio::test]
-async fn one_mistake_changes_nothing_and_all_mistakes_are_told() {
+async fn one_config_error_changes_nothing() {
     let stage = Stage::set(KEPT).await;
     stage.ask("tenant-1").await;
     let wrong = "[cache]\nsoft_ttl = \"5m\"\nttll = \"1h\"\n[race]\ndeadline = \"fast\"\n";
     let done = stage.reload(wrong).await;
     assert_eq!(done["outcome"], "refused");
-    let mistakes = list(&done["mistakes"]);
-    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
-    assert!(mistakes[0].contains("did you mean ttl?") && mistakes[1].contains("`fast` is not a duration"));
-    for mistake in &mistakes {
-        stage.program.line(|line| line["level"] == "ERROR" && line["message"] == *mistake).await;
+    let errors = list(&done["errors"]);
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors[0].contains("did you mean ttl?") && errors[1].contains("`fast` is not a duration"));
+    for error in &errors {
+        stage.program.line(|line| line["level"] == "ERROR" && line["message"] == *error).await;
     }
     let label = stage.label("tenant-1").await;
     assert!(label.starts_with("nearside; hit") && ttl(&label) > 300, "{label}");
-    // A file that has vanished is a mistake like any other, and the next reload finds it again.
+    // A vanished file is a config error like any other, and the next reload finds it again.
     std::fs::remove_file(stage.program.file()).unwrap();
     let done = stage.program.hang_up().await;
-    assert!(list(&done["mistakes"])[0].contains("cannot be read"), "{done}");
+    assert!(list(&done["errors"])[0].contains("cannot be read"), "{done}");
     assert_eq!(stage.reload(KEPT).await["outcome"], "applied");
     stage.stop().await;
 }
 
+/// Writes descriptors of a message whose seats are of this type.
+fn write_schema(file: &Path, seats: &str) {
+    let directory = file.parent().unwrap();
+    let text = format!("syntax = \"proto3\"; package acme; message Context {{ {seats} seats = 1; }}");
+    std::fs::write(directory.join("context.proto"), text).unwrap();
+    let set = protox::compile(["context.proto"], [directory]).unwrap();
+    std::fs::write(file, prost::Message::encode_to_vec(&set)).unwrap();
+}
+
 #[tokio::test]
-async fn another_schema_in_the_same_file_is_a_change_and_one_that_cannot_be_used_changes_nothing() {
+async fn changed_schema_applies_unusable_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("contexts.binpb");
-    let write = |seats: &str| {
-        let text = format!("syntax = \"proto3\"; package acme; message Context {{ {seats} seats = 1; }}");
-        std::fs::write(directory.path().join("context.proto"), text).unwrap();
-        let set = protox::compile(["context.proto"], [directory.path()]).unwrap();
-        std::fs::write(&file, prost::Message::encode_to_vec(&set)).unwrap();
-    };
-    write("int32");
-    let route = |path: &str| {
+    write_schema(&file, "int32");
+    let routes = ["one", "two"].map(|path| {
         format!(
             "[[service.route]]\npath = \"/v1/{path}/{{key}}/typed\"\nrecords = [\"context:{{key}}\"]\n\
              schema = \"{}#acme.Context\"\n",
             file.display()
         )
-    };
-    let rest = format!("{KEPT}{}{}", route("one"), route("two"));
+    });
+    let rest = format!("{KEPT}{}", routes.concat());
     let stage = Stage::set(&rest).await;
     assert_eq!(stage.reload(&rest).await["changed"], serde_json::json!([]));
-    write("int64");
-    let told = |path: &str| format!("service.route[/v1/{path}/{{key}}/typed].schema: other content");
-    assert_eq!(stage.reload(&rest).await["changed"], serde_json::json!([told("one"), told("two")]));
+    write_schema(&file, "int64");
+    let changed = ["one", "two"].map(|path| format!("service.route[/v1/{path}/{{key}}/typed].schema: other content"));
+    assert_eq!(list(&stage.reload(&rest).await["changed"]), changed);
     std::fs::write(&file, "no descriptors").unwrap();
     let done = stage.reload(&rest).await;
     assert_eq!(done["outcome"], "refused");
-    let mistakes = list(&done["mistakes"]);
-    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+    let errors = list(&done["errors"]);
+    assert_eq!(errors.len(), 2, "{errors:?}");
     let place = format!("{}:", stage.program.file().display());
-    assert!(
-        mistakes.iter().all(|it| it.starts_with(&place) && it.contains("is no descriptor set; ")),
-        "{mistakes:?}"
-    );
+    assert!(errors.iter().all(|it| it.starts_with(&place) && it.contains("is no descriptor set; ")), "{errors:?}");
     stage.stop().await;
 }
 
 #[tokio::test]
-async fn what_needs_a_restart_is_named_and_the_rest_is_applied() {
+async fn restart_settings_are_named_rest_applied() {
     let stage = Stage::set(KEPT).await;
     let more = "[[service.region]]\nname = \"new\"\nurl = \"http://127.0.0.1:1\"\n\
                 [cache]\nsoft_ttl = \"15m\"\n[freshness]\nheartbeats = \"required\"\n";
@@ -177,8 +177,13 @@ async fn what_needs_a_restart_is_named_and_the_rest_is_applied() {
     stage.stop().await;
 }
 
+/// Sends the request once more; the status of its answer.
+async fn status(request: &reqwest::RequestBuilder) -> u16 {
+    request.try_clone().unwrap().send().await.unwrap().status().as_u16()
+}
+
 #[tokio::test]
-async fn another_token_lets_other_callers_in_and_shuts_those_out_that_are_connected() {
+async fn changed_token_admits_and_shuts_out() {
     let directory = tempfile::tempdir().unwrap();
     let token = directory.path().join("token");
     std::fs::write(&token, "first\n").unwrap();
@@ -186,15 +191,14 @@ async fn another_token_lets_other_callers_in_and_shuts_those_out_that_are_connec
     let stage = Stage::set(&format!("{KEPT}{listen}")).await;
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(1).build().unwrap();
     let url = format!("http://{}/v1/contexts/tenant-1", stage.program.tcp);
-    let status = async |token: &str| {
-        client.get(&url).header("x-nearside-token", token).send().await.unwrap().status().as_u16()
-    };
-    assert_eq!((status("first").await, status("second").await), (200, 401));
+    let (first, second) =
+        (client.get(&url).header("x-nearside-token", "first"), client.get(&url).header("x-nearside-token", "second"));
+    assert_eq!((status(&first).await, status(&second).await), (200, 401));
     std::fs::write(&token, "second\n").unwrap();
     // Nobody has to say so: the file is watched. SIGHUP is for who cannot wait.
     stage.program.signal(Signal::HUP);
     stage.program.line(|line| line["change"] == "listen.token_file: another token").await;
-    assert_eq!((status("second").await, status("first").await), (200, 401));
+    assert_eq!((status(&second).await, status(&first).await), (200, 401));
     stage.stop().await;
 }
 
@@ -213,66 +217,69 @@ fn of_admin(stage: &Stage, lines: &str) -> String {
     Stage::text(&stage.world, KEPT).replacen("[admin]\n", &format!("[admin]\n{lines}"), 1)
 }
 
+/// Reloads with the operators' socket at `path`, and with other lines of its section.
+async fn reload_socket(stage: &Stage, path: Option<&Path>, more: &str) -> Value {
+    let unix = path.map(|path| format!("unix = \"{}\"\n", path.display())).unwrap_or_default();
+    stage.program.reload(&of_admin(stage, &format!("{unix}{more}"))).await
+}
+
 #[tokio::test]
-async fn a_reload_opens_moves_and_closes_the_operators_socket() {
+async fn reload_moves_operators_socket() {
     let directory = tempfile::tempdir().unwrap();
     let [first, second, nowhere] =
         ["first.sock", "second.sock", "no/such.sock"].map(|name| directory.path().join(name));
     let stage = Stage::set(KEPT).await;
-    let reload = async |path: Option<&Path>, more: &str| {
-        let unix = path.map(|path| format!("unix = \"{}\"\n", path.display())).unwrap_or_default();
-        stage.program.reload(&of_admin(&stage, &format!("{unix}{more}"))).await
-    };
-    assert_eq!(over(&first, "POST", "/acts/jobs").await, None);
-    let done = reload(Some(&first), "").await;
+    assert_eq!(over(&first, "POST", "/commands/jobs").await, None);
+    let done = reload_socket(&stage, Some(&first), "").await;
     assert_eq!((&done["outcome"], list(&done["needs_restart"])), (&Value::from("applied"), vec![]));
     assert_eq!(list(&done["changed"]), [format!("admin.unix: \"\" -> \"{}\"", first.display())]);
-    assert_eq!(over(&first, "POST", "/acts/jobs").await, Some(200));
+    assert_eq!(over(&first, "POST", "/commands/jobs").await, Some(200));
     // Another mode and other users at the same path.
-    assert_eq!(reload(Some(&first), "unix_mode = \"0660\"\nunix_uids = [4711]\n").await["outcome"], "applied");
+    assert_eq!(
+        reload_socket(&stage, Some(&first), "unix_mode = \"0660\"\nunix_uids = [4711]\n").await["outcome"],
+        "applied"
+    );
     assert_eq!(std::fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o660);
     assert_eq!(over(&first, "GET", "/livez").await, Some(403));
     // What cannot be opened changes nothing.
-    assert_eq!(reload(Some(&nowhere), "").await["outcome"], "refused");
+    assert_eq!(reload_socket(&stage, Some(&nowhere), "").await["outcome"], "refused");
     assert_eq!(over(&first, "GET", "/livez").await, Some(403));
-    assert_eq!(reload(Some(&second), "").await["outcome"], "applied");
+    assert_eq!(reload_socket(&stage, Some(&second), "").await["outcome"], "applied");
     assert_eq!((over(&first, "GET", "/livez").await, first.exists()), (None, false));
-    assert_eq!(over(&second, "POST", "/acts/jobs").await, Some(200));
-    assert_eq!(reload(None, "").await["outcome"], "applied");
+    assert_eq!(over(&second, "POST", "/commands/jobs").await, Some(200));
+    assert_eq!(reload_socket(&stage, None, "").await["outcome"], "applied");
     assert_eq!((over(&second, "GET", "/livez").await, second.exists()), (None, false));
-    assert_eq!(reload(Some(&first), "").await["outcome"], "applied");
-    assert_eq!(over(&first, "POST", "/acts/jobs").await, Some(200));
+    assert_eq!(reload_socket(&stage, Some(&first), "").await["outcome"], "applied");
+    assert_eq!(over(&first, "POST", "/commands/jobs").await, Some(200));
     stage.stop().await;
     assert!(!first.exists(), "it goes with the process");
 }
 
 #[tokio::test]
-async fn a_reload_opens_and_closes_acts_by_token() {
+async fn reload_toggles_commands_by_token() {
     let directory = tempfile::tempdir().unwrap();
     let token = directory.path().join("token");
     std::fs::write(&token, "first\n").unwrap();
     let stage = Stage::set(KEPT).await;
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-    let url = format!("http://{}/acts/jobs", stage.program.admin);
-    let act = async |token: &str| {
-        let asked = client.post(&url).header("authorization", format!("Bearer {token}")).body("{}");
-        asked.send().await.unwrap().status().as_u16()
-    };
-    assert_eq!(act("first").await, 403);
+    let url = format!("http://{}/commands/jobs", stage.program.admin);
+    let [first, second] = ["first", "second"]
+        .map(|token| client.post(&url).header("authorization", format!("Bearer {token}")).body("{}"));
+    assert_eq!(status(&first).await, 403);
     let with = of_admin(&stage, &format!("token_file = \"{}\"\n", token.display()));
     let done = stage.program.reload(&with).await;
     assert_eq!((&done["outcome"], list(&done["needs_restart"])), (&Value::from("applied"), vec![]));
-    assert_eq!((act("first").await, act("second").await), (200, 401));
+    assert_eq!((status(&first).await, status(&second).await), (200, 401));
     std::fs::write(&token, "second\n").unwrap();
     assert_eq!(stage.program.hang_up().await["outcome"], "applied");
-    assert_eq!((act("first").await, act("second").await), (401, 200));
+    assert_eq!((status(&first).await, status(&second).await), (401, 200));
     assert_eq!(stage.program.reload(&of_admin(&stage, "")).await["outcome"], "applied");
-    assert_eq!(act("second").await, 403);
+    assert_eq!(status(&second).await, 403);
     stage.stop().await;
 }
 
 #[tokio::test]
-async fn a_route_that_changes_loses_its_entries_and_the_others_keep_theirs() {
+async fn changed_route_alone_loses_entries() {
     let other = "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n";
     let stage = Stage::set(&format!("{KEPT}{other}")).await;
     for _ in 0..2 {
@@ -295,7 +302,7 @@ async fn a_route_that_changes_loses_its_entries_and_the_others_keep_theirs() {
 }
 
 #[tokio::test]
-async fn a_region_that_moved_is_asked_where_it_is_now_without_a_failed_request() {
+async fn moved_region_fails_no_request() {
     let stage = Stage::set(KEPT).await;
     let moved = World::builder().records(100).start().await.unwrap();
     let asking = Arc::new(AtomicBool::new(true));
@@ -335,28 +342,28 @@ async fn a_region_that_moved_is_asked_where_it_is_now_without_a_failed_request()
 }
 
 #[tokio::test]
-async fn hanging_up_twice_or_while_it_stops_ends_nothing_and_the_queues_go_with_the_process() {
+async fn sighup_twice_or_stopping_ends_nothing() {
     let world = World::builder().records(10).start().await.unwrap();
     let mut topics: Vec<TopicArn> = Vec::new();
     for region in REGIONS {
         topics.push(Emulator::shared().topic(region, "reload", 2).await);
     }
     let url = Emulator::shared().url();
-    let text = |linger: &str| {
-        let urls: Vec<String> = world.regions.iter().map(|region| region.url()).collect();
-        let regions: Vec<_> =
-            (0..3).map(|index| (REGIONS[index], urls[index].as_str(), topics[index].arn.as_str())).collect();
-        let announcements = format!("[announcements]\nendpoint_url = \"{url}\"\ninsecure_sns_signer = \"{url}\"\n");
+    let urls: Vec<String> = world.regions.iter().map(|region| region.url()).collect();
+    let regions: Vec<_> =
+        (0..3).map(|index| (REGIONS[index], urls[index].as_str(), topics[index].arn.as_str())).collect();
+    let announcements = format!("[announcements]\nendpoint_url = \"{url}\"\ninsecure_sns_signer = \"{url}\"\n");
+    let [long, short] = ["5m", "1s"].map(|linger| {
         settings("reload-queues", &regions, &format!("{announcements}[drain]\nlinger = \"{linger}\"\n"))
-    };
-    let mut program = Program::start(&text("5m")).await;
+    });
+    let mut program = Program::start(&long).await;
     for topic in &topics {
         program.line(|line| line["message"] == "subscribed" && line["topic"] == topic.arn).await;
     }
     assert_eq!(in_aws("reload-queues", &topics).await, (3, 3));
     program.signal(Signal::HUP);
     program.signal(Signal::HUP);
-    assert_eq!(program.reload(&text("1s")).await["outcome"], "applied");
+    assert_eq!(program.reload(&short).await["outcome"], "applied");
     assert_eq!(in_aws("reload-queues", &topics).await, (3, 3), "the same");
     assert_eq!(ask(&program, "tenant-1", None).await.status(), 200);
     program.signal(Signal::TERM);
@@ -370,7 +377,7 @@ async fn hanging_up_twice_or_while_it_stops_ends_nothing_and_the_queues_go_with_
 
 /// A pipe that nobody writes into stands for a mount that does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_configuration_that_cannot_be_read_to_its_end_holds_up_its_reload_and_nothing_else() {
+async fn unreadable_configuration_blocks_only_its_reload() {
     let mut stage = Stage::set(KEPT).await;
     stage.ask("tenant-1").await;
     let (file, kept) = (stage.program.file(), stage.program.file().with_extension("kept"));

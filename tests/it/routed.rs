@@ -19,7 +19,7 @@ async fn routed(more: &str, say: Say) -> Wire {
 }
 
 #[tokio::test]
-async fn the_routes_ttl_holds_whatever_lifetime_the_reply_states() {
+async fn route_ttl_overrides_reply_lifetime() {
     for lines in ["Cache-Control: max-age=1", "Cache-Control: s-maxage=0", "Cache-Control: no-cache", "Expires: 0"] {
         let wire = routed("", reply(200, &format!("X-Record-Version: 1\n{lines}"), "x")).await;
         wire.live();
@@ -37,7 +37,7 @@ async fn the_routes_ttl_holds_whatever_lifetime_the_reply_states() {
 }
 
 #[tokio::test]
-async fn a_route_may_have_a_ttl_of_its_own() {
+async fn route_may_set_its_ttl() {
     let wire = routed("ttl = \"2h\"", reply(200, "X-Record-Version: 1\nCache-Control: max-age=1", "x")).await;
     wire.live();
     wire.get("/r/a", &[]).await;
@@ -50,7 +50,7 @@ async fn a_route_may_have_a_ttl_of_its_own() {
 }
 
 #[tokio::test]
-async fn without_announcements_a_reply_is_kept_for_the_soft_ttl_alone() {
+async fn soft_ttl_applies_without_announcements() {
     let wire = routed("", reply(200, "X-Record-Version: 1\nCache-Control: max-age=6000", "x")).await;
     wire.get("/r/a", &[]).await;
     wire.idle().await;
@@ -61,7 +61,7 @@ async fn without_announcements_a_reply_is_kept_for_the_soft_ttl_alone() {
 }
 
 #[tokio::test]
-async fn no_store_is_obeyed_unless_the_route_says_otherwise() {
+async fn no_store_holds_unless_route_overrides() {
     for (setting, stored) in [("", false), ("store_no_store = true", true)] {
         let wire = routed(setting, reply(200, "Cache-Control: no-store", "x")).await;
         let first = wire.get("/r/a", &[]).await;
@@ -72,7 +72,7 @@ async fn no_store_is_obeyed_unless_the_route_says_otherwise() {
 }
 
 #[tokio::test]
-async fn private_needs_no_exception_and_takes_no_header_but_a_cookie_away() {
+async fn private_reply_loses_only_set_cookie() {
     for said in ["private", "private=\"x-own, set-cookie\"", "private, no-cache=\"x-own\""] {
         let wire = routed("", reply(200, &format!("Cache-Control: {said}\nX-Own: 1\nSet-Cookie: a=b"), "x")).await;
         for hit in [false, true] {
@@ -90,7 +90,7 @@ fn yours(request: &Message) -> Say {
 }
 
 #[tokio::test]
-async fn with_identity_exact_no_two_callers_share_a_reply() {
+async fn exact_callers_share_no_reply() {
     let wire = Wire::with(1, &route(""), yours).await;
     let callers: [&[&str]; 8] = [
         &[],
@@ -116,7 +116,7 @@ async fn with_identity_exact_no_two_callers_share_a_reply() {
 }
 
 #[tokio::test]
-async fn identity_headers_are_the_ones_that_tell_callers_apart_and_reach_the_region() {
+async fn caller_headers_join_key_and_request() {
     let wire = routed("identity_headers = [\"x-tenant\"]\nignore = [\"authorization\"]", reply(200, "", "x")).await;
     wire.get("/r/a", &["X-Tenant: 1", "Authorization: a"]).await;
     let seen = wire.last_seen();
@@ -132,7 +132,7 @@ fn sidecar(file: &std::path::Path) -> String {
 }
 
 #[tokio::test]
-async fn with_identity_sidecar_the_callers_credentials_are_dropped_and_the_files_are_sent() {
+async fn sidecar_credentials_replace_callers() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     std::fs::write(&file, "first\n").unwrap();
@@ -140,7 +140,7 @@ async fn with_identity_sidecar_the_callers_credentials_are_dropped_and_the_files
     wire.get("/r/a", &["Authorization: mine", "Cookie: c=d"]).await;
     let seen = wire.last_seen();
     assert_eq!((seen.all("authorization"), seen.has("cookie")), (vec!["Bearer first"], false));
-    assert!(wire.get("/r/a", &["Authorization: another's"]).await.is_hit(), "whoever reaches the listener may read");
+    assert!(wire.get("/r/a", &["Authorization: another's"]).await.is_hit(), "all who reach the listener may read");
     assert!(wire.get("/r/a", &[]).await.is_hit());
 
     wire.get("/r/a", &["Range: bytes=0-0", "Authorization: mine", "Cookie: c=d"]).await;
@@ -169,7 +169,7 @@ async fn with_identity_sidecar_the_callers_credentials_are_dropped_and_the_files
 }
 
 #[tokio::test]
-async fn credentials_that_cannot_be_read_at_the_start_are_a_clear_error() {
+async fn unreadable_credentials_fail_start_clearly() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     let tables =
@@ -187,7 +187,7 @@ async fn credentials_that_cannot_be_read_at_the_start_are_a_clear_error() {
 }
 
 #[tokio::test]
-async fn forwarded_headers_reach_the_region_and_join_the_key_and_others_do_neither() {
+async fn forwarded_headers_join_key_and_request() {
     let settings = "forward = [\"x-tenant\", \"accept-language\"]\nignore = [\"x-other\", \"origin\"]";
     let wire = routed(settings, reply(200, "", "x")).await;
     let lines = ["X-Tenant: 1", "X-Tenant: 2", "Accept-Language: de", "X-Other: 3", "Origin: http://a", "Referer: b"];
@@ -206,12 +206,12 @@ async fn forwarded_headers_reach_the_region_and_join_the_key_and_others_do_neith
 
 /// RFC 9110, 7.6.1. Else a caller could have an answer without a header stored for those who send it.
 #[tokio::test]
-async fn a_header_that_connection_names_joins_neither_the_request_nor_the_key() {
+async fn connection_named_header_is_dropped() {
     let settings = "forward = [\"x-tenant\"]\nidentity_headers = [\"authorization\", \"cookie\"]";
     let all = ["x-tenant", "authorization", "cookie", "accept", "accept-encoding"];
     let wire = Wire::with(1, &route(settings), move |seen: &Message| {
-        let told = all.map(|name| format!("{name}={}", seen.all(name).join(",")));
-        reply(200, "X-Record-Version: 1", &told.join("|"))
+        let reported = all.map(|name| format!("{name}={}", seen.all(name).join(",")));
+        reply(200, "X-Record-Version: 1", &reported.join("|"))
     })
     .await;
     let lines =
@@ -233,7 +233,7 @@ async fn a_header_that_connection_names_joins_neither_the_request_nor_the_key() 
 }
 
 #[tokio::test]
-async fn what_describes_the_request_goes_along_from_the_first_reader_and_does_not_join_the_key() {
+async fn request_metadata_stays_out_of_key() {
     let wire = routed("", reply(200, "", "x")).await;
     wire.get(
         "/r/a",
@@ -256,7 +256,7 @@ async fn what_describes_the_request_goes_along_from_the_first_reader_and_does_no
 }
 
 #[tokio::test]
-async fn accept_and_accept_encoding_join_the_key_and_the_latter_is_normalised_upstream() {
+async fn accept_headers_join_key_normalised() {
     let wire = routed("", reply(200, "", "x")).await;
     for (sent, upstream) in [
         ("gzip, deflate, br", "br, gzip"),
@@ -279,7 +279,7 @@ async fn accept_and_accept_encoding_join_the_key_and_the_latter_is_normalised_up
 }
 
 #[tokio::test]
-async fn a_reply_goes_through_as_the_region_sent_it_plus_age_and_cache_status() {
+async fn reply_passes_unchanged_plus_cache_status() {
     let lines = "X-Record-Version: 7\nContent-Type: text/x; q=1\nX-Two: a\nX-Two: b\nETag: W/\"e\"\nContent-Encoding: br\n\
                  Date: Fri, 15 Jan 2027 08:00:00 GMT\nConnection: x-hop\nX-Hop: 1\nKeep-Alive: timeout=5\nServer: s";
     let wire = routed("", reply(203, lines, "not\u{0} really br\r\n")).await;
@@ -309,7 +309,7 @@ async fn a_reply_goes_through_as_the_region_sent_it_plus_age_and_cache_status() 
 }
 
 #[tokio::test]
-async fn a_path_may_show_several_records_with_a_version_each() {
+async fn path_may_show_several_records() {
     let pair =
         "[[service.route]]\npath = \"/pair/{left}/{right}\"\nrecords = [\"thing:{left}\", \"thing:{right}\"]\n";
     let wire = Wire::with(1, pair, |_| reply(200, "X-Record-Version: 3, 8", "3 and 8")).await;
@@ -332,7 +332,7 @@ async fn a_path_may_show_several_records_with_a_version_each() {
 }
 
 #[tokio::test]
-async fn an_absence_is_kept_for_the_negative_ttl_and_a_refusal_not_at_all() {
+async fn absence_has_negative_ttl_refusal_none() {
     for (status, kept) in [(404, true), (410, true), (403, false), (302, false)] {
         let wire = routed("", reply(status, "Cache-Control: max-age=600", "none")).await;
         wire.live();
@@ -349,7 +349,7 @@ async fn an_absence_is_kept_for_the_negative_ttl_and_a_refusal_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_callers_condition_is_answered_from_the_store_with_what_a_304_needs() {
+async fn store_answers_callers_condition() {
     let wire = routed("", reply(200, "X-Record-Version: 7\nETag: \"v7\"\nContent-Type: text/plain", "x")).await;
     assert_eq!(wire.get("/r/a", &["If-None-Match: \"v7\""]).await.status(), 304);
     assert!(!wire.last_seen().has("if-none-match"), "the whole was asked for");
@@ -370,7 +370,7 @@ async fn a_callers_condition_is_answered_from_the_store_with_what_a_304_needs() 
 }
 
 #[tokio::test]
-async fn head_is_answered_from_the_stored_reply_and_asks_for_the_whole_when_there_is_none() {
+async fn head_uses_stored_reply_or_get() {
     let wire = routed("", reply(200, "ETag: \"1\"", "12345")).await;
     let miss = wire.ask("HEAD", "/r/a", &[], b"").await;
     assert_eq!((miss.status(), miss.all("content-length"), miss.is_hit()), (200, vec!["5"], false));
@@ -382,7 +382,7 @@ async fn head_is_answered_from_the_stored_reply_and_asks_for_the_whole_when_ther
 }
 
 #[tokio::test]
-async fn a_revalidation_sends_the_validator_and_after_an_announcement_no_cache() {
+async fn revalidation_sends_validator_and_no_cache() {
     let wire = routed("", reply(200, "", "")).await;
     wire.says(|request| match request.header("if-none-match") {
         "\"v1\"" => reply(304, "ETag: \"v1\"\nX-Record-Version: 1\nX-New: 1", ""),
@@ -414,7 +414,7 @@ async fn a_revalidation_sends_the_validator_and_after_an_announcement_no_cache()
 }
 
 #[tokio::test]
-async fn a_reader_who_was_faster_than_the_refetch_of_an_announced_change_leaves_it_nothing_to_do() {
+async fn faster_reader_makes_refetch_unnecessary() {
     let wire = routed("", reply(200, "X-Record-Version: 1", "one")).await;
     wire.live();
     wire.get("/r/a", &[]).await;
@@ -434,7 +434,7 @@ async fn a_reader_who_was_faster_than_the_refetch_of_an_announced_change_leaves_
 }
 
 #[tokio::test]
-async fn a_caller_who_says_no_cache_no_store_or_only_if_cached_is_obeyed() {
+async fn request_cache_directives_are_obeyed() {
     let wire = routed("", reply(200, "", "x")).await;
     let none = wire.get("/r/a", &["Cache-Control: only-if-cached"]).await;
     assert_eq!((none.status(), wire.seen().len()), (504, 0));
@@ -447,7 +447,7 @@ async fn a_caller_who_says_no_cache_no_store_or_only_if_cached_is_obeyed() {
 }
 
 #[tokio::test]
-async fn a_change_to_a_record_reaches_every_spelling_and_query_of_its_path() {
+async fn change_reaches_every_spelling_and_query() {
     let wire = routed("", reply(200, "X-Record-Version: 1", "one")).await;
     wire.live();
     let targets = ["/r/a%20b", "/r/a%20b?view=x", "/r/%61%20b"];
@@ -465,7 +465,7 @@ async fn a_change_to_a_record_reaches_every_spelling_and_query_of_its_path() {
 }
 
 #[tokio::test]
-async fn callers_that_mint_a_token_per_request_raise_a_warning_in_status_and_metrics() {
+async fn per_request_tokens_raise_warning() {
     let wire = routed("", reply(200, "", "x")).await;
     for caller in 0..63 {
         wire.get("/r/a", &[&format!("Authorization: {caller}")]).await;

@@ -36,14 +36,17 @@ async fn start(command: &[&str]) -> Service {
 }
 
 #[tokio::test]
-async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
+async fn catalogue_starts_and_ends_at_sigterm() {
     let catalogue = start(&["catalogue"]).await;
     assert_eq!(
         (&catalogue.serving["service"], &catalogue.serving["engine"]),
         (&"catalogue".into(), &"memory".into())
     );
     let alone = catalogue.line_with("engine.kind = \"memory\": no other process sees what this one holds").await;
-    assert!(alone["message"].as_str().unwrap().contains("`nearside dev` runs all roles in one process"), "{alone}");
+    assert!(
+        alone["message"].as_str().unwrap().contains("`nearside-lab dev` runs all roles in one process"),
+        "{alone}"
+    );
     assert_eq!(catalogue.page("/livez").await, (200, "alive\n".to_owned()));
     assert_eq!(catalogue.page("/readyz").await, (200, "{\"state\":\"serving\",\"reasons\":[]}".to_owned()));
     let status = catalogue.json("/status").await;
@@ -63,28 +66,30 @@ async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
 
 /// The metrics that a page writes, as one queries them.
 fn written(page: &str) -> BTreeSet<String> {
-    let name = |line: &str| {
-        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
-        let end = if kind == "counter" { "_total" } else { "" };
-        Some(format!("{name}{}", if kind == "info" { "_info" } else { end }))
-    };
-    page.lines().filter_map(name).collect()
+    page.lines()
+        .filter_map(|line| {
+            let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+            let end = if kind == "counter" { "_total" } else { "" };
+            Some(format!("{name}{}", if kind == "info" { "_info" } else { end }))
+        })
+        .collect()
 }
 
 /// The metrics under these headings of `docs/metrics.md`.
 fn documented(headings: [&str; 2]) -> BTreeSet<String> {
     let docs = include_str!("../../docs/metrics.md");
-    let under = |heading: &str| {
-        let (_, rest) = docs.split_once(&format!("\n### {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
-        rest.split("\n#").next().unwrap().to_owned()
-    };
-    let lines = headings.map(under).join("\n");
+    let lines = headings
+        .map(|heading| {
+            let (_, rest) = docs.split_once(&format!("\n### {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
+            rest.split("\n#").next().unwrap().to_owned()
+        })
+        .join("\n");
     let names = lines.lines().filter_map(|line| line.strip_prefix("| `nearside_")?.split_once('`'));
     names.map(|(name, _)| format!("nearside_{name}")).collect()
 }
 
 #[tokio::test]
-async fn each_services_metrics_are_documented_and_what_is_documented_exists() {
+async fn service_metrics_match_documentation() {
     for (command, heading) in
         [("catalogue", "The catalogue"), ("views", "The views service"), ("region", "A region's ingester")]
     {
@@ -100,7 +105,7 @@ async fn each_services_metrics_are_documented_and_what_is_documented_exists() {
 }
 
 #[tokio::test]
-async fn each_process_says_which_it_is_and_a_part_of_a_region_listens_only_where_it_serves() {
+async fn each_role_listens_only_where_serving() {
     let views = start(&["views"]).await;
     assert_eq!((&views.serving["service"], &views.serving["listen"]), (&"views".into(), &Value::Null));
     assert_eq!(views.terminated().await, Some(0));
@@ -111,7 +116,7 @@ async fn each_process_says_which_it_is_and_a_part_of_a_region_listens_only_where
 }
 
 #[test]
-fn a_port_in_use_is_one_line_that_names_it_and_the_setting_and_the_exit_code_is_one() {
+fn service_port_in_use_names_setting() {
     let taken = TcpListener::bind(ANYWHERE).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let directory = tempfile::tempdir().unwrap();
@@ -123,29 +128,31 @@ fn a_port_in_use_is_one_line_that_names_it_and_the_setting_and_the_exit_code_is_
         let output = program::run(&["catalogue", "--config", path(&file)]);
         assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);
-        let told: Vec<&str> = said.lines().filter(|line| line.starts_with("nearside: ")).collect();
-        assert_eq!(told.len(), 1, "{said}");
-        assert!(told[0].contains(&format!("{address} is in use")) && told[0].contains(setting), "{said}");
+        let reported: Vec<&str> = said.lines().filter(|line| line.starts_with("nearside: ")).collect();
+        assert_eq!(reported.len(), 1, "{said}");
+        assert!(reported[0].contains(&format!("{address} is in use")) && reported[0].contains(setting), "{said}");
     }
 }
 
 #[test]
-fn a_check_prints_a_file_that_can_be_read_again_and_a_mistake_ends_with_two() {
+fn check_output_can_be_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("service.toml");
     std::fs::write(&file, settings(&directory, ANYWHERE, ANYWHERE)).unwrap();
-    let check = |role: &str| program::run(&[role, "--config", path(&file), "--check"]);
     for role in ["catalogue", "views", "region"] {
-        let output = check(role);
+        let output = program::run(&[role, "--config", path(&file), "--check"]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains("no mistakes: 1 record type, 1 region, "), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("no errors: 1 record type, 1 region, "), "{}", text(&output.stderr));
         std::fs::write(&file, &output.stdout).unwrap();
     }
     std::fs::write(&file, "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"0.0.0.0:8740\"\n").unwrap();
-    let output = check("catalogue");
+    let output = program::run(&["catalogue", "--config", path(&file), "--check"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
-    let told = text(&output.stderr);
-    assert!(told.contains("other machines could reach") && told.lines().last() == Some("2 mistakes"), "{told}");
+    let reported = text(&output.stderr);
+    assert!(
+        reported.contains("other machines could reach") && reported.lines().last() == Some("2 errors"),
+        "{reported}"
+    );
     let output = program::run(&["region", "--name", "eu-west-2", "--config", path(&file)]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }
@@ -158,54 +165,60 @@ fn walk(name: &str) -> String {
 }
 
 #[test]
-fn the_files_of_the_walk_are_without_mistakes() {
+fn walkthrough_files_are_valid() {
     let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str| directory.path().join(name);
-    std::fs::write(file("views.toml"), walk("views.toml")).unwrap();
-    std::fs::write(file("nearside.toml"), walk("nearside.toml")).unwrap();
+    let folder = directory.path();
+    std::fs::write(folder.join("views.toml"), walk("views.toml")).unwrap();
+    std::fs::write(folder.join("nearside.toml"), walk("nearside.toml")).unwrap();
     // Without AWS, which nobody shall ask here.
     let service = walk("service.toml").replace("\"aws\"", "\"memory\"");
-    let service = service.replace("\"views.toml\"", &format!("\"{}\"", path(&file("views.toml"))));
-    std::fs::write(file("service.toml"), service).unwrap();
+    let service = service.replace("\"views.toml\"", &format!("\"{}\"", path(&folder.join("views.toml"))));
+    std::fs::write(folder.join("service.toml"), service).unwrap();
     for (command, name) in [
         (&["catalogue", "--check"][..], "service.toml"),
         (&["views", "--check"], "service.toml"),
         (&["region", "--name", "us-east-1", "--check"], "service.toml"),
         (&["check"], "nearside.toml"),
     ] {
-        let output = program::run(&[command, &["--config", path(&file(name))]].concat());
+        let output = program::run(&[command, &["--config", path(&folder.join(name))]].concat());
         assert_eq!(output.status.code(), Some(0), "{command:?}: {}", text(&output.stderr));
     }
 }
 
-/// In the words of IAM: what calls are named after in `src/engine/aws`.
+/// Uses the words of IAM: calls are named after them in `src/engine/aws`.
 #[test]
-fn every_action_of_the_engine_is_in_a_policy() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |folder: &str, end: &str| {
-        let (mut texts, mut folders) = (String::new(), vec![root.join(folder)]);
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let entry = entry.unwrap().path();
-                if entry.is_dir() {
-                    folders.push(entry);
-                } else if entry.to_str().unwrap().ends_with(end) {
-                    texts += &std::fs::read_to_string(entry).unwrap();
-                }
-            }
-        }
-        texts
-    };
-    let (code, policies) = (read("src/engine/aws", ".rs"), read("deploy", ".json"));
-    let is_action = |text: &&str| {
-        text.split_once(':').is_some_and(|(service, name)| {
-            ["dynamodb", "kinesis", "sns"].contains(&service) && name.bytes().all(|byte| byte.is_ascii_alphabetic())
-        })
-    };
+fn every_engine_action_is_in_policy() {
+    let (code, policies) = (texts_below("src/engine/aws", ".rs"), texts_below("deploy", ".json"));
     // A transaction needs what its parts need; an emulator is polled, and knows no policies.
     let has_none = ["dynamodb:TransactWriteItems", "kinesis:GetShardIterator", "kinesis:GetRecords"];
-    let actions: BTreeSet<&str> = code.split('"').filter(is_action).filter(|it| !has_none.contains(it)).collect();
+    let actions: BTreeSet<&str> = code
+        .split('"')
+        .filter(|text| {
+            text.split_once(':').is_some_and(|(service, name)| {
+                ["dynamodb", "kinesis", "sns"].contains(&service)
+                    && name.bytes().all(|byte| byte.is_ascii_alphabetic())
+            })
+        })
+        .filter(|it| !has_none.contains(it))
+        .collect();
     assert!(actions.len() > 15, "{actions:?}");
     let missing: Vec<_> = actions.into_iter().filter(|action| !policies.contains(&format!("\"{action}\""))).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// All files below a folder of the project whose names end so.
+fn texts_below(folder: &str, end: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut texts, mut folders) = (String::new(), vec![root.join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap().path();
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.to_str().unwrap().ends_with(end) {
+                texts += &std::fs::read_to_string(entry).unwrap();
+            }
+        }
+    }
+    texts
 }

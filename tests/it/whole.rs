@@ -45,7 +45,7 @@ async fn tell_the_story(reach: &Reach) {
     assert!(back.version > gone.version && back.is_view(&json!({"users": 7, "host": "db-2"})), "{back:?}");
 }
 
-/// What every process says of itself.
+/// Asserts that every process says that it serves.
 async fn assert_all_serve(reach: &Reach) {
     for (name, admin) in &reach.admins {
         let status: Value = serde_json::from_str(&reach.page(admin, "/status").await.1).unwrap();
@@ -59,7 +59,7 @@ async fn measure(reach: &Reach, engine: &str, changes: u64) -> Duration {
     let clock = Clock::System;
     reach.put("tenant", "measured", &json!({"users": 0})).await;
     let mut before = reach.until("measured", |seen| seen.status == 200).await;
-    let (mut whole, mut put, mut mapped, mut told) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut whole, mut put, mut mapped, mut reported) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for users in 1..=changes {
         let started = clock.now();
         let written = reach.put("tenant", "measured", &json!({"users": users})).await;
@@ -70,19 +70,24 @@ async fn measure(reach: &Reach, engine: &str, changes: u64) -> Duration {
         assert!(before.is_view(&json!({"users": users})), "{before:?}");
         // Both versions are the times at which they were given.
         mapped.push(Duration::from_millis(before.version - written));
-        told.push(Duration::from_millis(clock.wall().as_millis().saturating_sub(before.version)));
+        reported.push(Duration::from_millis(clock.wall().as_millis().saturating_sub(before.version)));
     }
-    let at = |took: &mut Vec<Duration>, share: usize| {
-        took.sort_unstable();
-        took[(took.len() * share / 100).min(took.len() - 1)]
-    };
     for (part, took) in [
         ("PUT -> caller", &mut whole),
         ("PUT answered", &mut put),
         ("record -> view", &mut mapped),
-        ("view -> caller", &mut told),
+        ("view -> caller", &mut reported),
     ] {
-        println!("{engine}: {part}: p50 {:?}, p99 {:?}, {changes} changes", at(took, 50), at(took, 99));
+        println!(
+            "{engine}: {part}: p50 {:?}, p99 {:?}, {changes} changes",
+            percentile(took, 50),
+            percentile(took, 99)
+        );
     }
-    at(&mut whole, 99)
+    percentile(&mut whole, 99)
+}
+
+fn percentile(took: &mut [Duration], share: usize) -> Duration {
+    took.sort_unstable();
+    took[(took.len() * share / 100).min(took.len() - 1)]
 }

@@ -5,12 +5,12 @@
 //! looks at both ends. Invariant: nothing between caller and region but the sidecar touches a byte;
 //! time passes by [`Clock::suspend`], never by sleeping.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nearside::app::{self, App, Instead};
+use nearside::app::{self, App, Overrides};
+use nearside::fill::effects::apply_actions;
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::event::{Event, Says};
@@ -25,11 +25,11 @@ mod message;
 
 /// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
 /// failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// When the tests' time begins.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Beginning of the tests' time.
 const BEGIN: Wall = Wall::from_millis(1_800_000_000_000);
 
-/// What a region does with one request.
+/// Reaction of a region to one request.
 #[derive(Clone)]
 pub(crate) enum Say {
     /// Writes these bytes and keeps the connection.
@@ -53,7 +53,7 @@ pub(crate) fn reply(status: u16, lines: &str, body: &str) -> Say {
     Say::Bytes(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into())
 }
 
-/// What a region answers to a request.
+/// Reactions of a region, by the request.
 pub(crate) type Script = Arc<dyn Fn(&Message) -> Say + Send + Sync>;
 
 /// A region: a raw server.
@@ -161,7 +161,7 @@ impl Wire {
         let text = configuration(&all, settings);
         let config = crate::program::read(&text);
         let clock = Clock::simulated(BEGIN);
-        let app = app::start_with(config, Instead { clock: clock.clone(), ..Instead::default() }).await.unwrap();
+        let app = app::start_with(config, Overrides { clock: clock.clone(), ..Overrides::default() }).await.unwrap();
         Self { regions: all, app, clock, tasks }
     }
 
@@ -218,8 +218,11 @@ impl Wire {
 
     /// Resolves once no fill is under way, and none is about to begin.
     pub(crate) async fn idle(&self) {
-        let busy = |running: &BTreeMap<_, _>| ["fill", "refetch"].iter().any(|name| running.contains_key(name));
-        until(|| !busy(&self.app.sidecar.tasks.running())).await;
+        until(|| {
+            let running = self.app.sidecar.fill.shared.tasks.running();
+            !running.contains_key("fill") && !running.contains_key("refetch")
+        })
+        .await;
     }
 
     /// Resolves once a region has been asked.
@@ -268,12 +271,12 @@ impl Wire {
 
     /// A record's id.
     pub(crate) fn record(&self, record_type: &str, key: &str) -> RecordId {
-        self.app.sidecar.keyring.record(record_type, key).expect("a type that a route names")
+        self.app.sidecar.fill.shared.keyed_hashes.record(record_type, key).expect("a type that a route names")
     }
 
     fn step(&self, event: Event) {
         let sidecar = &self.app.sidecar;
-        sidecar.carry_out(sidecar.freshness.step(self.clock.now(), self.clock.wall(), event));
+        apply_actions(&sidecar.fill, sidecar.fill.shared.freshness.step(self.clock.now(), self.clock.wall(), event));
     }
 
     /// An admin page.
@@ -286,7 +289,7 @@ impl Wire {
     pub(crate) async fn end(self) {
         let stopped = self.app.stop().await;
         assert!(stopped.late.is_empty(), "{stopped:?}");
-        assert!(self.tasks.drain(PATIENCE).await.is_empty());
+        assert!(self.tasks.drain(TIMEOUT).await.is_empty());
     }
 }
 
@@ -296,7 +299,7 @@ async fn until(mut holds: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.expect("it comes to hold");
+    tokio::time::timeout(TIMEOUT, looking).await.expect("it comes to hold");
 }
 
 /// A configuration file over `regions`.

@@ -1,6 +1,5 @@
 //! The words that users see and write into dashboards, alerts and scripts: series of `/metrics`,
-//! fields of `/status`. Whoever changes one on purpose changes the list with it, and says so in the
-//! CHANGELOG.
+//! fields of `/status`. A change on purpose changes the list too, and is named in the CHANGELOG.
 
 use std::collections::BTreeSet;
 
@@ -9,31 +8,29 @@ use serde_json::Value;
 use crate::program::get;
 use crate::stage::Stage;
 
-/// What is there and what the list names must be the same.
+/// Asserts that the list names exactly what is there.
 fn compare(list: &str, file: &str, found: &BTreeSet<String>) {
     let listed: BTreeSet<String> = list.lines().map(str::to_owned).collect();
-    let lines = |mark: char, one: &BTreeSet<String>, other: &BTreeSet<String>| {
-        one.difference(other).map(|line| format!("{mark} {line}\n")).collect::<String>()
-    };
-    let differ = lines('-', &listed, found) + &lines('+', found, &listed);
+    let gone = listed.difference(found).map(|line| format!("- {line}\n"));
+    let differ: String = gone.chain(found.difference(&listed).map(|line| format!("+ {line}\n"))).collect();
     assert!(differ.is_empty(), "tests/it/words/{file}: gone (-) and new (+)\n{differ}");
 }
 
 #[tokio::test]
-async fn the_series_of_metrics_are_those_of_the_list() {
+async fn metric_series_match_word_list() {
     let stage = Stage::builder().start().await;
     stage.live().await;
     let page = get(&format!("http://{}/metrics", stage.app.admin)).await.1;
+    let series = page.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
     // Which tasks run is a matter of the moment.
-    let varies = |line: &str| line.starts_with("nearside_task") || line.contains("_bucket{");
-    let series = page.lines().filter(|line| !line.starts_with('#') && !varies(line));
+    let series = series.filter(|line| !line.starts_with("nearside_task"));
     let series = series.filter_map(|line| line.rsplit_once(' ')).map(|(name, _)| name.to_owned()).collect();
     compare(include_str!("words/metrics.txt"), "metrics.txt", &series);
     stage.stop().await;
 }
 
 #[tokio::test]
-async fn the_fields_of_status_are_those_of_the_list() {
+async fn status_fields_match_word_list() {
     let stage = Stage::builder().start().await;
     stage.live().await;
     stage.get("/v1/contexts/acme").await;
@@ -69,7 +66,7 @@ pub(crate) fn undocumented<'s>(series: impl Iterator<Item = &'s str>, names: &[&
 }
 
 #[test]
-fn every_word_of_a_metric_is_in_its_row() {
+fn metric_words_match_their_rows() {
     let missing = undocumented(include_str!("words/metrics.txt").lines(), &[]);
     assert!(missing.is_empty(), "put these into docs/metrics.md: {missing:#?}");
     let planted = undocumented(["nearside_reloads_total{outcome=\"lost\"}"].into_iter(), &[]);

@@ -1,5 +1,5 @@
-//! What writers asked for and were answered, what the catalogue's history holds, and what a view of
-//! it has to show. Pure.
+//! Requests of writers and their answers, the contents of the catalogue's history, and the contents
+//! due in a view of it. Pure.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub(crate) struct Request {
     pub(crate) sent: Tick,
     pub(crate) answered: Tick,
     pub(crate) outcome: Outcome,
-    /// What it was answered when it was sent once more after it had been acknowledged.
+    /// Answers to further attempts after it had been acknowledged.
     pub(crate) again: Vec<Outcome>,
 }
 
@@ -83,8 +83,8 @@ impl std::fmt::Display for Record {
     }
 }
 
-/// What a write puts: no two writes put the same. Of most tenants the views do not show the
-/// number, so that such a change ends at the mapper.
+/// Body of a write: no two are equal. The views show the number of few tenants; other changes end
+/// at the mapper.
 pub(crate) fn body(record: &Record, number: u64, shown: bool, shard: u64) -> Value {
     if record.kind == SHARD {
         return json!({"number": number, "host": format!("host-{number}.example.com")});
@@ -100,7 +100,7 @@ pub(crate) fn body(record: &Record, number: u64, shown: bool, shard: u64) -> Val
     })
 }
 
-/// What `src/lab/dev/views.toml` makes of the records as they are; `None` where there is nothing.
+/// View by `lab/src/dev/views.toml` of the records as they are; `None` where there is nothing.
 pub(crate) fn limits_of(tenant: Option<&Value>, histories: &Histories) -> Option<Value> {
     let tenant = tenant?;
     let mut view = json!({"plan": tenant["plan"], "users": tenant["limits"]["users"], "since": tenant["since"]});

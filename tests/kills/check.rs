@@ -1,5 +1,5 @@
-//! Whether the catalogue's history is what was asked for and acknowledged, and whether what a
-//! sidecar shows goes backwards. Pure.
+//! Checks that the catalogue's history is what was asked for and acknowledged, and that a sidecar's
+//! answers do not go backwards. Pure.
 //!
 //! | rule | what is found |
 //! | --- | --- |
@@ -34,10 +34,16 @@ pub(crate) enum Rule {
 pub(crate) struct Violation {
     pub(crate) rule: Rule,
     pub(crate) record: Record,
-    pub(crate) told: String,
+    pub(crate) reported: String,
 }
 
-/// What the labels of a sidecar's `Cache-Status` excuse: the answer says that it is or may be old
+impl Violation {
+    fn new(rule: Rule, record: &Record, reported: String) -> Self {
+        Self { rule, record: record.clone(), reported }
+    }
+}
+
+/// Labels of a sidecar's `Cache-Status` that excuse: the answer says that it is or may be old
 /// (docs/freshness.md, "What an answer says").
 pub(crate) const SAID_OLD: [&str; 4] = ["below-floor", "floor-escaped", "grace", "stale-if-error"];
 
@@ -46,8 +52,8 @@ pub(crate) fn judge(requests: &[Request], histories: &Histories) -> Vec<Violatio
     let mut found = Vec::new();
     for (record, versions) in histories {
         for pair in versions.windows(2).filter(|pair| pair[0].version >= pair[1].version) {
-            let told = format!("{} comes before {} in the history", pair[0].version, pair[1].version);
-            found.push(Violation { rule: Rule::Backwards, record: record.clone(), told });
+            let reported = format!("{} comes before {} in the history", pair[0].version, pair[1].version);
+            found.push(Violation::new(Rule::Backwards, record, reported));
         }
     }
     let asked = Asked::of(requests);
@@ -65,18 +71,20 @@ pub(crate) fn judge(requests: &[Request], histories: &Histories) -> Vec<Violatio
 /// `shown` is what a read of the record gives.
 pub(crate) fn is_current(record: &Record, shown: Option<&Version>, versions: &[Version]) -> Option<Violation> {
     let last = versions.last().filter(|last| last.body.is_some());
-    let told = || format!("a read shows {shown:?}, the history ends with {last:?}");
-    (shown != last).then(|| Violation { rule: Rule::Current, record: record.clone(), told: told() })
+    (shown != last).then(|| {
+        let reported = format!("a read shows {shown:?}, the history ends with {last:?}");
+        Violation::new(Rule::Current, record, reported)
+    })
 }
 
-/// Whether an answer below `least`, the highest version that this process showed before it was
-/// asked, is a violation.
+/// True if an answer below `least`, the highest version that this process had served before the
+/// request, is a violation.
 pub(crate) fn goes_backwards(least: u64, version: Option<u64>, detail: Option<&str>) -> bool {
     let excused = detail.is_some_and(|detail| SAID_OLD.contains(&detail));
     !excused && version.is_some_and(|version| version < least)
 }
 
-/// What is in the history of a record under this version, and what is before it.
+/// A record's history entry under this version, and the one before it.
 fn at(histories: &Histories, record: &Record, version: u64) -> Option<(Version, Option<Version>)> {
     let versions = histories.get(record)?;
     let place = versions.iter().position(|one| one.version == version)?;
@@ -86,11 +94,10 @@ fn at(histories: &Histories, record: &Record, version: u64) -> Option<(Version, 
 fn acknowledged(request: &Request, histories: &Histories, found: &mut Vec<Violation>) {
     let Outcome::Acknowledged(given) = &request.outcome else { return };
     for (part, version) in request.parts.iter().zip(given) {
-        let mut violated = |rule, told| found.push(Violation { rule, record: part.record.clone(), told });
-        match at(histories, &part.record, *version) {
-            None => violated(Rule::Lost, format!("{version} was acknowledged and is not in the history")),
+        let broken = match at(histories, &part.record, *version) {
+            None => Some((Rule::Lost, format!("{version} was acknowledged and is not in the history"))),
             Some((there, _)) if there.body != part.body => {
-                violated(Rule::Lost, format!("{version} was acknowledged with another body"));
+                Some((Rule::Lost, format!("{version} was acknowledged with another body")))
             }
             Some((_, before)) => {
                 let is_there = before.as_ref().is_some_and(|before| before.body.is_some());
@@ -99,18 +106,19 @@ fn acknowledged(request: &Request, histories: &Histories, found: &mut Vec<Violat
                     Condition::VersionIs(wanted) => before.as_ref().is_some_and(|before| before.version == wanted),
                     Condition::Absent => !is_there,
                 };
-                if !holds {
+                (!holds).then(|| {
                     let before = before.map(|before| before.version);
-                    violated(Rule::Condition, format!("{version} had {:?} and replaced {before:?}", part.only_if));
-                }
+                    (Rule::Condition, format!("{version} had {:?} and replaced {before:?}", part.only_if))
+                })
             }
-        }
+        };
+        found.extend(broken.map(|(rule, reported)| Violation::new(rule, &part.record, reported)));
     }
     for again in request.again.iter().filter(|again| matches!(again, Outcome::Acknowledged(_) | Outcome::Refused(_)))
     {
         if *again != request.outcome {
-            let told = format!("answered {:?}, and once more {again:?}", request.outcome);
-            found.push(Violation { rule: Rule::Replay, record: request.parts[0].record.clone(), told });
+            let reported = format!("answered {:?}, and once more {again:?}", request.outcome);
+            found.push(Violation::new(Rule::Replay, &request.parts[0].record, reported));
         }
     }
 }
@@ -118,13 +126,13 @@ fn acknowledged(request: &Request, histories: &Histories, found: &mut Vec<Violat
 /// A batch of which some is there: of what is put, since one deletion looks like another.
 fn torn(request: &Request, histories: &Histories, found: &mut Vec<Violation>) {
     let put: Vec<_> = request.parts.iter().filter(|part| part.body.is_some()).collect();
-    let is_there = |record: &Record, body| {
-        histories.get(record).is_some_and(|versions| versions.iter().any(|one| one.body == body))
-    };
-    let there = put.iter().filter(|part| is_there(&part.record, part.body.clone())).count();
+    let there = put.iter().filter(|part| {
+        histories.get(&part.record).is_some_and(|versions| versions.iter().any(|one| one.body == part.body))
+    });
+    let there = there.count();
     if there != 0 && there != put.len() {
-        let told = format!("{there} of {} parts of a batch are in the history", put.len());
-        found.push(Violation { rule: Rule::Torn, record: put[0].record.clone(), told });
+        let reported = format!("{there} of {} parts of a batch are in the history", put.len());
+        found.push(Violation::new(Rule::Torn, &put[0].record, reported));
     }
 }
 
@@ -147,17 +155,17 @@ fn in_order(requests: &[Request], found: &mut Vec<Violation>) {
                 most = most.max(earlier);
             }
             if version <= most {
-                let told = format!("{version} was given after {most} had been acknowledged");
-                found.push(Violation { rule: Rule::Backwards, record: record.clone(), told });
+                let reported = format!("{version} was given after {most} had been acknowledged");
+                found.push(Violation::new(Rule::Backwards, record, reported));
             }
         }
     }
 }
 
-/// What may be in the history: a write by its number, deletions by how many.
+/// Contents that the history may have: writes by number, deletions by count.
 #[derive(Default)]
 struct Asked<'a> {
-    /// What was put and not refused, by its number.
+    /// Puts that were not refused, by number.
     put: BTreeMap<u64, &'a Part>,
     /// Deletions that were acknowledged, and how many may have taken place.
     deleted: BTreeSet<(&'a Record, u64)>,
@@ -186,23 +194,25 @@ impl<'a> Asked<'a> {
 
     fn invented(&self, record: &Record, versions: &[Version], found: &mut Vec<Violation>) {
         let (mut seen, mut unexplained) = (BTreeSet::new(), 0);
-        let mut violated = |rule, told| found.push(Violation { rule, record: record.clone(), told });
         for one in versions {
             let Some(body) = &one.body else {
                 unexplained += usize::from(!self.deleted.contains(&(record, one.version)));
                 continue;
             };
             let number = body["number"].as_u64().unwrap_or_default();
-            let is_it = |part: &&Part| part.record == *record && part.body == one.body;
-            if self.put.get(&number).copied().is_none_or(|part| !is_it(&part)) {
-                violated(Rule::Invented, format!("{} holds what nobody asked for: {body}", one.version));
+            let part = self.put.get(&number);
+            if part.is_none_or(|part| part.record != *record || part.body != one.body) {
+                let reported = format!("{} holds what nobody asked for: {body}", one.version);
+                found.push(Violation::new(Rule::Invented, record, reported));
             } else if !seen.insert(number) {
-                violated(Rule::Twice, format!("{} holds write {number} once more", one.version));
+                let reported = format!("{} holds write {number} once more", one.version);
+                found.push(Violation::new(Rule::Twice, record, reported));
             }
         }
         let maybe = self.maybe_deleted.get(record).copied().unwrap_or(0);
         if unexplained > maybe {
-            violated(Rule::Invented, format!("{unexplained} deletions were not acknowledged, of {maybe} sent"));
+            let reported = format!("{unexplained} deletions were not acknowledged, of {maybe} sent");
+            found.push(Violation::new(Rule::Invented, record, reported));
         }
     }
 }

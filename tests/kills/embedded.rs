@@ -1,12 +1,12 @@
-//! The half on redb: `nearside dev --data`, all roles in one process, and a sidecar of its own
+//! The half on redb: `nearside-lab dev --data`, all roles in one process, and a sidecar of its own
 //! beside it.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearside::lab::TOPIC;
-use nearside::lab::front::port::Port;
 use nearside::model::time::Clock;
+use nearside_lab::TOPIC;
+use nearside_lab::chaos_server::port::Port;
 use tempfile::TempDir;
 
 use super::Failure;
@@ -14,12 +14,12 @@ use super::emulator::REGIONS;
 use super::field::{Field, Order, Verdict};
 use super::files;
 use super::plan::{Kill, plan};
-use super::process::Process;
+use super::process::{DEV, Process};
 use super::readers::Sidecar;
 use super::settle;
 
 const HALF: &str = "embedded";
-/// Of all kills, those that hit the sidecar beside `dev`.
+/// Share of the kills that hits the sidecar beside `dev`.
 const SIDECARS_PART: f64 = 0.2;
 /// A start, and how many a process may give up in a row: `dev` waits 8 s for its parts.
 const START: Duration = Duration::from_secs(120);
@@ -31,7 +31,7 @@ struct World {
     dev: Process,
     /// Beside it.
     sidecar: Process,
-    /// Where that answers.
+    /// Port of that sidecar.
     port: Port,
     /// The addresses that its file names.
     known: Vec<String>,
@@ -60,7 +60,7 @@ pub(crate) async fn run(order: Order) -> Result<Verdict, Failure> {
     }
     match settle::verify(HALF, &world.service_file()?, "0s").await {
         Ok(said) => field.figures().verified = said,
-        Err(error) => verdict = Verdict { is_kept: false, told: format!("{}\n{error}", verdict.told) },
+        Err(error) => verdict = Verdict { is_kept: false, reported: format!("{}\n{error}", verdict.reported) },
     }
     super::field::say(&field.summary());
     Ok(verdict)
@@ -70,11 +70,11 @@ impl World {
     fn new() -> Result<Self, Failure> {
         let directory = tempfile::tempdir()?;
         let data = directory.path().join("data");
-        let arguments = ["dev", "--no-story", "--data", files::text(&data)?].map(str::to_owned);
+        let arguments = [DEV, "--no-story", "--data", files::text(&data)?].map(str::to_owned);
         let file = directory.path().join("nearside.toml");
         let run = ["run", "--config", files::text(&file)?].map(str::to_owned);
         Ok(Self {
-            dev: Process::new(HALF, "dev", "dev", arguments.into()),
+            dev: Process::new(HALF, DEV, DEV, arguments.into()),
             sidecar: Process::new(HALF, "sidecar", "sidecar", run.into()),
             port: Port::hold(0)?,
             known: Vec::new(),
@@ -127,22 +127,18 @@ impl World {
     /// Takes the addresses from what `dev` says. They stay, unless others took its ports meanwhile.
     async fn follow(&mut self, field: &Field) -> Result<(), Failure> {
         let said = self.dev.said();
-        let address = |name: &str| {
-            let line = said.lines().find_map(|line| line.trim_start().strip_prefix(name));
-            let url = line.and_then(|line| line.split_whitespace().find(|word| word.starts_with("http://")));
-            url.map(|url| url.trim_start_matches("http://").to_owned()).ok_or(format!("dev names no {name}"))
-        };
-        field.ledger.moved(&address("catalogue ")?);
-        field.sidecars[0].moved(&address("sidecar ")?);
+        field.write_log.moved(&address_of("catalogue ", &said)?);
+        field.sidecars[0].moved(&address_of("sidecar ", &said)?);
         let names = [&["SNS and SQS "][..], &REGIONS].concat();
-        let addresses = names.into_iter().map(address).collect::<Result<Vec<_>, _>>()?;
+        let addresses = names.into_iter().map(|name| address_of(name, &said)).collect::<Result<Vec<_>, _>>()?;
         if addresses == self.known && self.sidecar.is_up() {
             return Ok(());
         }
         self.known = addresses;
-        let topic = |region: &str| format!("arn:aws:sns:{region}:000000000000:{TOPIC}");
         let regions = REGIONS.iter().zip(&self.known[1..]);
-        let regions: Vec<_> = regions.map(|(name, at)| (*name, at.clone(), topic(name))).collect();
+        let regions: Vec<_> = regions
+            .map(|(name, at)| (*name, at.clone(), format!("arn:aws:sns:{name}:000000000000:{TOPIC}")))
+            .collect();
         let (listen, aws) = (self.port.address().to_string(), format!("http://{}", self.known[0]));
         std::fs::write(self.path("nearside.toml"), files::sidecar(&listen, "127.0.0.1:0", &aws, &regions))?;
         self.sidecar.kill();
@@ -160,7 +156,7 @@ impl World {
         Ok(())
     }
 
-    /// What `nearside verify` reads.
+    /// Service file for `nearside verify`.
     fn service_file(&self) -> Result<String, Failure> {
         let engine = format!("kind = \"embedded\"\ndirectory = \"{}\"", files::text(&self.path("data"))?);
         let regions: Vec<_> = REGIONS.iter().map(|name| files::Region::new(name, TOPIC)).collect();
@@ -169,7 +165,14 @@ impl World {
     }
 }
 
-/// Whether it said this; false once it has ended.
+/// Address that `dev` says something has.
+fn address_of(name: &str, said: &str) -> Result<String, String> {
+    let line = said.lines().find_map(|line| line.trim_start().strip_prefix(name));
+    let url = line.and_then(|line| line.split_whitespace().find(|word| word.starts_with("http://")));
+    url.map(|url| url.trim_start_matches("http://").to_owned()).ok_or(format!("dev names no {name}"))
+}
+
+/// Waits until it has printed `word`; false once it has ended.
 async fn until_said(process: &mut Process, word: &str) -> Result<bool, Failure> {
     let end = Clock::System.now() + START;
     while Clock::System.now() < end {

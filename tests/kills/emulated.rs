@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nearside::lab::front::port::Port;
 use nearside::model::time::{Clock, Moment};
 use nearside::tasks::on_blocking_pool;
+use nearside_lab::chaos_server::port::Port;
 use tempfile::TempDir;
 
 use super::Failure;
@@ -25,7 +25,7 @@ const SETUP: Duration = Duration::from_secs(120);
 /// Until it says that it is ready.
 const START: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Of all processes together: none should end by itself, and a port may be taken once.
+/// Most unplanned exits of all processes together: a port may be taken once.
 const GIVEN_UP: usize = 3;
 
 /// One process, and what is planned for it.
@@ -69,7 +69,7 @@ pub(crate) async fn run(order: Order) -> Result<Verdict, Failure> {
     deployment.look_after(&field)?;
     match settle::verify(HALF, &deployment.service_file, "30s").await {
         Ok(said) => field.figures().verified = said,
-        Err(error) => verdict = Verdict { is_kept: false, told: format!("{}\n{error}", verdict.told) },
+        Err(error) => verdict = Verdict { is_kept: false, reported: format!("{}\n{error}", verdict.reported) },
     }
     say(&field.summary());
     Ok(verdict)
@@ -87,6 +87,11 @@ impl Member {
             kill_at: None,
             starts: Arc::default(),
         }
+    }
+
+    /// True if it is up and not to be killed yet.
+    fn is_free(&self) -> bool {
+        self.process.is_up() && self.kill_at.is_none()
     }
 
     fn start(&mut self, field: &Field) -> Result<(), Failure> {
@@ -155,7 +160,7 @@ impl Deployment {
     fn add_home(&mut self, field: &Field, engine: &str, regions: &[Region]) -> Result<(), Failure> {
         let (listen, admin) = (Port::hold(0)?, Port::hold(0)?);
         let places = (&*listen.address().to_string(), &*admin.address().to_string());
-        field.ledger.moved(places.0);
+        field.write_log.moved(places.0);
         let file = files::service(self.directory(), "catalogue", engine, Some(places), None, regions)?;
         let arguments = ["catalogue", "--config", files::text(&file)?].map(str::to_owned);
         self.members.push(Member::new("catalogue", "catalogue", arguments.into(), admin, Some(listen)));
@@ -228,9 +233,9 @@ impl Deployment {
         let now = Clock::System.now();
         for member in &mut self.members {
             if member.process.ended().is_some() {
-                let told = format!("{} ended by itself: {}", member.process.name, member.process.last_words());
+                let end = format!("{} ended by itself: {}", member.process.name, member.process.last_words());
                 let mut figures = field.figures();
-                figures.given_up.push(told);
+                figures.given_up.push(end);
                 if figures.given_up.len() > GIVEN_UP {
                     return Err(figures.given_up.join("\n").into());
                 }
@@ -258,11 +263,10 @@ impl Deployment {
 
     /// Kills one of those that are up.
     async fn carry_out(&mut self, field: &Field, kill: &Kill) -> Result<(), Failure> {
-        let is_free = |member: &Member| member.process.is_up() && member.kill_at.is_none();
-        while !self.members.iter().any(is_free) {
+        while !self.members.iter().any(Member::is_free) {
             self.wait(field, LOOK_EVERY).await?;
         }
-        let mut up: Vec<_> = self.members.iter_mut().filter(|member| is_free(member)).collect();
+        let mut up: Vec<_> = self.members.iter_mut().filter(|member| member.is_free()).collect();
         let victim = ((up.len() as f64 * kill.victim) as usize).min(up.len() - 1);
         let member = &mut up[victim];
         member.kill(field);

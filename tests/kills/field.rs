@@ -1,4 +1,5 @@
-//! What both halves have: the writers, the readers, the figures, and the line every few seconds.
+//! Parts that both halves share: the writers, the readers, the figures, and the line every few
+//! seconds.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,13 +14,13 @@ use super::process::Process;
 use super::readers::{READERS, Sidecar};
 use super::report::{self, Figures, Killed};
 use super::settle;
-use super::writers::{Ledger, WRITERS};
+use super::writers::{WRITERS, WriteLog};
 
 const PROGRESS: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const STOP: Duration = Duration::from_secs(60);
 
-/// What a half is to be.
+/// Parameters of a half.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
     pub(crate) seed: u64,
@@ -35,7 +36,7 @@ pub(crate) struct Order {
 pub(crate) struct Field {
     pub(crate) half: &'static str,
     pub(crate) order: Order,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) write_log: Arc<WriteLog>,
     pub(crate) sidecars: Vec<Arc<Sidecar>>,
     figures: Arc<Mutex<Figures>>,
     began: Moment,
@@ -49,7 +50,7 @@ impl Field {
         Ok(Self {
             half,
             order,
-            ledger: Ledger::new(order.tenants)?,
+            write_log: WriteLog::new(order.tenants)?,
             sidecars,
             figures: Arc::default(),
             began: Clock::System.now(),
@@ -80,7 +81,7 @@ impl Field {
     pub(crate) fn begin(&self) {
         for number in 0..WRITERS {
             let seed = self.order.seed.wrapping_mul(1_000) + number;
-            self.tasks.spawn("writer", self.ledger.clone().write(seed, self.order.rate, self.writing.clone()));
+            self.tasks.spawn("writer", self.write_log.clone().write(seed, self.order.rate, self.writing.clone()));
         }
         for (sidecar, number) in self.sidecars.iter().zip(0u64..) {
             for reader in 0..READERS {
@@ -91,12 +92,12 @@ impl Field {
                 );
             }
         }
-        let (ledger, sidecars, figures) = (self.ledger.clone(), self.sidecars.clone(), self.figures.clone());
+        let (write_log, sidecars, figures) = (self.write_log.clone(), self.sidecars.clone(), self.figures.clone());
         let (half, began, over) = (self.half, self.began, self.reading.clone());
         self.tasks.spawn("progress", async move {
             while over.run_until_cancelled(tokio::time::sleep(PROGRESS)).await.is_some() {
                 let figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
-                let line = report::progress(&ledger, &sidecars, &figures);
+                let line = report::progress(&write_log, &sidecars, &figures);
                 say(&format!("{half} {:>4} s  {line}", (Clock::System.now() - began).as_secs()));
             }
         });
@@ -118,11 +119,11 @@ impl Field {
     ) -> Result<(), Failure> {
         /// Without a single write: far beyond any lease and start.
         const STANDSTILL: Duration = Duration::from_secs(180);
-        let (mut known, mut since) = (self.ledger.written(), Clock::System.now());
+        let (mut known, mut since) = (self.write_log.written(), Clock::System.now());
         while known < count {
             each()?;
             tokio::time::sleep(LOOK_EVERY).await;
-            let (written, now) = (self.ledger.written(), Clock::System.now());
+            let (written, now) = (self.write_log.written(), Clock::System.now());
             if written != known {
                 (known, since) = (written, now);
             } else if now - since > STANDSTILL {
@@ -144,39 +145,39 @@ impl Field {
     /// Everything is up again: whether all agrees, before the processes end.
     pub(crate) async fn settle(&self) -> Result<Verdict, Failure> {
         let last_write = Clock::System.now();
-        let (histories, mut violations) = settle::histories(&self.ledger).await?;
-        let requests = self.ledger.requests();
+        let (histories, mut violations) = settle::histories(&self.write_log).await?;
+        let requests = self.write_log.requests();
         violations.extend(judge(&requests, &histories));
         let agreed = settle::until_all_agree(&self.sidecars, self.order.tenants, &histories).await;
         let took = Clock::System.now() - last_write;
         self.reading.cancel();
         self.tasks.drain(STOP).await;
         violations.extend(self.sidecars.iter().flat_map(|sidecar| sidecar.violations()));
-        let mut told = String::new();
+        let mut reported = String::new();
         match agreed {
             Ok(()) => self.figures().agreed = Some(took),
-            Err(error) => told = error.to_string(),
+            Err(error) => reported = error.to_string(),
         }
-        let is_kept = violations.is_empty() && told.is_empty();
+        let is_kept = violations.is_empty() && reported.is_empty();
         if !is_kept {
             let stories = report::stories(&violations, &requests, &histories, &self.figures());
-            told = format!("{told}\n{stories}");
+            reported = format!("{reported}\n{stories}");
         }
-        Ok(Verdict { is_kept, told })
+        Ok(Verdict { is_kept, reported })
     }
 
     pub(crate) fn summary(&self) -> String {
-        report::summary(&self.ledger, &self.sidecars, &self.figures())
+        report::summary(&self.write_log, &self.sidecars, &self.figures())
     }
 }
 
-/// Whether the promises were kept, and the stories if not.
+/// Verdict on the promises, with the stories of broken ones.
 pub(crate) struct Verdict {
     pub(crate) is_kept: bool,
-    pub(crate) told: String,
+    pub(crate) reported: String,
 }
 
-#[expect(clippy::print_stdout, reason = "the driver speaks to whoever started it")]
+#[expect(clippy::print_stdout, reason = "the driver speaks to its user")]
 pub(crate) fn say(line: &str) {
     println!("{line}");
 }

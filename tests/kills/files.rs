@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use super::readers::VIEWS;
 
-/// What a port is where nobody has to know it.
+/// Address of a port that the system chooses.
 const ANYWHERE: &str = "127.0.0.1:0";
-/// Those of `nearside dev`.
-const DEFINITIONS: &str = include_str!("../../src/lab/dev/views.toml");
+/// Those of `nearside-lab dev`.
+const DEFINITIONS: &str = include_str!("../../lab/src/dev/views.toml");
 
 /// A region in the services' file.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Region {
         Self { name, topic, listen: ANYWHERE.to_owned(), admin: ANYWHERE.to_owned() }
     }
 
-    /// The same where it listens here.
+    /// Region with these addresses.
     pub(crate) fn at(&self, listen: &str, admin: &str) -> Self {
         Self { listen: listen.to_owned(), admin: admin.to_owned(), ..self.clone() }
     }

@@ -4,7 +4,7 @@
 //! ```text
 //! plan (seed) -> embedded | emulated -> SIGKILL, start      writers -> catalogue      readers -> sidecars
 //!                        |                                      |                          |
-//!                        +---------- figures, ledger <----------+--------------------------+
+//!                        +--------- figures, write log <--------+--------------------------+
 //!                                        |
 //!                     settle (histories, views, verify) -> check -> report
 //! ```
@@ -39,7 +39,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Parser)]
 struct Arguments {
-    /// What kills, writes and reads are drawn from.
+    /// Seed of kills, writes and reads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// SIGKILLs, half of them in each half.
@@ -59,16 +59,19 @@ enum Half {
     Emulated,
 }
 
-/// What a debug build takes on two cores without falling behind.
+/// Load that a debug build takes on two cores without falling behind.
 const EMBEDDED: Order =
     Order { seed: 0, kills: 0, writes: 0, tenants: 200, rate: 60.0, pause: Duration::from_millis(20) };
 const EMULATED: Order = Order { tenants: 60, rate: 8.0, pause: Duration::from_millis(100), ..EMBEDDED };
-/// Of the writes on redb, what the emulator gets.
+/// Divisor of the writes on redb that gives the emulator's.
 const EMULATED_PART: u64 = 10;
 const EMULATED_LEAST: u64 = 100;
 
-#[expect(clippy::print_stderr, reason = "the driver speaks to whoever started it")]
+#[expect(clippy::print_stderr, reason = "the driver speaks to its user")]
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(process::DEV) {
+        return nearside_lab::cli::execute(nearside_lab::cli::Cli::parse());
+    }
     let arguments = Arguments::parse();
     selfcheck::proves_itself();
     plan::proves_itself(arguments.seed);
@@ -87,8 +90,8 @@ fn main() -> ExitCode {
         });
         match outcome {
             Ok(Verdict { is_kept: true, .. }) => field::say(&format!("seed {}: {half:?} held", arguments.seed)),
-            Ok(Verdict { told, .. }) => {
-                eprintln!("seed {}: {half:?}: a promise was broken\n{told}", arguments.seed);
+            Ok(Verdict { reported, .. }) => {
+                eprintln!("seed {}: {half:?}: a promise was broken\n{reported}", arguments.seed);
                 code = ExitCode::from(1);
             }
             Err(error) => {

@@ -1,4 +1,4 @@
-//! When whom to kill, and how often to write: drawn from a seed. Pure.
+//! Schedule of kills, and the rate of writes: drawn from a seed. Pure.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct Kill {
     pub(crate) and_then: Duration,
     /// Which one of those that are up: a part of all, from 0 to 1.
     pub(crate) victim: f64,
-    /// How long it stays down.
+    /// Downtime.
     pub(crate) down: Duration,
     /// Kill it at this time of its next start too, which counts as a kill of its own.
     pub(crate) while_starting: Option<Duration>,

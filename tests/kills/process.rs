@@ -11,9 +11,12 @@ use std::time::Duration;
 use nearside::model::time::{Clock, Moment};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// The lab's command that [`super::main`] runs in the place of itself.
+pub(crate) const DEV: &str = "dev";
+
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Where what they say goes: a folder for each seed, so that two runs do not meet.
+/// Folder of the logs: one for each seed, so that two runs do not meet.
 static LOGS: OnceLock<PathBuf> = OnceLock::new();
 
 /// Makes that folder; returns it.
@@ -25,11 +28,11 @@ pub(crate) fn log_under(seed: u64) -> io::Result<&'static Path> {
 
 pub(crate) struct Process {
     pub(crate) name: String,
-    /// What it is counted under.
+    /// Name under which it is counted.
     pub(crate) role: &'static str,
     arguments: Vec<String>,
     log: PathBuf,
-    /// Where in the log this start begins.
+    /// Offset in the log at which this start begins.
     from: u64,
     child: Option<Child>,
     /// Since when it is up.
@@ -50,7 +53,7 @@ impl Process {
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
         self.from = log.metadata()?.len();
         self.started = Clock::System.now();
-        let child = Command::new(program())
+        let child = Command::new(self.program()?)
             .args(&self.arguments)
             .env_clear()
             .env("AWS_ACCESS_KEY_ID", "test")
@@ -67,6 +70,14 @@ impl Process {
         Ok(())
     }
 
+    /// `NEARSIDE`, or what cargo built for the tests; of the lab, this executable.
+    fn program(&self) -> io::Result<OsString> {
+        if self.role == DEV {
+            return std::env::current_exe().map(PathBuf::into_os_string);
+        }
+        Ok(std::env::var_os("NEARSIDE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nearside").into()))
+    }
+
     /// SIGKILL, and its end.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -80,7 +91,7 @@ impl Process {
         self.child.is_some()
     }
 
-    /// How it ended, if it did so by itself.
+    /// Exit code, if it ended by itself.
     pub(crate) fn ended(&mut self) -> Option<Option<i32>> {
         let ended = self.child.as_mut()?.try_wait().ok().flatten()?;
         self.child = None;
@@ -107,7 +118,7 @@ impl Process {
         self.until_ended(within).await
     }
 
-    /// What it said since it was started last.
+    /// Log since the last start.
     pub(crate) fn said(&self) -> String {
         let said = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.from).unwrap_or_default().min(said.len());
@@ -120,11 +131,6 @@ impl Process {
         let lines: Vec<_> = said.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
-}
-
-/// `NEARSIDE`, or what cargo built for the tests.
-fn program() -> OsString {
-    std::env::var_os("NEARSIDE").unwrap_or_else(|| env!("CARGO_BIN_EXE_nearside").into())
 }
 
 impl Drop for Process {

@@ -35,12 +35,12 @@ struct State {
     address: String,
     /// Which of its processes it is.
     life: u64,
-    /// The highest version that this process has shown of a view.
+    /// The highest version that this process has served of a view.
     shown: BTreeMap<(&'static str, u64), u64>,
     violations: Vec<Violation>,
 }
 
-/// What a sidecar's caller got.
+/// Answer of a sidecar.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) status: u16,
@@ -78,7 +78,7 @@ impl Sidecar {
         address.clone_into(&mut self.state().address);
     }
 
-    /// Whoever answers from now on is another process. To be said before that is started.
+    /// Notes that another process answers from now on. To be called before that is started.
     pub(crate) fn begins_anew(&self) {
         let mut state = self.state();
         state.life += 1;
@@ -96,15 +96,15 @@ impl Sidecar {
     pub(crate) async fn get(&self, view: &str, tenant: &str) -> Result<Shown, reqwest::Error> {
         let url = format!("http://{}/v1/contexts/{tenant}/{view}", self.address());
         let answer = self.client.get(url).send().await?;
-        let text = |name: &str| {
+        let status = answer.status().as_u16();
+        let [version, label] = ["x-record-version", "cache-status"].map(|name| {
             let lines = answer.headers().get_all(name);
             lines.iter().next_back().and_then(|line| line.to_str().ok()).unwrap_or_default().to_owned()
-        };
-        let (status, version, label) = (answer.status().as_u16(), text("x-record-version"), text("cache-status"));
+        });
         Ok(Shown { status, version: version.parse().ok(), label, body: answer.text().await? })
     }
 
-    /// Reads these tenants' views, after each a pause, until it is told to stop.
+    /// Reads these tenants' views, after each a pause, until it is cancelled.
     pub(crate) async fn read(self: Arc<Self>, seed: u64, tenants: u64, pause: Duration, stop: CancellationToken) {
         let mut rng = Rng::with_seed(seed);
         while !stop.is_cancelled() {
@@ -116,7 +116,7 @@ impl Sidecar {
         }
     }
 
-    /// Whether there was an answer.
+    /// Reads once; true if there was an answer.
     async fn read_one(&self, view: &'static str, number: u64) -> bool {
         let record = Record::tenant(number);
         let (life, least) = {
@@ -137,8 +137,8 @@ impl Sidecar {
             return true;
         }
         if goes_backwards(least, shown.version, shown.detail()) {
-            let told = format!("{view} through {}: {shown:?} after version {least}", self.name);
-            state.violations.push(Violation { rule: Rule::Monotone, record, told });
+            let reported = format!("{view} through {}: {shown:?} after version {least}", self.name);
+            state.violations.push(Violation { rule: Rule::Monotone, record, reported });
         }
         let most = state.shown.entry((view, number)).or_default();
         *most = shown.version.unwrap_or(0).max(*most);

@@ -1,17 +1,17 @@
-//! What a half came to: its figures, and the stories of what was violated.
+//! Results of a half: its figures, and the stories of its violations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::asked::{Histories, Outcome, Record, Request};
 use super::check::Violation;
 use super::readers::Sidecar;
-use super::writers::Ledger;
+use super::writers::WriteLog;
 
-/// Violations that are named, those of them that are told as stories, and lines of each.
+/// Violations that are named, those of them that are printed as stories, and lines of each.
 const NAMED: usize = 30;
 const STORIES: usize = 5;
 const LINES: usize = 40;
@@ -23,7 +23,7 @@ pub(crate) struct Killed {
     pub(crate) role: &'static str,
     /// Since the half began.
     pub(crate) at: Duration,
-    /// How long it had been up.
+    /// Uptime before that.
     pub(crate) up: Duration,
 }
 
@@ -51,33 +51,36 @@ fn words<K: std::fmt::Display, V: std::fmt::Display>(of: impl IntoIterator<Item 
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
 /// One line, while it goes on.
-pub(crate) fn progress(ledger: &Ledger, sidecars: &[Arc<Sidecar>], figures: &Figures) -> String {
-    let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
+pub(crate) fn progress(write_log: &WriteLog, sidecars: &[Arc<Sidecar>], figures: &Figures) -> String {
     let mut line = format!(
         "{} kills ({})  {} writes, {} refused, {} unknown ",
         figures.kills.len(),
         words(figures.by_role()),
-        count(&ledger.acknowledged),
-        count(&ledger.refused),
-        count(&ledger.unknown),
+        load(&write_log.acknowledged),
+        load(&write_log.refused),
+        load(&write_log.unknown),
     );
     for sidecar in sidecars {
-        let (reads, failed, old) = (count(&sidecar.reads), count(&sidecar.failed), count(&sidecar.said_old));
+        let (reads, failed, old) = (load(&sidecar.reads), load(&sidecar.failed), load(&sidecar.said_old));
         let _ = write!(line, " {}: {reads} reads, {failed} failed, {old} labelled old ", sidecar.name);
     }
     line
 }
 
 /// The figures of a half that is over.
-pub(crate) fn summary(ledger: &Ledger, sidecars: &[Arc<Sidecar>], figures: &Figures) -> String {
+pub(crate) fn summary(write_log: &WriteLog, sidecars: &[Arc<Sidecar>], figures: &Figures) -> String {
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
-    for request in ledger.requests() {
+    for request in write_log.requests() {
         if let Outcome::Refused(why) = request.outcome {
             *refused.entry(why).or_default() += 1;
         }
     }
-    let mut text = format!("  {}\n  refused: {}\n", progress(ledger, sidecars, figures), words(refused));
+    let mut text = format!("  {}\n  refused: {}\n", progress(write_log, sidecars, figures), words(refused));
     for (role, took) in &figures.restarts {
         let mut took = took.clone();
         took.sort_unstable();
@@ -108,11 +111,11 @@ pub(crate) fn stories(
         let _ = writeln!(text, "  {:>7.1?} {} (up for {:.1?})", kill.at, kill.name, kill.up);
     }
     let _ = writeln!(text, "{} violations", violations.len());
-    let mut told: Vec<&Record> = Vec::new();
+    let mut reported: Vec<&Record> = Vec::new();
     for violation in violations.iter().take(NAMED) {
-        let _ = writeln!(text, "{:?} {}: {}", violation.rule, violation.record, violation.told);
-        if told.len() < STORIES && !told.contains(&&violation.record) {
-            told.push(&violation.record);
+        let _ = writeln!(text, "{:?} {}: {}", violation.rule, violation.record, violation.reported);
+        if reported.len() < STORIES && !reported.contains(&&violation.record) {
+            reported.push(&violation.record);
             text += &story(&violation.record, requests, histories);
         }
     }

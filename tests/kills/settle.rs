@@ -14,10 +14,10 @@ use super::asked::{Histories, Record, Version, limits_of};
 use super::check::{Violation, is_current};
 use super::process::Process;
 use super::readers::{Sidecar, VIEWS};
-use super::writers::{Ledger, SHARDS, client};
+use super::writers::{SHARDS, WriteLog, client};
 
-/// How long everything may take to agree. G7 says a minute and the backlog; this catches what hangs,
-/// not a busy machine, and the report says how long it took.
+/// Limit for everything to agree. G7 says a minute and the backlog; this catches what hangs, not a
+/// busy machine, and the report says how long it took.
 const AGREE: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Reads at once.
@@ -26,14 +26,14 @@ const VERIFY: Duration = Duration::from_secs(300);
 /// Versions of a page, and pages of a record at most.
 const PAGE: usize = 100;
 const PAGES: usize = 10_000;
-/// How often a read of the catalogue is tried.
+/// Most attempts at a read of the catalogue.
 const ASKED: usize = 100;
 
 /// The history of every record that writers may have touched, and what a read of it contradicts.
-pub(crate) async fn histories(ledger: &Ledger) -> Result<(Histories, Vec<Violation>), Failure> {
-    let (client, base) = (client(Duration::from_secs(30))?, ledger.catalogue());
+pub(crate) async fn histories(write_log: &WriteLog) -> Result<(Histories, Vec<Violation>), Failure> {
+    let (client, base) = (client(Duration::from_secs(30))?, write_log.catalogue());
     let (mut histories, mut found) = (Histories::new(), Vec::new());
-    for record in (0..ledger.tenants).map(Record::tenant).chain((0..SHARDS).map(Record::shard)) {
+    for record in (0..write_log.tenants).map(Record::tenant).chain((0..SHARDS).map(Record::shard)) {
         let url = format!("http://{base}/v1/records/{}/{}", record.kind, record.key);
         let versions = history(&client, &url).await?;
         let answer = ask(&client, &url).await?;
@@ -88,7 +88,7 @@ async fn history(client: &reqwest::Client, url: &str) -> Result<Vec<Version>, Fa
     Err(format!("{url}: its history has no end").into())
 }
 
-/// What a view has to show.
+/// Expected content of a view.
 struct Wanted {
     view: &'static str,
     record: Record,
@@ -128,12 +128,13 @@ pub(crate) async fn until_all_agree(
             return Ok(());
         }
         if took > AGREE {
-            let mut told = format!("{} views differ after {took:?}:", lacking.len());
+            let mut reported = format!("{} views differ after {took:?}:", lacking.len());
             for ((sidecar, it), got) in lacking.iter().take(5) {
                 let Wanted { view, record, shows } = it;
-                let _ = write!(told, "\n  {view} of {record} through {}: wanted {shows:?}, got {got}", sidecar.name);
+                let _ =
+                    write!(reported, "\n  {view} of {record} through {}: wanted {shows:?}, got {got}", sidecar.name);
             }
-            return Err(told.into());
+            return Err(reported.into());
         }
         left = lacking.into_iter().map(|(it, _)| it).collect();
         tokio::time::sleep(LOOK_EVERY).await;

@@ -1,4 +1,4 @@
-//! Writers: several tasks that write to the catalogue at a pace, and the ledger of what they asked
+//! Writers: several tasks that write to the catalogue at a pace, and the record of what they asked
 //! and were answered. A request with an `Idempotency-Key` is sent until its answer is known; one
 //! without is never sent again once its outcome is unknown.
 
@@ -18,23 +18,23 @@ use super::asked::{Condition, Outcome, Part, Record, Request, Tick, body};
 pub(crate) const SHARDS: u64 = 5;
 /// Tasks that write.
 pub(crate) const WRITERS: u64 = 6;
-/// Of so many tenants, the views of one show what is written.
+/// Number of tenants of which one's writes are visible in the views.
 const SHOWN_EVERY: u64 = 3;
-/// How often a request is sent at most, and how long after another try.
+/// Most attempts at a request, and the pause between two.
 const ATTEMPTS: usize = 300;
 const AGAIN: Duration = Duration::from_millis(100);
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What was asked for, and the numbers of this half.
-pub(crate) struct Ledger {
+/// Requests of this half, and its counts.
+pub(crate) struct WriteLog {
     client: reqwest::Client,
     pub(crate) tenants: u64,
-    /// Where the catalogue answers; it may move when it is started again.
+    /// Address of the catalogue; it may move with a restart.
     catalogue: Mutex<String>,
     ticks: AtomicU64,
     numbers: AtomicU64,
     requests: Mutex<Vec<Request>>,
-    /// The last version that a writer was told of.
+    /// The last version that was acknowledged to a writer.
     known: Mutex<BTreeMap<Record, u64>>,
     /// Records written, refused and unknown.
     pub(crate) acknowledged: AtomicU64,
@@ -60,12 +60,12 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a caller's requests go out from.
+/// HTTP client of a caller.
 pub(crate) fn client(wait: Duration) -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder().no_proxy().tls_certs_only([]).timeout(wait).build()
 }
 
-impl Ledger {
+impl WriteLog {
     pub(crate) fn new(tenants: u64) -> Result<Arc<Self>, reqwest::Error> {
         Ok(Arc::new(Self {
             client: client(ANSWER)?,
@@ -103,7 +103,7 @@ impl Ledger {
         self.ticks.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Writes at `rate` a second together with the others until it is told to stop.
+    /// Writes at `rate` a second together with the others until it is cancelled.
     pub(crate) async fn write(self: Arc<Self>, seed: u64, rate: f64, stop: CancellationToken) {
         let mut rng = Rng::with_seed(seed);
         let every = Duration::from_secs_f64(WRITERS as f64 / rate);
@@ -127,26 +127,26 @@ impl Ledger {
     fn draw(&self, rng: &mut Rng) -> Draft {
         let key = rng.bool().then(|| format!("{:032x}", rng.u128(..)));
         let tenant = Record::tenant(rng.u64(..self.tenants));
-        let one = |part| vec![part];
         let parts = match rng.u8(..100) {
-            0 => one(self.put(Record::shard(rng.u64(..SHARDS)), Condition::None, rng)),
-            1 => one(self.delete(Record::shard(rng.u64(..SHARDS)))),
-            2..12 => one(self.delete(tenant)),
+            0 => vec![self.put(Record::shard(rng.u64(..SHARDS)), Condition::None, rng)],
+            1 => vec![self.delete(Record::shard(rng.u64(..SHARDS)))],
+            2..12 => vec![self.delete(tenant)],
             12..30 => {
                 let known = locked(&self.known).get(&tenant).copied();
-                one(self.put(tenant, known.map_or(Condition::Absent, Condition::VersionIs), rng))
+                vec![self.put(tenant, known.map_or(Condition::Absent, Condition::VersionIs), rng)]
             }
-            30..36 => one(self.put(tenant, Condition::Absent, rng)),
+            30..36 => vec![self.put(tenant, Condition::Absent, rng)],
             36..44 => {
                 let (first, count) = (rng.u64(..self.tenants), rng.u64(2..6));
                 let records = (0..count).map(|at| Record::tenant((first + at * 7) % self.tenants));
-                let part = |record| match rng.u8(..10) {
-                    0 => self.delete(record),
-                    _ => self.put(record, Condition::None, rng),
-                };
-                records.map(part).collect()
+                records
+                    .map(|record| match rng.u8(..10) {
+                        0 => self.delete(record),
+                        _ => self.put(record, Condition::None, rng),
+                    })
+                    .collect()
             }
-            _ => one(self.put(tenant, Condition::None, rng)),
+            _ => vec![self.put(tenant, Condition::None, rng)],
         };
         Draft { parts, key }
     }
@@ -190,7 +190,7 @@ impl Ledger {
                 &self.acknowledged
             }
             Outcome::Refused(_) => {
-                // A writer that was told 412 looks again; here it takes what it finds next.
+                // A writer that received 412 looks again; here it takes what it finds next.
                 locked(&self.known).remove(&draft.parts[0].record);
                 &self.refused
             }
@@ -204,7 +204,7 @@ impl Ledger {
         requests.len() - 1
     }
 
-    /// The same once more, under the same key.
+    /// Sends an acknowledged request once more, under its own key.
     async fn send_again(&self, at: usize, draft: &Draft) {
         let outcome = match self.attempt(draft).await {
             Attempt::Done(versions) => Outcome::Acknowledged(versions),
@@ -251,15 +251,14 @@ impl Ledger {
 }
 
 fn batch(parts: &[Part]) -> Value {
-    let part = |part: &Part| {
+    json!({"writes": parts.iter().map(|part| {
         let mut written = json!({"method": "DELETE", "type": part.record.kind, "key": part.record.key});
         if let Some(body) = &part.body {
             written["method"] = "PUT".into();
             written["body"] = body.clone();
         }
         written
-    };
-    json!({"writes": parts.iter().map(part).collect::<Vec<_>>()})
+    }).collect::<Vec<_>>()})
 }
 
 async fn answered(answer: reqwest::Response, parts: usize) -> Attempt {

@@ -8,10 +8,10 @@ import sys
 
 import zstandard
 
-way, dictionary = sys.argv[1:]
+direction, dictionary = sys.argv[1:]
 raw = zstandard.ZstdCompressionDict(pathlib.Path(dictionary).read_bytes(), dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 data = sys.stdin.buffer.read()
-if way == "--compress":
+if direction == "--compress":
     out = zstandard.ZstdCompressor(dict_data=raw, write_dict_id=False).compress(data)
 else:
     out = zstandard.ZstdDecompressor(dict_data=raw).decompressobj().decompress(data)

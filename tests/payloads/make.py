@@ -1,4 +1,4 @@
-"""Turns the airports of the package airportsdata into what `nearside bench --only payload` reads.
+"""Turns the airports of the package airportsdata into what `nearside-lab bench --only payload` reads.
 
 usage: make.py DIRECTORY
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the public data set that `nearside bench --only payload` measures on, and prints where it is: a Python virtual
+# Makes the public data set that `nearside-lab bench --only payload` measures on, and prints where it is: a Python virtual
 # environment with airportsdata (MIT) and zstandard, and in its `set` the records and dictionaries trained on half of
 # them. The same environment is the other implementation of zstd in tests/it/payloads.rs.
 #
@@ -52,7 +52,7 @@ if ! ready; then
     printf '%s\n' "$want" >"$fresh/.pins"
     if ! ready; then
         rm -rf "$venv"
-        # Whoever comes second finds the first one's, which is as good.
+        # The second one finds the first one's, which is as good.
         mv "$fresh" "$venv" 2>/dev/null || ready
     fi
 fi

@@ -47,18 +47,19 @@ pub(crate) fn run<G>(
 ) -> Totals {
     let (next, totals) = (AtomicU64::new(seeds.start), Mutex::new(Totals::default()));
     std::thread::scope(|scope| {
-        let one = || {
-            let _prepared = prepare();
-            loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= seeds.end {
-                    return;
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let _prepared = prepare();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let outcome = simulate(seed, wishes, false);
+                    totals.lock().expect("no panic while it was held").add(seed, outcome);
                 }
-                let outcome = simulate(seed, wishes, false);
-                totals.lock().expect("no panic while it was held").add(seed, outcome);
-            }
-        };
-        (0..threads).for_each(|_| drop(scope.spawn(one)));
+            });
+        }
     });
     totals.into_inner().expect("no panic while it was held")
 }

@@ -18,7 +18,7 @@ use nearside::views::CANARY;
 
 use super::faults::Fault;
 use super::place::{EPOCH, Place};
-use super::plan::{Plan, SKEW, Window};
+use super::plan::{Plan, SKEW};
 use super::readers::Stir;
 use reads::Kept;
 
@@ -26,7 +26,7 @@ mod end;
 mod noted;
 mod reads;
 
-/// What did not hold, when, and where to look.
+/// A broken property, and its time.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     pub(crate) property: &'static str,
@@ -34,14 +34,14 @@ pub(crate) struct Violation {
     pub(crate) at: f64,
 }
 
-/// What a writer asked for; bodies carry its number.
+/// Request of a writer; its bodies carry its number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
-    /// By type and key; `None` deletes.
+    /// Bodies by type and key; `None` deletes.
     pub(crate) parts: BTreeMap<(String, String), Option<Bytes>>,
     /// It may replace this version alone.
     pub(crate) replaces: Option<u64>,
-    /// What it was told, if it was.
+    /// Acknowledged versions, if there was an answer.
     pub(crate) answered: Option<Vec<u64>>,
     /// Nothing of it may ever be seen.
     pub(crate) is_refused: bool,
@@ -57,45 +57,46 @@ pub(crate) type Name = (String, String);
 #[derive(Default)]
 pub(crate) struct Checker {
     clock: Option<Clock>,
-    /// Whoever reads what is about to change.
+    /// Readers of what is about to change.
     stir: Option<UnboundedSender<Stir>>,
     pub(crate) violation: Option<Violation>,
     pub(crate) story: Option<Vec<String>>,
     pub(crate) requests: BTreeMap<u64, Request>,
     records: BTreeMap<Name, Versions>,
     views: BTreeMap<Name, Versions>,
-    /// By region: what its table had, at the most.
+    /// Highest version that each region's table had.
     had: BTreeMap<(usize, Name), u64>,
+    /// Highest version that each region announced.
     announced: BTreeMap<(usize, Name), u64>,
-    /// By region: the versions that it announced, each higher than those before.
-    told: BTreeMap<(usize, Name), Vec<u64>>,
-    /// By region: what its table had, and since when.
+    /// Versions that each region announced, each higher than those before.
+    announcements: BTreeMap<(usize, Name), Vec<u64>>,
+    /// Contents of each region's table, and since when.
     copies: BTreeMap<(usize, Name), Vec<Kept>>,
-    /// How often a table of a region got or lost something.
+    /// Number of times a table of a region got or lost something.
     places: u64,
     /// Regions that lost their table, whether they know it or not.
     lost_at: BTreeSet<usize>,
     /// Regions that still have to begin, and since when.
     incomplete: BTreeMap<usize, Moment>,
-    /// When each version of a view was written.
+    /// Time of writing of each version of a view.
     written: BTreeMap<Name, BTreeMap<u64, Moment>>,
-    /// When the records were lost last.
+    /// Time of the last loss of the records.
     pub(crate) records_lost: Option<Wall>,
-    /// When what the views service knows was lost last.
+    /// Time of the last loss of the views service's state.
     pub(crate) mapping_lost: Option<Moment>,
-    /// By how much calendars may differ.
+    /// Largest difference between calendars.
     skew: Duration,
     /// Regions where nothing keeps nodes from looking whether all is there.
     prompt: BTreeSet<usize>,
     start: Moment,
-    /// By region: changes of views that no heartbeat has claimed yet.
+    /// Changes of views per region that no heartbeat has claimed yet.
     unclaimed: BTreeMap<usize, VecDeque<(Wall, Name, u64)>>,
     skipped: BTreeSet<(Stream, ItemKey, u64)>,
     /// Changes of views that were lost with their table before some region had announced them.
     excused: BTreeSet<(Name, u64)>,
-    /// How many changes each stream has had.
+    /// Number of changes in each stream.
     pub(crate) ends: [u64; 2],
-    /// How likely a change is left out of its stream for ever.
+    /// Probability that a change is left out of its stream for ever.
     pub(crate) skips: f64,
     pub(crate) tallies: BTreeMap<&'static str, u64>,
 }
@@ -106,15 +107,14 @@ pub(crate) struct Shared(Arc<Mutex<Checker>>);
 impl Shared {
     pub(crate) fn new(clock: Clock, plan: &Plan, stir: UnboundedSender<Stir>, tells: bool) -> Self {
         let regions = 0..plan.regions;
-        let has = |fault: &Fault| plan.faults.contains(fault);
         let late = [Fault::Paused, Fault::TablesFail, Fault::Slow, Fault::Throttled];
-        let is_late = |it: &Window, region: usize| late.contains(&it.fault) && it.place == Place::Region(region);
+        let late: Vec<Place> = plan.windows.iter().filter(|it| late.contains(&it.fault)).map(|it| it.place).collect();
         let checker = Checker {
             unclaimed: regions.clone().map(|region| (region, VecDeque::new())).collect(),
             incomplete: regions.clone().map(|region| (region, clock.now())).collect(),
             story: tells.then(Vec::new),
-            skew: if has(&Fault::Skewed) { SKEW } else { Duration::ZERO },
-            prompt: regions.clone().filter(|region| !plan.windows.iter().any(|it| is_late(it, *region))).collect(),
+            skew: if plan.faults.contains(&Fault::Skewed) { SKEW } else { Duration::ZERO },
+            prompt: regions.clone().filter(|region| !late.contains(&Place::Region(*region))).collect(),
             start: clock.now(),
             clock: Some(clock),
             stir: Some(stir),
@@ -297,7 +297,7 @@ impl Checker {
         *had = item.version.max(*had);
     }
 
-    /// A position is only moved by whoever holds the lease.
+    /// A position is only moved by the holder of the lease.
     fn checkpoint(&mut self, table: Table, item: &Item, store: &MemoryStore) {
         let job = if table == Table::Region { "lease#ingest" } else { "lease#views" };
         let token = now(store.get(table, &ItemKey::new(job, "lease"))).map(|lease| lease.version);
@@ -312,8 +312,8 @@ impl Checker {
     pub(crate) fn announced(&mut self, region: usize, said: &Announcement, own: &MemoryStore) {
         let name = (said.record_type.clone(), said.key.clone());
         match said.kind {
-            AnnouncementKind::Changed { version: Some(version) } => self.told(region, name, version, true),
-            AnnouncementKind::Deleted { version: Some(version) } => self.told(region, name, version, false),
+            AnnouncementKind::Changed { version: Some(version) } => self.note_announced(region, name, version, true),
+            AnnouncementKind::Deleted { version: Some(version) } => self.note_announced(region, name, version, false),
             AnnouncementKind::Reload => {
                 self.say(|| format!("region {region} announces RELOAD of {}", said.record_type));
                 for item in own.dump(Table::Contexts) {
@@ -330,7 +330,7 @@ impl Checker {
         }
     }
 
-    fn told(&mut self, region: usize, name: Name, version: u64, exists: bool) {
+    fn note_announced(&mut self, region: usize, name: Name, version: u64, exists: bool) {
         self.say(|| format!("region {region} announces {name:?} {version}"));
         self.count("announced");
         let known = self.views.get(&name).and_then(|known| known.get(&version)).map(Option::is_some);
@@ -341,9 +341,9 @@ impl Checker {
             self.violated("PutFirst", format!("region {region} announces {name:?} {version} and does not have it"));
         }
         self.stir(Stir::Announced, region, &name);
-        let told = self.told.entry((region, name.clone())).or_default();
-        if told.last().is_none_or(|last| *last < version) {
-            told.push(version);
+        let announcements = self.announcements.entry((region, name.clone())).or_default();
+        if announcements.last().is_none_or(|last| *last < version) {
+            announcements.push(version);
         }
         let known = self.announced.entry((region, name)).or_default();
         *known = version.max(*known);
@@ -370,16 +370,19 @@ impl Checker {
         }
     }
 
-    /// What a writer was told: it must be there.
+    /// Records an acknowledgement: the write must be there.
     pub(crate) fn answered(&mut self, number: u64, versions: &[u64], home: &MemoryStore) {
         self.count("requests acknowledged");
-        self.say(|| format!("request {number} is told {versions:?}"));
+        self.say(|| format!("request {number} is answered with {versions:?}"));
         let Some(request) = self.requests.get_mut(&number) else { return };
         request.answered = Some(versions.to_vec());
         let parts: Vec<_> = request.parts.clone().into_iter().zip(versions.iter().copied()).collect();
         for ((name, body), version) in parts {
             if self.records.get(&name).and_then(|known| known.get(&version)) != Some(&body) {
-                self.violated("G1", format!("request {number} was told {version} of {name:?}, which never was"));
+                self.violated(
+                    "G1",
+                    format!("request {number} was answered with {version} of {name:?}, which never was"),
+                );
             }
             let place = ItemKey::new(format!("{}#{}", name.0, name.1), format!("{version:020}"));
             if now(home.get(Table::History, &place)).is_none() {
@@ -389,7 +392,7 @@ impl Checker {
     }
 }
 
-/// What the memory engine answers at once.
+/// Answer of the memory engine, which is immediate.
 fn now(get: BoxFuture<'_, Result<Option<Item>, EngineError>>) -> Option<Item> {
     get.now_or_never().and_then(Result::ok).flatten()
 }

@@ -12,7 +12,7 @@ use nearside::model::time::Wall;
 
 use super::plan::{between, seconds};
 
-/// What is delivered this much too late is still delivered.
+/// Longest delay of a late delivery.
 const LATEST: Duration = seconds(20);
 
 /// A message as a queue brings it.
@@ -23,7 +23,7 @@ pub(crate) struct Delivery {
     pub(crate) id: String,
 }
 
-/// How likely each fault is, from 0 to 1.
+/// Probability of each fault, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeliveryRates {
     pub(crate) late: f64,
@@ -41,7 +41,7 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct QueueState {
     is_subscribed: bool,
-    /// By when they arrive.
+    /// Messages by time of arrival.
     messages: BTreeMap<(Instant, u64), Delivery>,
     arrivals: u64,
 }

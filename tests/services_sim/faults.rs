@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Faults of the world.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(crate) enum Fault {
     /// Calls take up to two seconds.
     Slow,
     Throttled,
-    /// Writes take place, and whoever wrote hears that they failed.
+    /// Writes take place, and their callers receive an error.
     LostAnswers,
     /// A feed repeats, reorders and splits.
     Unruly,

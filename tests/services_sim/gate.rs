@@ -94,7 +94,7 @@ impl Gate {
     }
 }
 
-/// What a process has of the world.
+/// A process's access to the world.
 #[derive(Clone)]
 pub(crate) struct Gated<T> {
     pub(crate) inner: T,

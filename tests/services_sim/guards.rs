@@ -1,7 +1,7 @@
 //! The test of the tester: each guard, switched off, must be caught by the faults that it protects
 //! from, on a seed that is clean with the guard on.
 
-use nearside::engine::guard::{Guard, off};
+use nearside::switch::{Guard, off};
 
 use super::campaign;
 use super::faults::Fault;
@@ -11,7 +11,7 @@ use super::run::simulate;
 /// A guard that was switched off.
 pub(crate) struct Caught {
     pub(crate) guard: Guard,
-    /// How many seeds showed it.
+    /// Number of seeds that exposed it.
     pub(crate) count: usize,
     /// The first, and what it showed.
     pub(crate) first: Option<(u64, String)>,
@@ -66,8 +66,11 @@ fn wishes(guard: Guard) -> Wishes {
 
 /// Switches each guard off, or only the one that is asked for.
 pub(crate) fn catch_all(seeds: u64, threads: usize, only: Option<&str>) -> Vec<Caught> {
-    let wanted = |guard: &Guard| only.is_none_or(|only| format!("{guard:?}") == only);
-    Guard::ALL.into_iter().filter(wanted).map(|guard| catch(guard, seeds, threads)).collect()
+    Guard::ALL
+        .into_iter()
+        .filter(|guard| only.is_none_or(|only| format!("{guard:?}") == only))
+        .map(|guard| catch(guard, seeds, threads))
+        .collect()
 }
 
 fn catch(guard: Guard, seeds: u64, threads: usize) -> Caught {

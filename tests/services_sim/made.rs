@@ -1,5 +1,5 @@
-//! What each view should be, by a second and tiny implementation that shares nothing with the first
-//! but the definitions' meaning.
+//! Expected views, by a second and tiny implementation that shares nothing with the first but the
+//! definitions' meaning.
 
 use serde_json::Value;
 
@@ -47,17 +47,14 @@ pub(crate) fn made(
     record: impl Fn(&str, &str) -> Option<Value>,
 ) -> Option<String> {
     let main: Value = serde_json::from_slice(main?).expect("writers write JSON");
-    let named = |of: &str| main[of].as_str().and_then(|key| record(of, key));
-    let (shard, plan) = (named("shard"), named("plan"));
-    let field = |name: &str, value: Option<&Value>| value.map(|value| format!("\"{name}\":{value}"));
-    let of = |record: &Option<Value>, name: &str| record.as_ref().and_then(|record| record.get(name).cloned());
+    let [shard, plan] = ["shard", "plan"].map(|of| main[of].as_str().and_then(|key| record(of, key)));
     let fields = match view {
         "limits" => {
             let second = definition > 1;
             vec![
                 field("users", main.get("users")),
-                field("host", of(&shard, "host").as_ref()),
-                field("quota", of(&plan, "quota").as_ref()),
+                field("host", shard.as_ref().and_then(|shard| shard.get("host"))),
+                field("quota", plan.as_ref().and_then(|plan| plan.get("quota"))),
                 second.then(|| "\"rank\":2".to_owned()),
                 field("tag", main.get("tag")).filter(|_| second),
             ]
@@ -66,4 +63,8 @@ pub(crate) fn made(
         _ => vec![field("name", main.get("host"))],
     };
     Some(format!("{{{}}}", fields.into_iter().flatten().collect::<Vec<_>>().join(",")))
+}
+
+fn field(name: &str, value: Option<&Value>) -> Option<String> {
+    value.map(|value| format!("\"{name}\":{value}"))
 }

@@ -44,7 +44,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Simulates catalogue, views and regions under faults, and checks what they promise.
 #[derive(Parser)]
 struct Args {
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
     /// The first seed.
@@ -75,8 +75,11 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let named = |name: &String| Fault::ALL.into_iter().find(|fault| fault.to_string() == *name);
-    let faults: Vec<Fault> = args.fault.iter().filter_map(named).collect();
+    let faults: Vec<Fault> = args
+        .fault
+        .iter()
+        .filter_map(|name| Fault::ALL.into_iter().find(|fault| fault.to_string() == *name))
+        .collect();
     let faults = (!args.fault.is_empty()).then_some(faults);
     let wishes = Wishes { faults, ..Wishes::default() };
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
@@ -91,12 +94,15 @@ fn main() -> ExitCode {
 
 /// The story of one seed; twice, to see that it is the same.
 fn tell(seed: u64, wishes: &Wishes, args: &Args) -> bool {
-    use nearside::engine::guard::{Guard, off};
+    use nearside::switch::{Guard, off};
     let without = args.without.as_ref().and_then(|name| Guard::ALL.into_iter().find(|it| format!("{it:?}") == *name));
     let _off = without.map(off);
     let outcome = simulate(seed, wishes, true);
-    let about = |line: &&String| args.about.as_ref().is_none_or(|about| line.contains(about));
-    outcome.story.iter().filter(about).for_each(|line| println!("{line}"));
+    outcome
+        .story
+        .iter()
+        .filter(|line| args.about.as_ref().is_none_or(|about| line.contains(about)))
+        .for_each(|line| println!("{line}"));
     println!("{:#?}\n{:?}\nagreed {:?} after it was calm", outcome.plan, outcome.tallies, outcome.agreed_after);
     let is_same = simulate(seed, wishes, true).story == outcome.story;
     println!("seed {seed}, {}", if is_same { "twice the same" } else { "NOT REPEATED" });

@@ -1,4 +1,4 @@
-//! A node, as the product builds it: the core over the region's table, fed by the region's topic.
+//! A node, as the product builds it: the settings over the region's table, fed by the region's topic.
 //! Only what carries requests and messages (sockets, SNS, SQS) is left out.
 
 use std::sync::Arc;
@@ -14,10 +14,9 @@ use nearside::aws::remembered::Remembered;
 use nearside::aws::verify::Verified;
 use nearside::cache::capacity::Memory;
 use nearside::cache::key::HashKey;
-use nearside::core::answer::{CACHE_STATUS, respond};
-use nearside::core::serve::serve;
-use nearside::core::{Core, Parts};
 use nearside::engine::Tables;
+use nearside::fill::effects::apply_actions;
+use nearside::fill::settings::Parts;
 use nearside::http::admission::Admitted;
 use nearside::http::bodies::ByteBudget;
 use nearside::model::ids::RegionId;
@@ -25,6 +24,10 @@ use nearside::model::time::Clock;
 use nearside::protocol::event::{Action, Event};
 use nearside::region::node::{NodeSettings, config, watch_completeness};
 use nearside::region::origin::TableOrigin;
+use nearside::request::answer::respond;
+use nearside::request::serve::serve;
+use nearside::request::settings::Settings;
+use nearside::shape::cache_status::CACHE_STATUS;
 use nearside::sidecar::announcements::apply::Applier;
 use nearside::tasks::Tasks;
 
@@ -50,7 +53,7 @@ pub(crate) struct Asked {
     pub(crate) has: Option<u64>,
 }
 
-/// What came of it.
+/// Outcome of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
     pub(crate) status: u16,
@@ -66,7 +69,7 @@ impl Got {
         self.line.contains("; hit")
     }
 
-    /// How old it can be at most, by its own word.
+    /// Greatest age that it states for itself.
     pub(crate) fn bound(&self) -> Option<Duration> {
         let stated = self.line.split(';').find_map(|part| part.trim_start().strip_prefix("bound="))?;
         stated.parse().ok().map(Duration::from_secs)
@@ -74,7 +77,7 @@ impl Got {
 }
 
 pub(crate) struct Node {
-    core: Arc<Core>,
+    settings: Arc<Settings>,
     applier: Applier,
     complete: Arc<AtomicBool>,
     table: Arc<dyn Tables>,
@@ -101,30 +104,30 @@ impl Node {
             clock: clock.clone(),
             origin,
             tasks: Tasks::new(),
-            seed: HashKey::fixed(7),
+            hash_key: HashKey::fixed(7),
             floor_slots: FLOOR_SLOTS,
             memory: Memory::AMPLE,
             bodies: ByteBudget::new(nearside::http::limits::BODIES_BYTES),
         };
-        let core = Core::new(config, parts).expect("no credentials are read");
+        let settings = Settings::new(config, parts).expect("no credentials are read");
         let (tell, resubscribe) = mpsc::unbounded_channel();
-        let beyond = move |action| {
+        let is_new = settings.fill.shared.set_effects(Box::new(move |action| {
             if let Action::Resubscribe(_, after) = action {
                 let _ = tell.send(after);
             }
-        };
-        assert!(core.beyond.set(Box::new(beyond)).is_ok(), "it is new");
-        let (freshness, acting) = (core.freshness.clone(), core.clone());
+        }));
+        assert!(is_new, "it has no effects yet");
+        let (freshness, acting) = (settings.fill.shared.freshness.clone(), settings.clone());
         let applier = Applier::new(
             Box::new(move |now, wall, event| freshness.step(now, wall, event)),
-            core.keyring.clone(),
+            settings.fill.shared.keyed_hashes.clone(),
             Arc::new(Remembered::new()),
             clock,
-            core.metrics.clone(),
-            core.observed.clone(),
-            Box::new(move |actions| acting.carry_out(actions)),
+            settings.fill.shared.metrics.clone(),
+            settings.fill.shared.observed.clone(),
+            Box::new(move |actions| apply_actions(&acting.fill, actions)),
         );
-        Self { core, applier, complete, table, queue, resubscribe: Mutex::new(resubscribe) }
+        Self { settings, applier, complete, table, queue, resubscribe: Mutex::new(resubscribe) }
     }
 
     /// Lives until it is dropped.
@@ -139,8 +142,11 @@ impl Node {
     }
 
     fn step(&self, event: Event) {
-        let clock = &self.core.clock;
-        self.core.carry_out(self.core.freshness.step(clock.now(), clock.wall(), event));
+        let clock = &self.settings.fill.shared.clock;
+        apply_actions(
+            &self.settings.fill,
+            self.settings.fill.shared.freshness.step(clock.now(), clock.wall(), event),
+        );
     }
 
     async fn subscribe(&self, gate: &Gate) {
@@ -179,8 +185,8 @@ impl Node {
 
     pub(crate) async fn answer(&self, asked: &Asked) -> Got {
         let mut headers = HeaderMap::new();
-        let number = |value: u64| HeaderValue::from(value);
-        headers.extend(asked.floor.map(|floor| (HeaderName::from_static("x-record-floor"), number(floor))));
+        headers
+            .extend(asked.floor.map(|floor| (HeaderName::from_static("x-record-floor"), HeaderValue::from(floor))));
         if asked.no_cache {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         }
@@ -191,15 +197,17 @@ impl Node {
         let path_and_query = format!("/v1/contexts/{}/{}", asked.key, asked.view);
         let path_len = path_and_query.len();
         let admitted = Admitted { method: Method::GET, path_and_query, path_len, headers, body: Bytes::new() };
-        let response = respond(serve(&self.core, admitted).await, &self.core.names);
+        let response = respond(serve(&self.settings, admitted).await, &self.settings.fill.shared.names);
         let (head, body) = response.into_parts();
-        let said = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let tag = || said("etag").trim_matches('"').parse().ok();
         Got {
             status: head.status.as_u16(),
-            version: said("x-record-version").parse().ok().or_else(tag).unwrap_or_default(),
-            age: Duration::from_secs(said("age").parse().unwrap_or_default()),
-            line: said(CACHE_STATUS.as_str()).to_owned(),
+            version: text(&head.headers, "x-record-version")
+                .parse()
+                .ok()
+                .or_else(|| text(&head.headers, "etag").trim_matches('"').parse().ok())
+                .unwrap_or_default(),
+            age: Duration::from_secs(text(&head.headers, "age").parse().unwrap_or_default()),
+            line: text(&head.headers, CACHE_STATUS.as_str()).to_owned(),
             body: body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default(),
         }
     }
@@ -207,6 +215,10 @@ impl Node {
     /// Nothing of it runs on.
     pub(crate) async fn end(&self) {
         self.queue.remove();
-        self.core.tasks.drain(Duration::ZERO).await;
+        self.settings.fill.shared.tasks.drain(Duration::ZERO).await;
     }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The world's tables, feeds and topics: what happens there is told to the checker at once.
+//! The world's tables, feeds and topics: what happens there is reported to the checker at once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,9 +38,9 @@ impl Tables for Watched {
         async move {
             let item = self.store.get(table, key).await;
             if table == Table::Contexts {
-                // What a read finds was so a moment before it is told.
-                let way = between(Duration::from_millis(1), Duration::from_millis(12));
-                tokio::time::sleep(way).await;
+                // What a read finds was so a moment before it is reported.
+                let delay = between(Duration::from_millis(1), Duration::from_millis(12));
+                tokio::time::sleep(delay).await;
             }
             item
         }
@@ -110,7 +110,7 @@ impl StreamFeed {
         CHILDREN.iter().map(|name| child(name)).collect()
     }
 
-    /// What a read brings at once.
+    /// Changes that a read returns at once.
     async fn read(&self, shard: &str, from: Position) -> Result<FeedBatch, EngineError> {
         let from = match (self.split(), &from) {
             (Some(split), Position::Oldest) if shard != PARENT => Position::After(split.to_string()),
@@ -124,12 +124,14 @@ impl StreamFeed {
         let numbered = std::mem::take(&mut batch.changes).into_iter().zip(first + 1..);
         let split = self.split().unwrap_or(u64::MAX);
         let is_parent = shard == PARENT;
-        let is_own = |change: &nearside::engine::Change, number: u64| match is_parent {
-            true => number <= split,
-            false => number > split && CHILDREN[usize::from(bucket::part(&change.key.sort, 2))] == shard,
-        };
         let checker = self.checker.lock();
-        let kept = numbered.filter(|(change, number)| is_own(change, *number));
+        let kept = numbered.filter(|(change, number)| {
+            if is_parent {
+                *number <= split
+            } else {
+                *number > split && CHILDREN[usize::from(bucket::part(&change.key.sort, 2))] == shard
+            }
+        });
         let kept = kept.map(|(change, _)| change).filter(|change| !checker.is_skipped(self.stream, change));
         batch.changes = kept.collect();
         if is_parent && next >= split {
@@ -173,7 +175,7 @@ impl Feed for StreamFeed {
     }
 }
 
-/// A region's topic; whoever subscribes hears all of it.
+/// A region's topic; each subscriber receives all of it.
 #[derive(Clone)]
 pub(crate) struct WorldTopic {
     pub(crate) region: usize,

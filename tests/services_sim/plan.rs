@@ -1,4 +1,4 @@
-//! What a seed stands for: which faults, when, and where.
+//! Plan of a seed: its faults, with times and places.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::faults::Fault;
 use super::place::Place;
 
-/// What a seed must have; what is `None` is drawn.
+/// Requirements of a seed; `None` is drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) faults: Option<Vec<Fault>>,
@@ -14,7 +14,7 @@ pub(crate) struct Wishes {
     pub(crate) is_unswept: bool,
     /// Few writes: what was lost is not soon covered by something newer.
     pub(crate) is_quiet: bool,
-    /// Where everything is slow, all the time.
+    /// Places that are slow all the time.
     pub(crate) slow: Slowness,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) regions: usize,
     pub(crate) faults: BTreeSet<Fault>,
     pub(crate) windows: Vec<Window>,
-    /// When the last fault ends, and the last writer.
+    /// End of the last fault and of the last writer.
     pub(crate) calm_at: Duration,
     /// Between two writes of a writer, on average.
     pub(crate) write_every: Duration,
@@ -48,15 +48,15 @@ pub(crate) struct Plan {
     /// Between two requests of a sidecar, on average.
     pub(crate) read_every: Duration,
     pub(crate) readers: usize,
-    /// Of jobs, and what the views' sweep maps again.
+    /// Rate of jobs and of the views' sweep.
     pub(crate) views_per_second: u32,
-    /// Of the views' sweep.
+    /// Period of the views' sweep.
     pub(crate) sweep_period: Duration,
-    /// Of the regions' sweep, for one bucket.
+    /// Interval of the regions' sweep between two buckets.
     pub(crate) sweep_every: Duration,
 }
 
-/// By how much calendars differ where they do.
+/// Difference between calendars that differ.
 pub(crate) const SKEW: Duration = seconds(10);
 
 pub(crate) fn between(from: Duration, until: Duration) -> Duration {
@@ -67,13 +67,15 @@ pub(crate) const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// The same seed gives the same plan.
+/// Draws a plan, which is a function of the seed.
 pub(crate) fn draw(wishes: &Wishes) -> Plan {
     let regions = fastrand::usize(2..=3);
     let calm_at = between(seconds(50), seconds(120));
     let likely = [0.1, 0.25, 0.5][fastrand::usize(..3)];
-    let drawn = || Fault::ALL.into_iter().filter(|_| fastrand::f64() < likely).collect();
-    let mut faults: BTreeSet<Fault> = wishes.faults.clone().map_or_else(drawn, |faults| faults.into_iter().collect());
+    let mut faults: BTreeSet<Fault> = wishes.faults.clone().map_or_else(
+        || Fault::ALL.into_iter().filter(|_| fastrand::f64() < likely).collect(),
+        |faults| faults.into_iter().collect(),
+    );
     if faults.contains(&Fault::LostMapping) {
         // Versions then come from the calendar alone, so calendars have to agree.
         faults.remove(&Fault::Skewed);
@@ -82,14 +84,19 @@ pub(crate) fn draw(wishes: &Wishes) -> Plan {
     if wishes.slow != Slowness::Nowhere {
         let elsewhere = if wishes.slow == Slowness::Everywhere { regions } else { 0 };
         let everywhere = (0..elsewhere).map(Place::Region).chain([Place::Home]);
-        let slow = |place| Window { fault: Fault::Slow, place, from: seconds(5), until: calm_at };
-        windows.extend(everywhere.map(slow));
+        windows.extend(everywhere.map(|place| Window {
+            fault: Fault::Slow,
+            place,
+            from: seconds(5),
+            until: calm_at,
+        }));
     }
     let needs_sweep = faults.iter().any(|fault| fault.needs_sweep());
     let is_swept = needs_sweep || (fastrand::bool() && !wishes.is_unswept);
-    let write_every = match wishes.is_quiet || fastrand::u8(..3) == 0 {
-        true => between(seconds(3), seconds(10)),
-        false => between(Duration::from_millis(200), seconds(3)),
+    let write_every = if wishes.is_quiet || fastrand::u8(..3) == 0 {
+        between(seconds(3), seconds(10))
+    } else {
+        between(Duration::from_millis(200), seconds(3))
     };
     Plan {
         regions,
@@ -123,14 +130,15 @@ fn windows(fault: Fault, regions: usize, calm_at: Duration) -> Vec<Window> {
         Fault::Killed | Fault::KilledAfterCall | Fault::Skewed => return Vec::new(),
         _ => (4, 40),
     };
-    let window = |_| {
-        let from = between(seconds(5), calm_at - seconds(2));
-        let until = (from + between(Duration::from_millis(500), seconds(longest))).min(calm_at);
-        let place = match fastrand::usize(..=regions) {
-            region if region < regions => Place::Region(region),
-            _ => Place::Home,
-        };
-        Window { fault, place, from, until }
-    };
-    (0..fastrand::usize(1..=most)).map(window).collect()
+    (0..fastrand::usize(1..=most))
+        .map(|_| {
+            let from = between(seconds(5), calm_at - seconds(2));
+            let until = (from + between(Duration::from_millis(500), seconds(longest))).min(calm_at);
+            let place = match fastrand::usize(..=regions) {
+                region if region < regions => Place::Region(region),
+                _ => Place::Home,
+            };
+            Window { fault, place, from, until }
+        })
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! Sidecars, as far as a region's nodes see them: they state what they have heard of, or insist, or
+//! Sidecars, as far as a region's nodes see them: they state what they have received, or insist, or
 //! ask plainly.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::plan::{between, seconds};
 use super::world::World;
 
 /// After which a sidecar asks elsewhere.
-const PATIENCE: Duration = seconds(3);
+const TIMEOUT: Duration = seconds(3);
 
 /// A request under way.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Read {
     pub(crate) node: usize,
     pub(crate) name: Name,
     pub(crate) asked: Asked,
-    /// When, and after how many puts.
+    /// Start of the request, and the number of puts before it.
     pub(crate) began: (Moment, u64),
     /// The floor was announced by this very region before.
     pub(crate) is_announced: bool,
@@ -33,16 +33,16 @@ pub(crate) struct Read {
 
 /// Asks now and then.
 pub(crate) async fn read(world: Arc<World>) {
-    let mut has = BTreeMap::new();
+    let mut reader = Reader::default();
     loop {
         let every = world.plan.read_every * if world.is_calm() { 10 } else { 2 };
         tokio::time::sleep(between(Duration::ZERO, every)).await;
-        let place = (fastrand::usize(..world.plan.regions), fastrand::usize(..2));
-        one(&world, place, name(), Wish::Any, &mut has).await;
+        let (region, node) = (fastrand::usize(..world.plan.regions), fastrand::usize(..2));
+        reader.read(&world, region, node, name(), Wish::Any).await;
     }
 }
 
-/// What happens to a view, on its way to a region's readers.
+/// Event of a view, on its way to a region's readers.
 #[derive(Clone, Debug)]
 pub(crate) enum Stir {
     /// The region will have it soon.
@@ -65,14 +65,14 @@ pub(crate) async fn read_when_stirred(world: Arc<World>, mut stirred: UnboundedR
             let node = usize::from(fastrand::u8(..4) == 0);
             let request = async move {
                 tokio::time::sleep(between(Duration::ZERO, Duration::from_millis(within))).await;
-                one(&asking, (region, node), name, *wish, &mut BTreeMap::new()).await;
+                Reader::default().read(&asking, region, node, name, *wish).await;
             };
             world.requests.lock().expect("a plain store").start(request);
         }
     }
 }
 
-/// What a request is about.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
     Any,
@@ -93,37 +93,39 @@ fn name() -> Name {
     (view.to_owned(), key)
 }
 
-async fn one(
-    world: &Arc<World>,
-    (region, node): (usize, usize),
-    name: Name,
-    wish: Wish,
-    has: &mut BTreeMap<Name, u64>,
-) {
-    let known = world.checker.lock().announced_versions(region, &name);
-    let drawn = match wish {
-        Wish::Any => fastrand::u8(..10),
-        Wish::Insists => 9,
-        Wish::Newest => 0,
-    };
-    let (floor, is_announced) = match drawn {
-        // The newest that it has heard of from this region,
-        0..=4 => (known.newest, true),
-        // or an earlier one,
-        5 => (known.earlier, true),
-        // or what another region was faster to announce.
-        6 => (known.elsewhere, known.elsewhere <= known.newest),
-        _ => (None, false),
-    };
-    let asked = Asked {
-        view: name.0.clone(),
-        key: name.1.clone(),
-        floor,
-        no_cache: matches!(wish, Wish::Insists) || fastrand::u8(..3) > 0,
-        has: has.get(&name).copied().filter(|_| fastrand::bool()),
-    };
-    if let Some(got) = ask(world, region, node, asked, is_announced && floor.is_some()).await {
-        has.insert(name, got.version);
+/// A sidecar, and the versions that it has.
+#[derive(Default)]
+struct Reader {
+    has: BTreeMap<Name, u64>,
+}
+
+impl Reader {
+    async fn read(&mut self, world: &Arc<World>, region: usize, node: usize, name: Name, wish: Wish) {
+        let known = world.checker.lock().announced_versions(region, &name);
+        let drawn = match wish {
+            Wish::Any => fastrand::u8(..10),
+            Wish::Insists => 9,
+            Wish::Newest => 0,
+        };
+        let (floor, is_announced) = match drawn {
+            // The newest that it has received from this region,
+            0..=4 => (known.newest, true),
+            // or an earlier one,
+            5 => (known.earlier, true),
+            // or what another region was faster to announce.
+            6 => (known.elsewhere, known.elsewhere <= known.newest),
+            _ => (None, false),
+        };
+        let asked = Asked {
+            view: name.0.clone(),
+            key: name.1.clone(),
+            floor,
+            no_cache: matches!(wish, Wish::Insists) || fastrand::u8(..3) > 0,
+            has: self.has.get(&name).copied().filter(|_| fastrand::bool()),
+        };
+        if let Some(got) = ask(world, region, node, asked, is_announced && floor.is_some()).await {
+            self.has.insert(name, got.version);
+        }
     }
 }
 
@@ -150,7 +152,7 @@ pub(crate) async fn ask(
         biased;
         () = gate.dead() => None,
         got = answered => Some(got),
-        () = tokio::time::sleep(PATIENCE) => None,
+        () = tokio::time::sleep(TIMEOUT) => None,
     }?;
     world.checker.lock().read(&read, &got);
     Some(got)

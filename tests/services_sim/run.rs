@@ -21,7 +21,7 @@ use super::{readers, trouble, writers};
 
 /// G7: within a minute, and the backlog.
 const MINUTE: Duration = Duration::from_secs(60);
-/// What the jobs of a definition, or of a scan, take at two views a second, twice over.
+/// Twice the time of a definition's, or a scan's, jobs at two views a second.
 const BACKLOG: Duration = Duration::from_secs(60);
 /// Two rounds of each sweep, one behind the other.
 const SWEEPS: Duration = Duration::from_secs(420);
@@ -118,7 +118,7 @@ async fn agree(world: &Arc<World>) -> Duration {
         writers::write_anew(world).await;
     }
     let needs_sweep = world.plan.faults.iter().any(|fault| fault.needs_sweep());
-    let patience = MINUTE + BACKLOG + if needs_sweep { SWEEPS } else { Duration::ZERO };
+    let longest = MINUTE + BACKLOG + if needs_sweep { SWEEPS } else { Duration::ZERO };
     let mut waited = Duration::ZERO;
     loop {
         tokio::time::sleep(LOOK).await;
@@ -129,7 +129,7 @@ async fn agree(world: &Arc<World>) -> Duration {
         if checker.violation.is_some() {
             return waited;
         }
-        if waited >= patience {
+        if waited >= longest {
             checker.violated("G7", how);
             return waited;
         }
@@ -143,8 +143,8 @@ async fn agree(world: &Arc<World>) -> Duration {
     waited
 }
 
-/// What nodes answer is what their region has, once they have heard what there was to hear. Where
-/// only a sweep mends, that takes longer than anybody waits here.
+/// Compares nodes' answers with their region's table, once they have received all announcements.
+/// Faults that only a sweep mends take too long for that.
 async fn nodes_agree(world: &Arc<World>) {
     if world.plan.faults.iter().any(|fault| fault.needs_sweep()) || world.checker.lock().violation.is_some() {
         return;

@@ -1,4 +1,4 @@
-//! What goes wrong, when the plan says so.
+//! Faults, carried out as the plan says.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,7 +80,7 @@ fn set_rates(world: &World, at: Duration) {
     world.checker.lock().skips = skips;
 }
 
-/// What happens once, at the beginning or the end of a window.
+/// Carries out the beginning or the end of a window.
 async fn once(world: &World, window: Window, begins: bool) {
     let region = match window.place {
         Place::Region(region) => region,
@@ -144,19 +144,19 @@ pub(crate) fn kill(world: &World, process: Process) {
 /// Any process; more often one that holds a lease, or wants it.
 fn pause(world: &World, window: Window) {
     let gates = world.gates.lock().expect("a plain store");
-    let of_place = |process: &Process| match (window.place, process) {
+    let of_place = gates.iter().filter(|(process, _)| match (window.place, process) {
         (Place::Region(region), Process::Ingest(of, _) | Process::Node(of, _)) => region == *of,
         (Place::Home, Process::Views(_) | Process::Catalogue(_)) => true,
         _ => false,
-    };
-    let found: Vec<_> = gates.iter().filter(|(process, _)| of_place(process)).collect();
+    });
+    let found: Vec<_> = of_place.collect();
     if let Some((process, gate)) = found.get(fastrand::usize(..found.len().max(1))) {
         world.checker.say(|| format!("{process:?} is paused"));
         gate.pause(Instant::now() + (window.until - window.from).min(seconds(40)));
     }
 }
 
-/// Whoever stands by takes the lease over at once.
+/// The standby takes the lease over at once.
 fn steal(world: &World, place: Place) {
     let (store, table, job) = match place {
         Place::Home => (&world.home, Table::Mapping, "lease#views"),

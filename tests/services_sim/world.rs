@@ -38,7 +38,7 @@ pub(crate) enum Process {
     Node(usize, usize),
 }
 
-/// What goes wrong at one place.
+/// Faults of one place.
 #[derive(Clone, Default)]
 pub(crate) struct Troubles {
     pub(crate) tables: Faults,
@@ -61,9 +61,9 @@ pub(crate) struct World {
     pub(crate) splits: [Arc<Mutex<Option<u64>>>; 2],
     pub(crate) gates: Mutex<BTreeMap<Process, Arc<Gate>>>,
     pub(crate) catalogues: Mutex<BTreeMap<usize, LiveCatalogue>>,
-    /// By region and number.
+    /// Nodes by region and number.
     pub(crate) nodes: Mutex<BTreeMap<(usize, usize), LiveNode>>,
-    /// Of each region's topic.
+    /// Deliveries of each region's topic.
     pub(crate) deliveries: Vec<Arc<Deliveries>>,
     pub(crate) requests: Mutex<TaskGroup<()>>,
     pub(crate) next_request: AtomicU64,
@@ -73,15 +73,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// What happens to views goes to `stir`.
+    /// Makes a world that sends its views' events to `stir`.
     pub(crate) fn new(plan: Plan, stir: UnboundedSender<Stir>, tells: bool) -> Arc<Self> {
         let clock = Clock::simulated(EPOCH);
-        let store = || MemoryStore::new(clock.clone());
         let places = (0..plan.regions).map(Place::Region).chain([Place::Home]);
         Arc::new(Self {
             checker: Shared::new(clock.clone(), &plan, stir, tells),
-            home: store(),
-            regions: (0..plan.regions).map(|_| store()).collect(),
+            home: MemoryStore::new(clock.clone()),
+            regions: (0..plan.regions).map(|_| MemoryStore::new(clock.clone())).collect(),
             troubles: places.map(|place| (place, Troubles::default())).collect(),
             splits: Default::default(),
             gates: Mutex::default(),

@@ -14,7 +14,7 @@ use super::check::Request;
 use super::plan::{between, seconds};
 use super::world::World;
 
-/// How often a request with an idempotency key is sent.
+/// Most attempts at a request with an idempotency key.
 const ATTEMPTS: u32 = 6;
 
 enum Heard {
@@ -75,9 +75,10 @@ async fn ask(
     let number = world.next_request.fetch_add(1, Ordering::Relaxed);
     let mut writes = Vec::new();
     for ((record_type, key), exists) in wanted {
-        let write = match exists {
-            true => RecordWrite::put(record_type, key, body(record_type, number)),
-            false => RecordWrite::delete(record_type, key),
+        let write = if *exists {
+            RecordWrite::put(record_type, key, body(record_type, number))
+        } else {
+            RecordWrite::delete(record_type, key)
         };
         writes.push(write);
     }
@@ -133,7 +134,7 @@ async fn send(world: &Arc<World>, writes: Vec<RecordWrite>, once: Option<Idempot
     let number = fastrand::usize(..2);
     let found = world.catalogues.lock().expect("a plain store").get(&number).cloned();
     let Some((catalogue, gate)) = found else { return Heard::Nothing };
-    let (tell, told) = oneshot::channel();
+    let (tell, received) = oneshot::channel();
     let request = async move {
         let answer = match &writes[..] {
             [write] => catalogue.write(write.clone(), once.as_ref()).await.map(|(applied, _)| vec![applied]),
@@ -149,13 +150,13 @@ async fn send(world: &Arc<World>, writes: Vec<RecordWrite>, once: Option<Idempot
     tokio::select! {
         biased;
         () = gate.dead() => Heard::Nothing,
-        heard = told => heard.unwrap_or(Heard::Nothing),
+        heard = received => heard.unwrap_or(Heard::Nothing),
         () = tokio::time::sleep(seconds(15)) => Heard::Nothing,
     }
 }
 
-async fn insist(world: &Arc<World>, wanted: ((String, String), bool)) {
-    let wanted = BTreeMap::from([wanted]);
+async fn insist(world: &Arc<World>, name: (String, String), exists: bool) {
+    let wanted = BTreeMap::from([(name, exists)]);
     for _ in 0..ATTEMPTS {
         if ask(world, "operator", &wanted, true, false).await {
             return;
@@ -168,9 +169,9 @@ async fn insist(world: &Arc<World>, wanted: ((String, String), bool)) {
 pub(crate) async fn write_anew(world: &Arc<World>) {
     let newest = world.checker.lock().newest();
     for (name, body) in newest {
-        insist(world, (name.clone(), true)).await;
+        insist(world, name.clone(), true).await;
         if body.is_none() {
-            insist(world, (name, false)).await;
+            insist(world, name, false).await;
         }
     }
 }

@@ -10,27 +10,27 @@ use super::manner::Shape;
 use super::plan::Read;
 use super::subject::Seen;
 
-/// What a reader got.
+/// One answer to one reader.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// Which request; in a batch, which part.
     pub(crate) read: Read,
-    /// In which shape.
+    /// Shape that the reader asked for.
     pub(crate) shape: Shape,
-    /// How many keys his batch has, if he asks in one.
+    /// Number of keys of the reader's batch, if there is one.
     pub(crate) batch: usize,
-    /// When it came.
+    /// Time of the request.
     pub(crate) began: Duration,
-    /// When it was answered.
+    /// Time of the answer.
     pub(crate) ended: Duration,
     /// The status.
     pub(crate) status: u16,
     /// `Cache-Status`.
     pub(crate) line: String,
-    /// What it shows; `None` when it is no region's.
+    /// Parsed content; `None` when it is no region's.
     pub(crate) seen: Option<Seen>,
-    /// What was known of the record when he came, of a part that waited for a fill or for those before
-    /// it: nobody knows since when it was there.
+    /// Floor of the record at the request's time, for a part that waited for a fill or for those
+    /// before it: nobody knows since when it was there.
     pub(crate) before: Option<Floor>,
 }
 

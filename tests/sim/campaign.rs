@@ -17,33 +17,33 @@ use super::property::Violation;
 use super::simulate;
 use super::tallies::Tallies;
 
-/// How often progress is said on a terminal, and elsewhere.
+/// Interval of progress reports on a terminal, and elsewhere.
 const PROGRESS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// Which seeds, and how.
 pub(crate) struct Campaign {
     /// The first.
     pub(crate) from: u64,
-    /// How many.
+    /// Number of seeds.
     pub(crate) seeds: u64,
     /// On how many threads.
     pub(crate) threads: usize,
-    /// What each must have.
+    /// Requirements of each plan.
     pub(crate) wishes: Wishes,
-    /// What is under test.
+    /// Design under test.
     pub(crate) design: Design,
-    /// Where it is written how far it has come; what it says there is not run again.
+    /// File of the progress; its seeds are not run again.
     pub(crate) resume: Option<PathBuf>,
 }
 
-/// What seeds came to.
+/// Sums over seeds.
 #[derive(Default)]
 pub(crate) struct Totals {
-    /// How many were run.
+    /// Number of seeds that were run.
     pub(crate) seeds: u64,
-    /// What was counted.
+    /// Counts over all of them.
     pub(crate) tallies: Tallies,
-    /// In how many seeds each fault took effect.
+    /// Number of seeds in which each fault took effect.
     pub(crate) fired: BTreeMap<Fault, u64>,
     /// Those that failed.
     pub(crate) violations: BTreeMap<u64, Violation>,
@@ -69,20 +69,9 @@ impl Campaign {
         let (next, finished) = (AtomicU64::new(self.from + done), AtomicU64::new(done));
         let totals = Mutex::new(Totals::default());
         let started = Instant::now();
-        let end = self.from + self.seeds;
         std::thread::scope(|scope| {
-            let one = || {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
-                        return;
-                    }
-                    let outcome = simulate(seed, &self.wishes, self.design, false);
-                    totals.lock().expect("no panic while it was held").add(seed, outcome);
-                    finished.fetch_add(1, Ordering::Relaxed);
-                }
-            };
-            let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(one)).collect();
+            let workers: Vec<_> =
+                (0..self.threads).map(|_| scope.spawn(|| self.work(&next, &finished, &totals))).collect();
             let every = if std::io::stderr().is_terminal() { PROGRESS.0 } else { PROGRESS.1 };
             let mut said = Instant::now();
             while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
@@ -96,6 +85,19 @@ impl Campaign {
         });
         self.note(self.seeds);
         totals.into_inner().expect("no panic while it was held")
+    }
+
+    /// Simulates one seed after another until none is left.
+    fn work(&self, next: &AtomicU64, finished: &AtomicU64, totals: &Mutex<Totals>) {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= self.from + self.seeds {
+                return;
+            }
+            let outcome = simulate(seed, &self.wishes, self.design, false);
+            totals.lock().expect("no panic while it was held").add(seed, outcome);
+            finished.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn progress(&self, finished: u64, before: u64, failed: usize, took: Duration) {

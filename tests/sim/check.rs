@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::faults::Fault;
-use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style, Window};
+use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style};
 use super::property::{Property, Violation};
 use super::subject::{Seen, path};
 use super::tallies::Tallies;
-use super::truth::Write;
-use super::world::{Told, World};
+use super::world::World;
 
 mod age;
 mod asked;
@@ -30,10 +29,10 @@ use windows::{excuses, holds_copies, near};
 pub(crate) struct Checker {
     /// Only counts: the designs beside ours promise nothing.
     pub(crate) lenient: bool,
-    /// What the sidecar was told, and what it served.
+    /// Announcements that the sidecar received, and answers that it served.
     pub(crate) known: Known,
     misses: Vec<Duration>,
-    /// What was counted.
+    /// Counts of the run.
     pub(crate) tallies: Tallies,
     /// The first violation.
     pub(crate) violation: Option<Violation>,
@@ -66,22 +65,22 @@ impl Checker {
             return;
         }
         for (key, raw) in &seen.shown {
-            let place = &as_seen(&world.plan, *key, *raw, answer.ended);
-            let first = world.plan.truth.first_ingest_after(*key, *place).unwrap_or(Duration::MAX);
+            let position = &as_seen(&world.plan, *key, *raw, answer.ended);
+            let first = world.plan.truth.first_ingest_after(*key, *position).unwrap_or(Duration::MAX);
             let behind = answer.ended.saturating_sub(first);
             if behind > Duration::from_secs(1) && label.is_none() {
                 self.tallies.stale += 1;
                 self.tallies.worst = self.tallies.worst.max(behind);
             }
-            self.count_backwards(answer, label, (*key, *place));
+            self.count_backwards(answer, label, *key, *position);
             if label.is_none() && !self.lenient {
-                self.check(&world.plan, answer, seen, (*key, *raw));
-                self.check_announcer(world, answer, seen, (*key, *place));
-                self.check_own_writes(world, answer, seen, (*key, *raw));
-                self.check_passed(world, answer, seen, (*key, *place));
+                self.check(&world.plan, answer, seen, *key, *raw);
+                self.check_announcer(world, answer, seen, *key, *position);
+                self.check_own_writes(world, answer, seen, *key, *raw);
+                self.check_passed(world, answer, seen, *key, *position);
             }
-            self.check_audit(&world.plan, answer, (*key, *place));
-            self.check_bound(&world.plan, answer, (*key, *place));
+            self.check_audit(&world.plan, answer, *key, *position);
+            self.check_bound(&world.plan, answer, *key, *position);
             let since = world.plan.truth.went_back(*key).map(|since| since + Duration::from_secs(55));
             if label == Some("floor-escaped") && since.is_some_and(|since| since < answer.ended) {
                 // R15: by now the floor may have been dropped.
@@ -94,8 +93,8 @@ impl Checker {
             }
             // What was asked for before a RESET is from before the restore. Of two deletions nobody can
             // tell which one a part without a head shows.
-            let is_since = |reset| reset <= seen.asked.min(seen.generated);
-            let counts = seen.is_dated && self.known.reset[*key].is_none_or(is_since);
+            let counts =
+                seen.is_dated && self.known.reset[*key].is_none_or(|reset| reset <= seen.asked.min(seen.generated));
             if counts && states(&world.plan, *key, *raw) {
                 self.known.state(*key, *raw, seen.asked.min(seen.generated));
             }
@@ -108,8 +107,8 @@ impl Checker {
             self.check_reset(world, answer, &seen.shown);
         }
         // What proves that messages arrive is known of now alone.
-        let is_told_late = answer.before.is_some() && answer.ended > answer.began;
-        if label.is_none() && !self.lenient && !is_told_late {
+        let is_received_late = answer.before.is_some() && answer.ended > answer.began;
+        if label.is_none() && !self.lenient && !is_received_late {
             self.check_age(&world.plan, answer, seen.asked);
             self.check_wish(world, answer, seen);
         }
@@ -130,13 +129,13 @@ impl Checker {
         }
     }
 
-    /// Of a part that may have been there for a while: whether a RELOAD or a RESET of its record
-    /// came meanwhile, so that nobody can tell on which side of it the part is.
+    /// True if a RELOAD or a RESET of its record came while this part may have waited, so that
+    /// nobody can tell on which side of it the part is.
     fn is_uncertain(&self, answer: &Answer) -> bool {
         answer.before.is_some() && self.known.ordered[answer.read.key].is_some_and(|at| at > answer.began)
     }
 
-    /// What was told and served of a record when this answer was made, for all that is known.
+    /// Floor of a record when this answer was made, for all that is known.
     fn floor(&self, answer: &Answer, key: usize) -> Floor {
         let now = self.known.floor(key);
         answer.before.map_or(now, |before| before.least(now))
@@ -144,29 +143,29 @@ impl Checker {
 
     /// Readers who overlap have no order: only what had been served when a reader came is before
     /// him.
-    fn count_backwards(&mut self, answer: &Answer, label: Option<&str>, (key, place): (usize, usize)) {
+    fn count_backwards(&mut self, answer: &Answer, label: Option<&str>, key: usize, position: usize) {
         let before = self.known.newest_served[key].iter().rev().find(|(at, _)| *at <= answer.began);
-        let backwards = label.is_none() && before.is_some_and(|(_, served)| place < *served);
+        let backwards = label.is_none() && before.is_some_and(|(_, served)| position < *served);
         self.tallies.backwards += u64::from(backwards);
     }
 
-    fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
-        let Floor { told, served, highest } = self.floor(answer, key);
-        let told_only = if plan.announces_versions { told.max(served) } else { served };
+    fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, key: usize, position: usize) {
+        let Floor { reported, served, highest } = self.floor(answer, key);
+        let least = if plan.announces_versions { reported.max(served) } else { served };
         // Once the table of floors was too small, any slot may make way later; an old copy then
         // meets nothing that knows better.
         let forgotten = !self.known.lost_slots.is_zero() && seen.generated < seen.asked;
         let doubtful = self.known.is_doubtful(plan, key, answer.ended) || forgotten;
-        if states(plan, key, place) && plan.truth.last_of_version(key, place) < told_only && !doubtful {
+        if states(plan, key, position) && plan.truth.last_of_version(key, position) < least && !doubtful {
             self.violate(Property::Monotone, answer, Some(key), || {
-                format!("k{key} was shown at place {place}, told {told}, served {served}")
+                format!("k{key} was shown at position {position}, announced {reported}, served {served}")
             });
         }
-        let version = plan.truth.version(key, place);
+        let version = plan.truth.version(key, position);
         if answer.is_hit()
             && seen.is_dated
             && self.known.is_back(plan, key, answer.ended)
-            && states(plan, key, place)
+            && states(plan, key, position)
             && version < highest
         {
             self.violate(Property::Monotone, answer, Some(key), || {
@@ -176,14 +175,14 @@ impl Checker {
         // `Age` counts whole seconds.
         let generated =
             if seen.generated < seen.asked { seen.generated + Duration::from_secs(1) } else { seen.asked };
-        let stands = |told: Option<usize>| plan.style == Style::Versions && told.is_some_and(|told| place >= told);
-        let overdue = |(at, told): &&(Duration, Option<usize>)| {
+        let overdue = self.known.news[key].iter().rev().find(|(at, announced)| {
             // That a copy is from before it, only who remembers the announcement can tell.
             let remembered = *at > self.known.lost_slots;
             let before = seen.asked < *at || remembered && *at < seen.asked && generated < *at;
-            *at < answer.began && before && !stands(*told)
-        };
-        if let Some((fence, _)) = self.known.news[key].iter().rev().find(overdue).copied() {
+            let stands = plan.style == Style::Versions && announced.is_some_and(|announced| position >= announced);
+            *at < answer.began && before && !stands
+        });
+        if let Some((fence, _)) = overdue.copied() {
             self.violate(Property::Fenced, answer, Some(key), || {
                 let (generated, fence) = (generated.as_secs_f64(), fence.as_secs_f64());
                 format!("k{key}: from {generated:.3}, announced at {fence:.3}")
@@ -192,49 +191,59 @@ impl Checker {
     }
 
     /// R4, R6, R7: what an announcer has is not overruled by those who lag behind him.
-    fn check_announcer(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
+    fn check_announcer(&mut self, world: &World, answer: &Answer, seen: &Seen, key: usize, position: usize) {
         let plan = &world.plan;
-        let told = self.floor(answer, key).told;
+        let reported = self.floor(answer, key).reported;
         if answer.status == 404
             && plan.announces_versions
             && !self.known.is_doubtful(plan, key, answer.ended)
-            && place < told
-            && plan.truth.is_present(key, told)
+            && position < reported
+            && plan.truth.is_present(key, reported)
         {
-            self.violate(Property::Present, answer, Some(key), || format!("k{key} is called absent, told of {told}"));
+            self.violate(Property::Present, answer, Some(key), || {
+                format!("k{key} is called absent, announced at position {reported}")
+            });
         }
-        let told_apart = answer.read.view != 2 && answer.before.is_none();
-        let Some((region, at, announced)) = self.known.announcer[key].filter(|_| told_apart) else {
+        let distinguished = answer.read.view != 2 && answer.before.is_none();
+        let Some((region, at, announced)) = self.known.announcer[key].filter(|_| distinguished) else {
             return;
         };
         // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell
         // whether a second region announces the same change or the next (R4).
         let doubtful = self.known.is_doubtful(plan, key, answer.ended);
-        let told_apart = plan.style != Style::Versions && plan.announces_versions && !doubtful;
-        let held = |w: &Window| (holds_copies(w.fault) || w.fault == Fault::LateReset) && near(w, answer.ended);
-        let told_apart = told_apart && !plan.windows.iter().any(held);
+        let distinguished = plan.style != Style::Versions && plan.announces_versions && !doubtful;
+        let distinguished = distinguished
+            && !plan
+                .windows
+                .iter()
+                .any(|w| (holds_copies(w.fault) || w.fault == Fault::LateReset) && near(w, answer.ended));
         // What was written since is a change that nobody has announced yet: who took it speaks
         // first (R20).
-        let told_apart = told_apart && self.known.tried[key].is_none_or(|tried| tried < at);
-        let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
-        if !heard || place >= announced {
+        let distinguished = distinguished && self.known.tried[key].is_none_or(|tried| tried < at);
+        let heard = distinguished && at < seen.asked && plan.truth.is_present(key, announced);
+        if !heard || position >= announced {
             return;
         }
         let noticed = world.noticed();
-        let replies = noticed.replies.get(&path(plan, answer.read));
-        let of_race = |told: &&Told| told.race == seen.race && told.done < answer.ended;
+        let replies = noticed.replies.get(&path(plan, answer.read)).into_iter().flatten();
+        let of_race: Vec<_> = replies.filter(|reply| reply.race == seen.race && reply.done < answer.ended).collect();
         // The best is kept when the race is over: when all have answered, or at the deadline.
-        let replies_of_race = replies.into_iter().flatten().filter(of_race).count();
-        let over = replies_of_race == REGIONS || answer.ended > seen.asked + Duration::from_millis(2_100);
-        let his = replies.into_iter().flatten().filter(of_race).find(|told| told.region == region);
+        let over = of_race.len() == REGIONS || answer.ended > seen.asked + Duration::from_millis(2_100);
+        let his = of_race.into_iter().find(|reply| reply.region == region);
         let better = over
-            && his.is_some_and(|told| {
-                told.shown.iter().any(|(key, place)| *place >= announced && plan.truth.is_present(*key, *place))
+            && his.is_some_and(|reply| {
+                reply
+                    .shown
+                    .iter()
+                    .any(|(key, position)| *position >= announced && plan.truth.is_present(*key, *position))
             });
         drop(noticed);
         if better {
             self.violate(Property::Announced, answer, Some(key), || {
-                format!("k{key} at place {place}, region {region} announced {announced} at {:.3}", at.as_secs_f64())
+                format!(
+                    "k{key} at position {position}, region {region} announced {announced} at {:.3}",
+                    at.as_secs_f64()
+                )
             });
         }
     }
@@ -249,43 +258,47 @@ impl Checker {
             return;
         }
         // A pause takes the deadline of what was under way.
-        let paused = |w: &Window| {
-            w.fault == Fault::Suspended && w.from <= answer.ended && answer.ended < w.until + Duration::from_secs(6)
-        };
-        if plan.windows.iter().any(paused) {
+        let mut pauses = plan.windows.iter().filter(|w| w.fault == Fault::Suspended);
+        if pauses.any(|w| w.from <= answer.ended && answer.ended < w.until + Duration::from_secs(6)) {
             return;
         }
-        let told = self.known.told[answer.read.key].max(self.known.served[answer.read.key]);
-        let behind = |region: usize| {
-            let keys = [answer.read.key, (answer.read.key + 1) % plan.truth.keys()];
-            // The fill may have begun a little before its reader.
-            let seen = answer.began.saturating_sub(plan.regions[region].cache_lag + Duration::from_secs(1));
-            let behind = |key: usize| {
-                plan.truth.place_at(region, key, seen) < self.known.told[key].max(self.known.served[key])
-            };
-            told > 0 && keys.into_iter().take(if answer.read.view == 2 { 2 } else { 1 }).any(behind)
-        };
+        if strict || self.lenient {
+            return;
+        }
         // Failures are remembered for up to 5 s.
         let since = answer.began.saturating_sub(Duration::from_secs(6));
-        let well = |region: usize| {
-            let steps = (answer.ended - since).as_millis() as u64 / 250 + 1;
-            let well = (0..=steps)
-                .all(|n| world.is_well(region, (since + Duration::from_millis(250 * n)).min(answer.ended)));
-            well && !(refused && behind(region))
-        };
-        if !strict && !self.lenient && (0..REGIONS).any(well) {
+        let steps = (answer.ended - since).as_millis() as u64 / 250 + 1;
+        let times = (0..=steps).map(|n| (since + Duration::from_millis(250 * n)).min(answer.ended));
+        let well = (0..REGIONS).any(|region| {
+            times.clone().all(|at| world.is_well(region, at)) && !(refused && self.is_behind(plan, answer, region))
+        });
+        if well {
             self.violate(Property::Answered, answer, Some(answer.read.key), || {
                 format!("status {} although a region was well", answer.status)
             });
         }
     }
 
+    /// True if a region shows less than what is known of the records that were asked for.
+    fn is_behind(&self, plan: &Plan, answer: &Answer, region: usize) -> bool {
+        let key = answer.read.key;
+        let keys = [key, (key + 1) % plan.truth.keys()];
+        // The fill may have begun a little before its reader.
+        let seen = answer.began.saturating_sub(plan.regions[region].cache_lag + Duration::from_secs(1));
+        self.known.reported[key].max(self.known.served[key]) > 0
+            && keys.into_iter().take(if answer.read.view == 2 { 2 } else { 1 }).any(|key| {
+                plan.truth.position_at(region, key, seen) < self.known.reported[key].max(self.known.served[key])
+            })
+    }
+
     fn count_quiet(&mut self, world: &World, answer: &Answer, label: Option<&str>) {
         let plan = &world.plan;
         let ill = plan.windows.iter().any(|window| excuses(window) && near(window, answer.ended));
         let keys = [answer.read.key, (answer.read.key + 1) % plan.truth.keys()];
-        let odd = |key: usize| self.known.spoiled[key].is_some() || plan.truth.went_back(key).is_some();
-        if ill || keys.into_iter().any(odd) || answer.ended < RECOVERY {
+        if ill || answer.ended < RECOVERY {
+            return;
+        }
+        if keys.into_iter().any(|key| self.known.spoiled[key].is_some() || plan.truth.went_back(key).is_some()) {
             return;
         }
         self.tallies.quiet.0 += 1;
@@ -304,25 +317,25 @@ impl Checker {
         }
         let truth = &world.plan.truth;
         let asked = [answer.read.key, (answer.read.key + 1) % truth.keys()];
-        let asked = asked.into_iter().take(if answer.read.view == 2 { 2 } else { 1 });
+        let mut asked = asked.into_iter().take(if answer.read.view == 2 { 2 } else { 1 });
         let Some(Seen { shown, .. }) = &answer.seen else {
             // What would be labelled is refused.
-            let doubtful = |key| self.known.is_doubtful(&world.plan, key, answer.ended);
-            if world.plan.strict && answer.status == 504 && asked.into_iter().any(doubtful) {
+            let doubtful = asked.any(|key| self.known.is_doubtful(&world.plan, key, answer.ended));
+            if world.plan.strict && answer.status == 504 && doubtful {
                 return;
             }
             return self.violate(Property::Converged, answer, None, || format!("status {}", answer.status));
         };
-        for (key, place) in shown {
+        for (key, position) in shown {
             let newest = truth.newest(*key, answer.ended);
-            let told = (*place + 1..=newest).any(|place| {
-                let told = |write: &Write| self.known.is_told(write);
-                let reloaded = |write: &Write| self.known.is_reloaded(truth, write);
-                truth.write_of(*key, place).is_none_or(|write| told(write) || reloaded(write))
+            let announced = (*position + 1..=newest).any(|position| {
+                truth
+                    .write_of(*key, position)
+                    .is_none_or(|write| self.known.is_announced(write) || self.known.is_reloaded(truth, write))
             });
-            if told && as_seen(&world.plan, *key, *place, answer.ended) < newest {
+            if announced && as_seen(&world.plan, *key, *position, answer.ended) < newest {
                 self.violate(Property::Converged, answer, Some(*key), || {
-                    format!("k{key} is still at place {place} of {newest}: {}", answer.line)
+                    format!("k{key} is still at position {position} of {newest}: {}", answer.line)
                 });
             }
         }
@@ -340,14 +353,14 @@ impl Checker {
             let text = format!("{left:?} had to be dropped, {under_way} fills under way");
             self.note(Violation { property: Property::Kept, at, key: None, text });
         }
-        let legs = world.noticed().legs.clone();
-        self.tallies.legs = legs.iter().map(|legs| legs.len() as u64).sum();
+        let attempts = world.noticed().attempts.clone();
+        self.tallies.attempts = attempts.iter().map(|attempts| attempts.len() as u64).sum();
         if self.lenient {
             return;
         }
         self.misses.sort_unstable();
-        for (region, legs) in legs.iter().enumerate() {
-            self.check_budget(region, legs);
+        for (region, attempts) in attempts.iter().enumerate() {
+            self.check_budget(region, attempts);
         }
         let (quiet, labelled) = self.tallies.quiet;
         // Over all seeds it is one in twenty; one seed alone may have been unlucky.
@@ -357,12 +370,12 @@ impl Checker {
         }
     }
 
-    /// In any ten seconds: what readers caused, three tries each, and the background's 20/s and
-    /// fifth.
-    fn check_budget(&mut self, region: usize, legs: &[Duration]) {
+    /// Limits attempts in any ten seconds: the readers' own, three tries each, and the background's
+    /// 20/s and fifth.
+    fn check_budget(&mut self, region: usize, attempts: &[Duration]) {
         let ten = Duration::from_secs(10);
-        for (first, from) in legs.iter().enumerate().step_by(25) {
-            let sent = legs[first..].partition_point(|at| *at < *from + ten);
+        for (first, from) in attempts.iter().enumerate().step_by(25) {
+            let sent = attempts[first..].partition_point(|at| *at < *from + ten);
             let began = self.misses.partition_point(|at| *at + ten < *from);
             let caused = self.misses[began..].partition_point(|at| *at < *from + ten);
             let most = 220 + 36 * caused / 10;
@@ -385,24 +398,24 @@ impl Checker {
     }
 }
 
-/// The newest place that looks like this one: nobody can tell one absence from the next.
-fn as_seen(plan: &Plan, key: usize, place: usize, at: Duration) -> usize {
-    if plan.truth.is_present(key, place) {
-        return place;
+/// The newest position that looks like this one: nobody can tell one absence from the next.
+fn as_seen(plan: &Plan, key: usize, position: usize, at: Duration) -> usize {
+    if plan.truth.is_present(key, position) {
+        return position;
     }
     let newest = plan.truth.newest(key, at);
-    (place..=newest).rev().find(|later| !plan.truth.is_present(key, *later)).unwrap_or(place)
+    (position..=newest).rev().find(|later| !plan.truth.is_present(key, *later)).unwrap_or(position)
 }
 
-/// Whether a reply states a version of this record: an absence that states none is nothing that one
+/// True if a reply states a version of this record: an absence that states none is nothing that one
 /// could protect.
-fn states(plan: &Plan, key: usize, place: usize) -> bool {
-    let stated = plan.truth.version(key, place) > 0 && (plan.tombstones || plan.truth.is_present(key, place));
+fn states(plan: &Plan, key: usize, position: usize) -> bool {
+    let stated = plan.truth.version(key, position) > 0 && (plan.tombstones || plan.truth.is_present(key, position));
     plan.style == Style::Versions && stated
 }
 
-/// Whether all regions have called the record absent for so long that R6 may believe it.
-fn is_long_gone(plan: &Plan, key: usize, place: usize, at: Duration) -> bool {
-    let write = plan.truth.write_of(key, place).filter(|_| !plan.truth.is_present(key, place));
+/// True if all regions have called the record absent for so long that R6 may believe it.
+fn is_long_gone(plan: &Plan, key: usize, position: usize, at: Duration) -> bool {
+    let write = plan.truth.write_of(key, position).filter(|_| !plan.truth.is_present(key, position));
     write.is_some_and(|write| plan.truth.last_ingest_of(write) + Duration::from_secs(55) < at)
 }

@@ -23,13 +23,13 @@ pub(crate) const MESSAGE: &str = "nearside.sim.Shown";
 /// The path of bodies so large that they get an index of their fields.
 pub(crate) const LARGE: &str = "/v1/contexts/k0/1";
 
-/// What fills them up.
+/// Filler of large bodies.
 const PADDING: &str = match std::str::from_utf8(&[b'.'; 16 << 10]) {
     Ok(text) => text,
     Err(_) => unreachable!(),
 };
 
-/// What a body says.
+/// Parsed body.
 #[derive(Deserialize)]
 pub(crate) struct Content {
     who: String,
@@ -74,16 +74,17 @@ pub(crate) fn descriptors() -> &'static PathBuf {
     })
 }
 
-/// What a region sends: the same of all regions that show the same.
+/// Body of a region's reply: identical for all regions that show the same.
 pub(crate) fn body(truth: &Truth, shown: &Shown, who: &str, is_large: bool) -> Bytes {
     use std::fmt::Write;
     let mut text = format!("{{\"who\":\"{who}\",\"records\":[");
-    for (number, (key, place)) in shown.iter().enumerate() {
+    for (number, (key, position)) in shown.iter().enumerate() {
         let comma = if number > 0 { "," } else { "" };
         // Writing to a string cannot fail.
-        let _ = match truth.is_present(*key, *place) {
-            true => write!(text, "{comma}{{\"key\":{key},\"face\":{}}}", truth.face(*key, *place)),
-            false => write!(text, "{comma}{{\"key\":{key}}}"),
+        let _ = if let Some(face) = face(truth, *key, *position) {
+            write!(text, "{comma}{{\"key\":{key},\"face\":{face}}}")
+        } else {
+            write!(text, "{comma}{{\"key\":{key}}}")
         };
     }
     text += "]";
@@ -102,11 +103,16 @@ pub(crate) fn read(media_type: &str, body: &[u8]) -> Option<Content> {
         "application/json" => serde_json::from_slice(body).ok(),
         "application/x-protobuf" => {
             let ShownMessage { who, records } = ShownMessage::decode(body).ok()?;
-            let record = |RecordMessage { key, face }: RecordMessage| Record {
-                key: Some(key as usize),
-                face: face.map(|face| face as usize),
-            };
-            Some(Content { who, records: records.into_iter().map(record).collect() })
+            Some(Content {
+                who,
+                records: records
+                    .into_iter()
+                    .map(|RecordMessage { key, face }| Record {
+                        key: Some(key as usize),
+                        face: face.map(|face| face as usize),
+                    })
+                    .collect(),
+            })
         }
         _ => None,
     }
@@ -114,11 +120,11 @@ pub(crate) fn read(media_type: &str, body: &[u8]) -> Option<Content> {
 
 impl Content {
     /// Has the body judged, at `at`, instead of what the head says of it.
-    pub(crate) fn put(self, plan: &Plan, (read, who, at): (Read, &str, Duration), seen: &mut Seen) {
+    pub(crate) fn put(self, plan: &Plan, read: Read, who: &str, at: Duration, seen: &mut Seen) {
         let asked = [read.key, (read.key + 1) % plan.truth.keys()];
         let asked = &asked[..if read.view == 2 { 2 } else { 1 }];
-        let is_of = |(record, key): (&Record, &usize)| record.key.is_none_or(|of| of == *key);
-        if self.who != who || self.records.len() != asked.len() || !self.records.iter().zip(asked).all(is_of) {
+        let own = self.records.iter().zip(asked).all(|(record, key)| record.key.is_none_or(|of| of == *key));
+        if self.who != who || self.records.len() != asked.len() || !own {
             let keys: Vec<_> = self.records.iter().map(|record| record.key).collect();
             seen.foreign = Some(format!("{who:?} asked for {asked:?} and got {keys:?} of {:?}", self.who));
             return;
@@ -126,15 +132,21 @@ impl Content {
         let head = std::mem::take(&mut seen.shown);
         for (number, (key, record)) in asked.iter().zip(&self.records).enumerate() {
             let truth = &plan.truth;
-            let says = |place: usize| truth.is_present(*key, place).then(|| truth.face(*key, place));
-            let by_head = head.get(number).filter(|(of, place)| of == key && says(*place) == record.face);
+            let by_head =
+                head.get(number).filter(|(of, position)| of == key && face(truth, *key, *position) == record.face);
             // Of several that look alike the newest.
-            let newest = || (0..=truth.newest(*key, at)).rev().find(|place| says(*place) == record.face);
-            let place = by_head.map(|(_, place)| *place).or_else(newest);
-            if place.is_none() || by_head.is_none() && !head.is_empty() {
+            let position = by_head.map(|(_, position)| *position).or_else(|| {
+                (0..=truth.newest(*key, at)).rev().find(|position| face(truth, *key, *position) == record.face)
+            });
+            if position.is_none() || by_head.is_none() && !head.is_empty() {
                 seen.foreign = Some(format!("the body shows {:?} of k{key}, the head {head:?}", record.face));
             }
-            seen.shown.extend(place.map(|place| (*key, place)));
+            seen.shown.extend(position.map(|position| (*key, position)));
         }
     }
+}
+
+/// Face of a record at a position; `None` where it is absent.
+fn face(truth: &Truth, key: usize, position: usize) -> Option<usize> {
+    truth.is_present(key, position).then(|| truth.face(key, position))
 }

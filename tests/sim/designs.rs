@@ -12,7 +12,7 @@
 //! It has no lease, no epochs and no rechecks: it believes that announcements arrive.
 //!
 //! Before it: [`super::subject`]. After it: answers whose staleness is counted, not judged.
-//! Invariant: neither knows more than its readers, its topics and its regions have told it.
+//! Invariant: neither knows more than its readers, its topics and its regions have given it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -41,7 +41,7 @@ pub(crate) enum Design {
 }
 
 impl Design {
-    /// What tables call it.
+    /// Name in tables.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Nearside => "Nearside",
@@ -51,7 +51,7 @@ impl Design {
     }
 }
 
-/// How long a middle design keeps an absence.
+/// TTL of an absence in a middle design.
 const NEGATIVE_TTL: Duration = Duration::from_secs(30);
 
 /// A sidecar that is only a map.
@@ -67,16 +67,16 @@ pub(crate) struct Simple {
 struct State {
     kept: HashMap<String, Kept>,
     records: HashMap<u64, Known>,
-    /// By path, and by the generations of its records where the design has them.
+    /// Fills by path, and by the generations of its records where the design has them.
     fills: HashMap<(String, Vec<u64>), Shared<BoxFuture<'static, Got>>>,
 }
 
-/// What is known of a record.
+/// State of a record.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// The highest version announced or served.
     floor: u64,
-    /// How many announcements came.
+    /// Number of announcements.
     generation: u64,
 }
 
@@ -85,7 +85,7 @@ struct Kept {
     asked: Duration,
     ttl: Duration,
     status: u16,
-    /// What it shows, as the region wrote it.
+    /// Records and positions, as the region wrote them.
     text: String,
     keys: Vec<u64>,
     /// As many as keys, or none.
@@ -129,19 +129,20 @@ impl Simple {
         }
         known.floor = known.floor.max(version.0);
         known.generation += 1;
-        let as_new = |kept: &Kept| careful && kept.is_versioned() && kept.is_at_floor(records);
-        kept.retain(|_, kept| !kept.keys.contains(&id.hash) || as_new(kept));
+        kept.retain(|_, kept| {
+            let is_as_new = careful && kept.is_versioned() && kept.is_at_floor(records);
+            !kept.keys.contains(&id.hash) || is_as_new
+        });
     }
 
-    /// What is kept goes; a RESET takes the floors along.
+    /// Drops kept entries; a RESET takes the floors along.
     fn ordered(&self, scope: Scope, forgets: bool) {
         let State { kept, records, .. } = &mut *self.state();
-        let covers = |key: u64| !matches!(scope, Scope::Record(id) if id.hash != key);
-        for (_, known) in records.iter_mut().filter(|(key, _)| covers(**key)) {
+        for (_, known) in records.iter_mut().filter(|(key, _)| covers(scope, **key)) {
             known.generation += 1;
             known.floor = if forgets { 0 } else { known.floor };
         }
-        kept.retain(|_, kept| !kept.keys.iter().any(|key| covers(*key)));
+        kept.retain(|_, kept| !kept.keys.iter().any(|key| covers(scope, *key)));
     }
 
     /// A hit, or a fill, shared.
@@ -153,8 +154,9 @@ impl Simple {
         let keys: Vec<u64> = world.records(&path).into_iter().map(|key| key as u64).collect();
         let generations = if self.design == Design::Middle { self.generations(&keys) } else { Vec::new() };
         let place = (path, generations);
-        let fill = || self.clone().fill(asked, place.clone(), keys).boxed().shared();
-        let fill = self.state().fills.entry(place.clone()).or_insert_with(fill).clone();
+        let fill = (self.state().fills.entry(place.clone()))
+            .or_insert_with(|| self.clone().fill(asked, place, keys).boxed().shared())
+            .clone();
         fill.await
     }
 
@@ -170,7 +172,8 @@ impl Simple {
         self.state().fills.remove(&place);
         let Some(best) = best else { return (502, "nearside; fwd=miss".to_owned(), None) };
         let (status, shown) = (best.status, read_shows(&best.text));
-        let label = if self.keep(place, best) { "" } else { "; detail=below-floor" };
+        let (path, generations) = place;
+        let label = if self.keep(path, generations, best) { "" } else { "; detail=below-floor" };
         (status, format!("nearside; fwd=miss{label}"), shown)
     }
 
@@ -180,11 +183,11 @@ impl Simple {
         let request =
             Outgoing { method: Method::GET, path_and_query: path.to_owned(), headers, body: Default::default() };
         let (request, within) = (Arc::new(request), Duration::from_secs(2));
-        let ask = |region| self.origin.ask(RegionId(region as u8), request.clone(), within);
-        let mut legs: FuturesUnordered<_> = (0..REGIONS).map(ask).collect();
+        let mut attempts: FuturesUnordered<_> =
+            (0..REGIONS).map(|region| self.origin.ask(RegionId(region as u8), request.clone(), within)).collect();
         let mut best: Option<Kept> = None;
-        while let Some(leg) = legs.next().await {
-            let Ok(reply) = leg else { continue };
+        while let Some(attempt) = attempts.next().await {
+            let Ok(reply) = attempt else { continue };
             if !matches!(reply.status, StatusCode::OK | StatusCode::NOT_FOUND) {
                 continue;
             }
@@ -218,7 +221,7 @@ impl Simple {
 
     /// Keeps what was got, if the design allows it; returns whether it is at the floor, as far as
     /// the design has one.
-    fn keep(&self, (path, generations): (String, Vec<u64>), best: Kept) -> bool {
+    fn keep(&self, path: String, generations: Vec<u64>, best: Kept) -> bool {
         if self.design == Design::Naive {
             self.state().kept.insert(path, best);
             return true;
@@ -249,8 +252,8 @@ impl Kept {
 
     /// Nothing that states no version is below a floor: generations answer for that.
     fn is_at_floor(&self, records: &HashMap<u64, Known>) -> bool {
-        let floor = |key: &u64| records.get(key).map_or(0, |known| known.floor);
-        self.keys.iter().zip(&self.versions).all(|(key, version)| version.0 >= floor(key))
+        let mut stated = self.keys.iter().zip(&self.versions);
+        stated.all(|(key, version)| records.get(key).is_none_or(|known| version.0 >= known.floor))
     }
 
     /// At the floor, then there rather than absent, then newer.
@@ -258,4 +261,9 @@ impl Kept {
         let versions = self.versions.iter().map(|version| u128::from(version.0)).sum();
         (self.is_at_floor(records), self.status == 200, versions)
     }
+}
+
+/// True if a record lies within `scope`; all of them are of one type.
+fn covers(scope: Scope, key: u64) -> bool {
+    !matches!(scope, Scope::Record(id) if id.hash != key)
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 macro_rules! faults {
     ($($name:ident $word:literal $rules:literal,)*) => {
-        /// What may go wrong.
+        /// Kind of a fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) enum Fault { $($name,)* }
 

@@ -1,7 +1,7 @@
 //! Owns the comparison of the designs: the same seeds for each, one table, one picture.
 //!
-//! Before it: whoever can simulate a seed with a design. After it: `docs/pictures/designs.svg`, and
-//! the table between the markers of the README and of the protocol's page. Invariant: what is
+//! Before it: the simulation of a seed with a design. After it: `docs/pictures/designs.svg`, and
+//! the table between the markers of the protocol's page. Invariant: what is
 //! written is what was counted; the same seeds write the same bytes.
 
 use std::path::Path;
@@ -20,9 +20,8 @@ mod picture;
 /// From the simplest to ours.
 const DESIGNS: [Design; 3] = [Design::Naive, Design::Middle, Design::Nearside];
 
-/// Where the table goes: the page, and how the picture is reached from there.
-const PAGES: [(&str, &str); 2] =
-    [("README.md", "docs/pictures/designs.svg"), ("docs/freshness.md", "pictures/designs.svg")];
+/// Pages with the table, and the picture's path from there.
+const PAGES: [(&str, &str); 1] = [("docs/freshness.md", "pictures/designs.svg")];
 const PICTURE: &str = "docs/pictures/designs.svg";
 const BEGIN: &str = "<!-- designs:begin -->\n";
 const END: &str = "<!-- designs:end -->";
@@ -37,8 +36,8 @@ struct Row {
     tallies: Tallies,
 }
 
-/// What the protocol asks of a service and its publishers, or as the seed has it: perhaps no
-/// versions, no numbers, no heartbeats, and not every region with a topic.
+/// Requirements of a world: the protocol's of a service and its publishers, or the seed's: perhaps
+/// no versions, no numbers, no heartbeats, and not every region with a topic.
 fn wishes(world: usize) -> Wishes {
     // Where data go back, or come of two environments, it is a matter of taste which is the newest;
     // and no design hears what is announced as another record, or keeps its version.
@@ -94,24 +93,24 @@ pub(crate) fn compare(seeds: u64, simulate: impl Fn(u64, &Wishes, Design) -> Tal
 fn total(seeds: u64, simulate: impl Fn(u64) -> Tallies + Sync) -> Tallies {
     let (next, started) = (AtomicU64::new(0), Instant::now());
     let total = Mutex::new((Tallies::default(), 0));
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds {
-                return;
-            }
-            let tallies = simulate(seed);
-            let (total, done) = &mut *total.lock().expect("no panic while it was held");
-            total.add(&tallies);
-            *done += 1;
-            if *done % 50 == 0 || *done == seeds {
-                println!("  {done} of {seeds} seeds, {:.0} s", started.elapsed().as_secs_f64());
-            }
-        }
-    };
     std::thread::scope(|scope| {
-        scope.spawn(work);
-        scope.spawn(work);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds {
+                        return;
+                    }
+                    let tallies = simulate(seed);
+                    let (total, done) = &mut *total.lock().expect("no panic while it was held");
+                    total.add(&tallies);
+                    *done += 1;
+                    if *done % 50 == 0 || *done == seeds {
+                        println!("  {done} of {seeds} seeds, {:.0} s", started.elapsed().as_secs_f64());
+                    }
+                }
+            });
+        }
     });
     total.into_inner().expect("no panic while it was held").0
 }
@@ -155,31 +154,39 @@ fn table(rows: &[Row]) -> String {
 }
 
 fn drawn(rows: &[Row], seeds: u64) -> String {
-    let measure = |title, note, of: &dyn Fn(&Row) -> (f64, String)| {
-        let bar = |row: &Row| {
-            let (value, figure) = of(row);
-            Bar { name: row.design.word(), value, figure }
-        };
-        let cell = |world| rows.iter().filter(|row| row.world == world).map(bar).collect();
-        Measure { title, note, cells: (0..WORLDS.len()).map(cell).collect() }
-    };
     let measures = vec![
-        measure("Stale reads", "share of answers more than a second behind some region, not labelled", &|row| {
+        measure(rows, "Stale reads", "share of answers more than a second behind some region, not labelled", |row| {
             (row.stale(), percent(row.stale()))
         }),
-        measure("Worst staleness", "how far behind the worst of them was", &|row| {
+        measure(rows, "Worst staleness", "how far behind the worst of them was", |row| {
             (row.tallies.worst.as_secs_f64(), span(row.tallies.worst))
         }),
-        measure("Reads served backwards", "share of answers older than an earlier reader's, not labelled", &|row| {
-            (row.backwards(), percent(row.backwards()))
-        }),
-        measure("Requests to regions per read", "three for each miss, and what runs in the background", &|row| {
-            (row.requests(), decimal(row.requests()))
-        }),
+        measure(
+            rows,
+            "Reads served backwards",
+            "share of answers older than an earlier reader's, not labelled",
+            |row| (row.backwards(), percent(row.backwards())),
+        ),
+        measure(
+            rows,
+            "Requests to regions per read",
+            "three for each miss, and what runs in the background",
+            |row| (row.requests(), decimal(row.requests())),
+        ),
     ];
     let about = format!("Three designs under the same {seeds} seeds of regions, changes, readers and faults");
     let columns = WORLDS.iter().map(|world| format!("Stated: {world}")).collect();
     Picture { title: "What each design serves when things go wrong", about, columns, measures }.svg()
+}
+
+/// A bar of each design in each world.
+fn measure(rows: &[Row], title: &'static str, note: &'static str, of: impl Fn(&Row) -> (f64, String)) -> Measure {
+    let mut cells: Vec<Vec<Bar>> = WORLDS.iter().map(|_| Vec::new()).collect();
+    for row in rows {
+        let (value, figure) = of(row);
+        cells[row.world].push(Bar { name: row.design.word(), value, figure });
+    }
+    Measure { title, note, cells }
 }
 
 impl Row {
@@ -200,7 +207,7 @@ impl Row {
     }
 
     fn requests(&self) -> f64 {
-        self.share(self.tallies.legs)
+        self.share(self.tallies.attempts)
     }
 }
 
@@ -226,9 +233,12 @@ fn span(span: Duration) -> String {
 /// With a comma at thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let comma = |(place, digit): (usize, char)| {
-        let comma = place > 0 && (digits.len() - place).is_multiple_of(3);
-        comma.then_some(',').into_iter().chain([digit])
-    };
-    digits.chars().enumerate().flat_map(comma).collect()
+    digits
+        .chars()
+        .enumerate()
+        .flat_map(|(place, digit)| {
+            let comma = place > 0 && (digits.len() - place).is_multiple_of(3);
+            comma.then_some(',').into_iter().chain([digit])
+        })
+        .collect()
 }

@@ -53,7 +53,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Simulates the freshness protocol under faults, and checks what readers see.
 #[derive(Parser)]
 struct Args {
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
     /// The first seed.
@@ -62,16 +62,16 @@ struct Args {
     /// Threads; all cores unless given.
     #[arg(long)]
     threads: Option<usize>,
-    /// Where to write how far it has come, and to go on from.
+    /// File to write the progress to, and to go on from.
     #[arg(long)]
     resume: Option<std::path::PathBuf>,
     /// Tell the story of one seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// How much of it, in seconds before the end.
+    /// Length of the story, in seconds before the end.
     #[arg(long, default_value_t = 60)]
     back: u64,
-    /// Of all records; all of it, when nothing failed.
+    /// Story of all records; from the beginning, when nothing failed.
     #[arg(long)]
     all: bool,
     /// Only the rules, each switched off, on so many seeds.
@@ -80,7 +80,7 @@ struct Args {
     /// Only this rule.
     #[arg(long)]
     rule: Option<String>,
-    /// Only the three designs on the same seeds: the table and the picture of the README.
+    /// Only the three designs on the same seeds: the table and the picture of docs/freshness.md.
     #[arg(long)]
     designs: bool,
     /// Only with exactly these faults, by their names in `faults.rs`.
@@ -110,12 +110,11 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let wishes = wishes(&args);
     if let Some(seed) = args.seed {
-        let told = replay::Told { back: Duration::from_secs(args.back), all: args.all };
-        return verdict(replay::replay(seed, &wishes, &told));
+        let extent = replay::Extent { back: Duration::from_secs(args.back), all: args.all };
+        return verdict(replay::replay(seed, &wishes, &extent));
     }
     if args.designs {
-        let tallies = |seed, wishes: &Wishes, design| simulate(seed, wishes, design, false).checker.tallies;
-        figure::compare(args.seeds, tallies);
+        figure::compare(args.seeds, |seed, wishes, design| simulate(seed, wishes, design, false).checker.tallies);
         return ExitCode::SUCCESS;
     }
     let mut well = true;
@@ -169,8 +168,8 @@ fn seeds(args: &Args, wishes: &Wishes) -> bool {
     }
     if let Some(seed) = totals.violations.keys().next() {
         println!();
-        let told = replay::Told { back: Duration::from_secs(args.back), all: false };
-        replay::replay(*seed, wishes, &told);
+        let extent = replay::Extent { back: Duration::from_secs(args.back), all: false };
+        replay::replay(*seed, wishes, &extent);
     }
     let (quiet, labelled) = totals.tallies.quiet;
     let labels = labelled * 20 <= quiet;
@@ -183,20 +182,19 @@ fn seeds(args: &Args, wishes: &Wishes) -> bool {
 
 /// Faults that took effect in fewer than one seed of twenty.
 fn rare(totals: &Totals) -> Vec<Fault> {
-    let often = |fault: &Fault| totals.fired.get(fault).copied().unwrap_or(0) * 20 >= totals.seeds;
-    Fault::ALL.iter().copied().filter(|fault| !often(fault)).collect()
+    let fired = Fault::ALL.iter().map(|fault| (*fault, totals.fired.get(fault).copied().unwrap_or(0)));
+    fired.filter(|(_, seeds)| seeds * 20 < totals.seeds).map(|(fault, _)| fault).collect()
 }
 
 fn report(totals: &Totals, took: Duration) {
     let tallies = &totals.tallies;
-    let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     println!("{:>8} seeds in {:.0} s, {} violated", totals.seeds, took.as_secs_f64(), totals.violations.len());
     println!(
         "{:>8} reads, {:.1} % hits, {} requests to regions ({:.2} a read), {} failed while no region was well",
         tallies.reads,
-        share(tallies.hits, tallies.reads),
-        tallies.legs,
-        tallies.legs as f64 / tallies.reads.max(1) as f64,
+        percent(tallies.hits, tallies.reads),
+        tallies.attempts,
+        tallies.attempts as f64 / tallies.reads.max(1) as f64,
         tallies.failed,
     );
     let (protobuf, fields) = tallies.shaped;
@@ -208,8 +206,8 @@ fn report(totals: &Totals, took: Duration) {
         tallies.labelled,
         tallies.quiet.1,
         tallies.quiet.0,
-        share(tallies.quiet.1, tallies.quiet.0),
-        share(tallies.vouched.1, tallies.vouched.0),
+        percent(tallies.quiet.1, tallies.quiet.0),
+        percent(tallies.vouched.1, tallies.vouched.0),
     );
     println!(
         "{:>8} bounds stated, {:.1} s on average",
@@ -225,6 +223,10 @@ fn report(totals: &Totals, took: Duration) {
     }
 }
 
+fn percent(part: u64, of: u64) -> f64 {
+    100.0 * part as f64 / of.max(1) as f64
+}
+
 /// Runs what no rule mends alone: it must be named.
 fn named() -> bool {
     [Fault::Elsewhere, Fault::SameVersion, Fault::LetterCase].into_iter().all(|fault| {
@@ -232,15 +234,16 @@ fn named() -> bool {
             Wishes { faults: Some(vec![fault]), audit: Some(Duration::from_secs(60)), ..Wishes::default() };
         plan::suit(fault, &mut wishes);
         println!("sim: {fault} alone, {NAMED_SEEDS} seeds");
-        let mut fired = 0;
-        let well = |seed| {
+        let (mut fired, mut violated) = (0, false);
+        for seed in 0..NAMED_SEEDS {
             let outcome = simulate(seed, &wishes, Design::Nearside, false);
             fired += u64::from(outcome.world.noticed().fired.contains(&fault));
-            let violation = outcome.checker.violation;
-            violation.inspect(|violation| println!("VIOLATED  seed {seed}: {violation}")).is_none()
-        };
-        let violated = (0..NAMED_SEEDS).map(well).filter(|well| !well).count();
-        violated == 0 && fired > NAMED_SEEDS / 2
+            if let Some(violation) = outcome.checker.violation {
+                println!("VIOLATED  seed {seed}: {violation}");
+                violated = true;
+            }
+        }
+        !violated && fired > NAMED_SEEDS / 2
     })
 }
 

@@ -15,15 +15,15 @@ mod draw;
 
 pub(crate) use draw::{DROPPED, draw, suit};
 
-/// How long writes and faults go on; what comes after is the calm in which everything must come
-/// right: eleven minutes and more in all.
+/// Duration of writes and faults; the calm after it, in which everything must come right, lasts
+/// eleven minutes and more in all.
 pub(crate) const SPAN: Duration = Duration::from_secs(480);
 /// Regions of the service.
 pub(crate) const REGIONS: usize = 3;
-/// How long after a fault its consequences are excused from the cap on labels.
+/// Time after a fault in which its consequences are excused from the cap on labels.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(75);
 
-/// What replies say of themselves.
+/// Validators that replies carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// A version of each record.
@@ -34,7 +34,7 @@ pub(crate) enum Style {
     Bare,
 }
 
-/// How topics prove that they speak.
+/// Proof that topics give of being alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// Numbered announcements, heartbeats with `ingested_through`.
@@ -45,18 +45,16 @@ pub(crate) enum Proof {
     Weak,
 }
 
-/// What a profile insists on; the seed draws the rest.
+/// Requirements of a profile; the seed draws the rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wishes {
-    /// What replies say.
     pub(crate) style: Option<Style>,
-    /// How topics prove.
     pub(crate) proof: Option<Proof>,
-    /// Whether announcements state versions.
+    /// True if announcements state versions.
     pub(crate) announces_versions: Option<bool>,
-    /// Whether 404s of deleted records state versions.
+    /// True if 404s of deleted records state versions.
     pub(crate) tombstones: Option<bool>,
-    /// How many regions have a topic.
+    /// Number of regions with a topic.
     pub(crate) topics: Option<usize>,
     /// Exactly these faults.
     pub(crate) faults: Option<Vec<Fault>>,
@@ -64,7 +62,7 @@ pub(crate) struct Wishes {
     pub(crate) without: Vec<Fault>,
     /// The route's TTL.
     pub(crate) ttl: Option<Duration>,
-    /// How often entries are audited.
+    /// Audit period of entries.
     pub(crate) audit: Option<Duration>,
 }
 
@@ -88,7 +86,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Whether it is on.
+    /// True if it covers `at`.
     pub(crate) fn holds(&self, at: Duration) -> bool {
         self.from <= at && at < self.until
     }
@@ -98,13 +96,13 @@ impl Window {
         (self.strength * 1_000.0) as u64
     }
 
-    /// Whether it concerns `region`.
+    /// True if it concerns `region`.
     pub(crate) const fn is_at(&self, region: usize) -> bool {
         self.everywhere || self.region == region
     }
 }
 
-/// What a reader asks of caches.
+/// Cache directives of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// Nothing.
@@ -128,7 +126,7 @@ pub(crate) struct Read {
     pub(crate) key: usize,
     /// Through which URL: 0 and 1 are its views, 2 a pair with the next record.
     pub(crate) view: u8,
-    /// What he asks of caches.
+    /// Cache directives of the request.
     pub(crate) wish: Wish,
 }
 
@@ -151,11 +149,11 @@ pub(crate) struct Put {
 /// A region of the service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegionPlan {
-    /// How long a reply takes.
+    /// Latency of a reply.
     pub(crate) latency: Duration,
-    /// How far ingest lags behind the source.
+    /// Lag of ingest behind the source.
     pub(crate) lag: Duration,
-    /// How far some of its nodes lag behind its ingest.
+    /// Lag of some of its nodes behind its ingest.
     pub(crate) cache_lag: Duration,
     /// The share of replies from such nodes.
     pub(crate) cache_share: f64,
@@ -163,13 +161,11 @@ pub(crate) struct RegionPlan {
     pub(crate) publishers: usize,
 }
 
-/// What one seed stands for.
+/// Plan of one seed.
 pub(crate) struct Plan {
     /// The seed.
     pub(crate) seed: u64,
-    /// What replies say.
     pub(crate) style: Style,
-    /// How topics prove.
     pub(crate) proof: Proof,
     /// Announcements state versions.
     pub(crate) announces_versions: bool,
@@ -185,7 +181,7 @@ pub(crate) struct Plan {
     pub(crate) strict: bool,
     /// The route's TTL.
     pub(crate) ttl: Duration,
-    /// How often entries are audited, if they are.
+    /// Audit period of entries, if they are audited.
     pub(crate) audit: Option<Duration>,
     /// The regions.
     pub(crate) regions: Vec<RegionPlan>,
@@ -197,9 +193,9 @@ pub(crate) struct Plan {
     pub(crate) reads: Vec<Read>,
     /// Writes that callers make through the sidecar.
     pub(crate) puts: Vec<Put>,
-    /// The last number that a new publisher had given before anybody heard of it, where one begins.
+    /// The last number of a new publisher before anybody received one, where one begins.
     pub(crate) unheard: Option<u64>,
-    /// When all has come to rest and everything is read once more.
+    /// Time at which all has come to rest and everything is read once more.
     pub(crate) calm: Duration,
 }
 
@@ -214,12 +210,12 @@ impl Plan {
         self.windows.iter().find(|window| window.fault == fault)
     }
 
-    /// Whether a record's replies are too large to hold.
+    /// True if a record's replies are too large to hold.
     pub(crate) fn is_large(&self, key: usize) -> bool {
         self.window(Fault::TooLarge).is_some_and(|window| key == window.key || key == window.key / 2)
     }
 
-    /// Whether routes have a schema, and callers may ask for some fields: in every third pair of
+    /// True if routes have a schema, and callers may ask for some fields: in every third pair of
     /// seeds. The others hold that routes without are as ever, and cost less.
     pub(crate) const fn has_shapes(&self) -> bool {
         (self.seed / 2).is_multiple_of(3)
@@ -228,8 +224,8 @@ impl Plan {
     /// Says whether a region of another environment answers, or what it answered has not been forgotten
     /// for long enough that every reader has come after that.
     pub(crate) fn is_elsewhere(&self, at: Duration) -> bool {
-        let until = |window: &Window| window.until + PUT_RIGHT + Duration::from_secs(5);
-        self.window(Fault::Elsewhere).is_some_and(|window| window.from <= at && at < until(window))
+        let forgotten = PUT_RIGHT + Duration::from_secs(5);
+        self.window(Fault::Elsewhere).is_some_and(|window| window.from <= at && at < window.until + forgotten)
     }
 
     /// Returns whether `region` announces this write's key in another letter case than readers ask for
@@ -238,13 +234,13 @@ impl Plan {
         self.is_on(Fault::LetterCase, region, at) && self.is_key_in_other_case(self.truth.writes[write].key)
     }
 
-    /// Whether this key is one of those.
+    /// True if this key is one of those.
     pub(crate) fn is_key_in_other_case(&self, key: usize) -> bool {
-        let is = |window: &Window| window.strength < 0.3 || (key + window.key).is_multiple_of(2);
-        self.window(Fault::LetterCase).is_some_and(is)
+        self.window(Fault::LetterCase)
+            .is_some_and(|window| window.strength < 0.3 || (key + window.key).is_multiple_of(2))
     }
 
-    /// Whether `fault` is on at `region`.
+    /// True if `fault` is on at `region`.
     pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
         self.windows.iter().any(|window| window.fault == fault && window.is_at(region) && window.holds(at))
     }
@@ -274,7 +270,7 @@ pub(crate) const fn loses(fault: Fault) -> bool {
     )
 }
 
-/// How long after a region of another environment was put right an operator orders a RESET.
+/// Time from putting a region of another environment right to an operator's RESET.
 pub(crate) const PUT_RIGHT: Duration = Duration::from_secs(5);
 
 /// Those that lose them without a trace, whatever proves that messages arrive.

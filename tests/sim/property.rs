@@ -6,10 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What is checked, each with the promise or rule it belongs to.
+/// Property that is checked, each with the promise or rule it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Property {
-    /// Promise 1, R1: never below what was served or told.
+    /// Promise 1, R1: never below what was served or announced.
     Monotone,
     /// Promise 3, R3: nothing requested before an announcement to a reader after it.
     Fenced,
@@ -21,8 +21,8 @@ pub(crate) enum Property {
     /// The record that was asked for, as it is for this caller, and what its head says is said of
     /// it: whatever its shape.
     Own,
-    /// What was written through the sidecar, or directly by who then asks end to end, is seen by
-    /// who asks after it.
+    /// A write through the sidecar, or directly by a caller that then asks end to end, is visible
+    /// to each request after it.
     ReadYourWrites,
     /// `max-age` and `min-fresh` of a request are honoured.
     Honoured,
@@ -36,7 +36,7 @@ pub(crate) enum Property {
     Unread,
     /// R17: no stale entry stays unsampled beyond the audit period.
     Audited,
-    /// What no rule mends is named.
+    /// Evidence that no rule mends is named.
     Named,
     /// While one region is well, everybody is answered.
     Answered,
@@ -57,9 +57,9 @@ pub(crate) struct Violation {
     pub(crate) property: Property,
     /// When.
     pub(crate) at: Duration,
-    /// Of which record, if of one.
+    /// Record, if there is one.
     pub(crate) key: Option<usize>,
-    /// In words.
+    /// Explanation in words.
     pub(crate) text: String,
 }
 

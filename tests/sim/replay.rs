@@ -2,7 +2,7 @@
 //! that shows it.
 //!
 //! Before it: a seed that failed. After it: a page to read. Invariant: the run stops at its first
-//! violation, so what is told is the shortest prefix that fails; faults without which it fails just
+//! violation, so the story is the shortest prefix that fails; faults without which it fails just
 //! the same are left out.
 
 use std::time::Duration;
@@ -13,33 +13,33 @@ use super::plan::{Plan, Wishes};
 use super::run::Outcome;
 use super::simulate;
 
-/// How much of the story is told before the end.
-pub(crate) struct Told {
+/// Extent of the story.
+pub(crate) struct Extent {
     /// So long.
     pub(crate) back: Duration,
-    /// Of all records rather than of the one.
+    /// True for all records rather than the one.
     pub(crate) all: bool,
 }
 
 /// Runs `seed` twice, tells what happened, and returns whether all was well.
-pub(crate) fn replay(seed: u64, wishes: &Wishes, told: &Told) -> bool {
+pub(crate) fn replay(seed: u64, wishes: &Wishes, extent: &Extent) -> bool {
     let outcome = simulate(seed, wishes, Design::Nearside, true);
     let again = simulate(seed, wishes, Design::Nearside, false);
     let same = outcome.trace == again.trace;
     println!("seed {seed}, trace {:016x}{}", outcome.trace, if same { ", twice the same" } else { ", NOT REPEATED" });
     tell_plan(&outcome.world.plan);
     let Some(violation) = &outcome.checker.violation else {
-        if told.all {
+        if extent.all {
             outcome.world.noticed().story.iter().flatten().for_each(|line| println!("{line}"));
         }
         println!("no violation: {:?}", outcome.checker.tallies);
         return same;
     };
     let needed = shrink(seed, wishes, &outcome);
-    println!("\nthe last {} s before it failed:", told.back.as_secs());
+    println!("\nthe last {} s before it failed:", extent.back.as_secs());
     for line in outcome.world.noticed().story.iter().flatten() {
         let of_it = violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key));
-        if (told.all || of_it) && line.at + told.back > violation.at {
+        if (extent.all || of_it) && line.at + extent.back > violation.at {
             println!("{line}");
         }
     }
@@ -73,16 +73,16 @@ fn tell_plan(plan: &Plan) {
 /// turn.
 fn shrink(seed: u64, wishes: &Wishes, failed: &Outcome) -> Vec<Fault> {
     let property = failed.checker.violation.as_ref().map(|violation| violation.property);
-    let mut left_out = Vec::new();
+    let mut suppressed = Vec::new();
     let mut faults: Vec<Fault> = failed.world.plan.windows.iter().map(|window| window.fault).collect();
     faults.dedup();
     for fault in &faults {
         let mut less = wishes.clone();
-        less.without = left_out.iter().copied().chain([*fault]).collect();
+        less.without = suppressed.iter().copied().chain([*fault]).collect();
         let outcome = simulate(seed, &less, Design::Nearside, false);
         if outcome.checker.violation.map(|violation| violation.property) == property {
-            left_out.push(*fault);
+            suppressed.push(*fault);
         }
     }
-    faults.into_iter().filter(|fault| !left_out.contains(fault)).collect()
+    faults.into_iter().filter(|fault| !suppressed.contains(fault)).collect()
 }

@@ -2,14 +2,13 @@
 //! batches, switched off, must be caught.
 //!
 //! Before it: [`super::main`]. After it: a table, rule -> property -> first seed -> faults. A
-//! rule's profile is what it alone protects (the table in `src/protocol/switch.rs`). Invariant: a
+//! rule's profile is what it alone protects (the table in `src/switch.rs`). Invariant: a
 //! catch counts only if the same seed is clean with the rule on.
 
 use std::fmt;
 use std::time::Duration;
 
-use nearside::engine::guard::{self, Guard};
-use nearside::protocol::switch::{self, Rule};
+use nearside::switch::{self, Guard, Rule};
 
 use super::designs::Design;
 use super::faults::Fault;
@@ -17,7 +16,7 @@ use super::plan::{Proof, Style, Wishes};
 use super::property::Property;
 use super::simulate;
 
-/// What can be switched off.
+/// Rule or guard that can be switched off.
 #[derive(Clone, Copy)]
 pub(crate) enum Switch {
     /// A rule of the protocol.
@@ -28,10 +27,10 @@ pub(crate) enum Switch {
 
 impl Switch {
     /// Switches it off on this thread for as long as the value lives.
-    fn off(self) -> (Option<switch::Off>, Option<guard::GuardOff>) {
+    fn off(self) -> switch::Off {
         match self {
-            Self::Rule(rule) => (Some(switch::off(rule)), None),
-            Self::Guard(guard) => (None, Some(guard::off(guard))),
+            Self::Rule(rule) => switch::off(rule),
+            Self::Guard(guard) => switch::off(guard),
         }
     }
 }
@@ -56,13 +55,13 @@ struct Profile {
 pub(crate) struct Caught {
     /// Which.
     pub(crate) rule: Switch,
-    /// What did not hold without it.
+    /// Property that failed without it.
     pub(crate) property: Property,
     /// The first seed that showed it, of how many; none when no seed did.
     pub(crate) seed: Option<u64>,
-    /// What went wrong there.
+    /// Faults of that seed.
     pub(crate) faults: Vec<Fault>,
-    /// In words.
+    /// Explanation in words.
     pub(crate) text: String,
 }
 
@@ -72,49 +71,32 @@ fn of(rule: Rule, property: Property, faults: &[Fault], change: fn(&mut Wishes))
     Profile { rule: Switch::Rule(rule), property, wishes }
 }
 
-/// What only readers of forms, of fields and of several keys notice.
-fn of_shapes() -> Vec<Profile> {
+/// Profile that only readers of forms, of fields and of several keys notice.
+fn of_shape(guard: Guard) -> Profile {
     use Fault::*;
-    let profile = |guard: Guard| {
-        let (property, faults): (_, &[Fault]) = match guard {
-            Guard::ShapeOfItsIdentity => (Property::Own, &[LateWinner]),
-            Guard::BoundOfItsPart => (Property::Bounded, &[Lost, AgedIntermediary]),
-            _ => (Property::Monotone, &[LateWinner, ManyUrls]),
-        };
-        let mut wishes = Wishes { faults: Some(faults.to_vec()), ..Wishes::default() };
-        match property {
-            Property::Monotone => wishes.style = Some(Style::Versions),
-            Property::Bounded => (wishes.proof, wishes.topics) = (Some(Proof::Watermark), Some(1)),
-            _ => {}
-        }
-        Profile { rule: Switch::Guard(guard), property, wishes }
+    let (property, faults): (_, &[Fault]) = match guard {
+        Guard::ShapeOfItsIdentity => (Property::Own, &[LateWinner]),
+        Guard::BoundOfItsPart => (Property::Bounded, &[Lost, AgedIntermediary]),
+        _ => (Property::Monotone, &[LateWinner, ManyUrls]),
     };
-    Guard::OF_SHAPES.into_iter().map(profile).collect()
+    let mut wishes = Wishes { faults: Some(faults.to_vec()), ..Wishes::default() };
+    match property {
+        Property::Monotone => wishes.style = Some(Style::Versions),
+        Property::Bounded => one_topic(&mut wishes),
+        _ => {}
+    }
+    Profile { rule: Switch::Guard(guard), property, wishes }
 }
 
 /// The other halves of rules that have a profile among [`profiles`].
 fn halves() -> Vec<Profile> {
     use Fault::*;
-    let bare = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Bare);
-        wishes.announces_versions = Some(false);
-    };
-    let told_apart = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Bare);
-        wishes.announces_versions = Some(true);
-    };
-    let versions = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Versions);
-        wishes.announces_versions = Some(true);
-    };
-    let watermark = |wishes: &mut Wishes| wishes.proof = Some(Proof::Watermark);
-    let weak = |wishes: &mut Wishes| wishes.proof = Some(Proof::Weak);
     vec![
-        of(Rule::R4, Property::Announced, &[Part, LateWinner], told_apart),
+        of(Rule::R4, Property::Announced, &[Part, LateWinner], announced_only),
         of(Rule::R5, Property::Bounded, &[AgedIntermediary], watermark),
         of(Rule::R8, Property::Fenced, &[AgedIntermediary, Part], bare),
         of(Rule::R10, Property::Bounded, &[FirstLost], watermark),
-        of(Rule::R14, Property::Leased, &[Unverifiable], weak),
+        of(Rule::R14, Property::Leased, &[Unverifiable], |wishes| wishes.proof = Some(Proof::Weak)),
         of(Rule::R18, Property::Fenced, &[ReloadAll], bare),
         of(Rule::R21, Property::Bounded, &[Astray], watermark),
         of(Rule::R21, Property::Bounded, &[LetterCase], watermark),
@@ -126,55 +108,21 @@ fn halves() -> Vec<Profile> {
 
 fn profiles() -> Vec<Profile> {
     use Fault::*;
-    let versions = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Versions);
-        wishes.announces_versions = Some(true);
-    };
-    let bare = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Bare);
-        wishes.announces_versions = Some(false);
-    };
-    let told_apart = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Bare);
-        wishes.announces_versions = Some(true);
-    };
-    let one_topic = |wishes: &mut Wishes| {
-        wishes.topics = Some(1);
-        wishes.proof = Some(Proof::Watermark);
-    };
-    let one_path = |wishes: &mut Wishes| {
-        wishes.topics = Some(1);
-        wishes.proof = Some(Proof::Path);
-    };
-    let lasting = |wishes: &mut Wishes| {
-        wishes.topics = Some(1);
-        wishes.proof = Some(Proof::Path);
-        wishes.ttl = Some(Duration::from_secs(3_000));
-    };
-    let audited = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Versions);
-        wishes.topics = Some(1);
-        wishes.proof = Some(Proof::Path);
-        wishes.ttl = Some(Duration::from_secs(600));
-        wishes.audit = Some(Duration::from_secs(60));
-    };
-    let absences = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Versions);
-        wishes.announces_versions = Some(true);
-        wishes.tombstones = Some(false);
-    };
-    let tagged = |wishes: &mut Wishes| {
-        wishes.style = Some(Style::Etags);
-        wishes.announces_versions = Some(true);
-    };
     vec![
         of(Rule::R1, Property::Monotone, &[LateWinner, ManyUrls], versions),
         of(Rule::R2, Property::Monotone, &[AbsentThenLagging, EvictedMidFill, LateWinner], versions),
         of(Rule::R3, Property::Fenced, &[DuringFetch, LateReader, Slow, HotKey], bare),
-        of(Rule::R4, Property::Announced, &[LateWinner], told_apart),
+        of(Rule::R4, Property::Announced, &[LateWinner], announced_only),
         of(Rule::R5, Property::Bounded, &[OneLiveOneBehind, LateWinner], one_topic),
-        of(Rule::R6, Property::Present, &[AbsentAgainstPresent, LateWinner], absences),
-        of(Rule::R7, Property::Announced, &[OldNotModified, LateWinner], tagged),
+        of(Rule::R6, Property::Present, &[AbsentAgainstPresent, LateWinner], |wishes| {
+            wishes.style = Some(Style::Versions);
+            wishes.announces_versions = Some(true);
+            wishes.tombstones = Some(false);
+        }),
+        of(Rule::R7, Property::Announced, &[OldNotModified, LateWinner], |wishes| {
+            wishes.style = Some(Style::Etags);
+            wishes.announces_versions = Some(true);
+        }),
         of(Rule::R8, Property::Fenced, &[IntermediaryAge], bare),
         of(Rule::R9, Property::Leased, &[SilentlyDead, Suspended], one_path),
         of(Rule::R10, Property::Bounded, &[Lost, Balancer], one_topic),
@@ -188,26 +136,77 @@ fn profiles() -> Vec<Profile> {
         of(Rule::R18, Property::Fenced, &[Reload], versions),
         of(Rule::R19, Property::Converged, &[Restored], versions),
         of(Rule::R20, Property::ReadYourWrites, &[WriteThrough, LateWinner], |_| {}),
-        of(Rule::R21, Property::Bounded, &[Mistyped], |wishes| wishes.proof = Some(Proof::Watermark)),
+        of(Rule::R21, Property::Bounded, &[Mistyped], watermark),
         of(Rule::R23, Property::Audited, &[SameVersion], audited),
     ]
 }
 
+fn watermark(wishes: &mut Wishes) {
+    wishes.proof = Some(Proof::Watermark);
+}
+
+fn versions(wishes: &mut Wishes) {
+    wishes.style = Some(Style::Versions);
+    wishes.announces_versions = Some(true);
+}
+
+fn bare(wishes: &mut Wishes) {
+    wishes.style = Some(Style::Bare);
+    wishes.announces_versions = Some(false);
+}
+
+/// Versions in announcements, and none in replies.
+fn announced_only(wishes: &mut Wishes) {
+    wishes.style = Some(Style::Bare);
+    wishes.announces_versions = Some(true);
+}
+
+fn one_topic(wishes: &mut Wishes) {
+    wishes.topics = Some(1);
+    wishes.proof = Some(Proof::Watermark);
+}
+
+fn one_path(wishes: &mut Wishes) {
+    wishes.topics = Some(1);
+    wishes.proof = Some(Proof::Path);
+}
+
+fn lasting(wishes: &mut Wishes) {
+    one_path(wishes);
+    wishes.ttl = Some(Duration::from_secs(3_000));
+}
+
+fn audited(wishes: &mut Wishes) {
+    one_path(wishes);
+    wishes.style = Some(Style::Versions);
+    wishes.ttl = Some(Duration::from_secs(600));
+    wishes.audit = Some(Duration::from_secs(60));
+}
+
 /// Switches each rule off, or only `rule`, and looks for the first seed of so many that notices.
 pub(crate) fn catch_all(seeds: u64, rule: Option<&str>) -> Vec<Caught> {
-    let wanted = |profile: &Profile| rule.is_none_or(|rule| format!("{:?}", profile.rule) == rule);
-    let profiles: Vec<Profile> = profiles().into_iter().chain(halves()).chain(of_shapes()).filter(wanted).collect();
-    let catching = |profile: &Profile| {
-        let caught = catch(profile, seeds);
-        let seed = caught.seed.map_or("NOT CAUGHT".to_owned(), |seed| format!("seed {seed}"));
-        eprintln!("  {:?}: {seed}", caught.rule);
-        caught
-    };
+    let profiles: Vec<Profile> = profiles()
+        .into_iter()
+        .chain(halves())
+        .chain(Guard::OF_SHAPES.into_iter().map(of_shape))
+        .filter(|profile| rule.is_none_or(|rule| format!("{:?}", profile.rule) == rule))
+        .collect();
     let half = profiles.len().div_ceil(2);
     std::thread::scope(|scope| {
         let parts: Vec<_> = profiles
             .chunks(half.max(1))
-            .map(|part| scope.spawn(|| part.iter().map(catching).collect::<Vec<_>>()))
+            .map(|part| {
+                scope.spawn(|| {
+                    part.iter()
+                        .map(|profile| {
+                            let caught = catch(profile, seeds);
+                            let seed = caught.seed.map_or("NOT CAUGHT".to_owned(), |seed| format!("seed {seed}"));
+                            eprintln!("  {:?}: {seed}", caught.rule);
+                            caught
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
             .collect();
         parts.into_iter().flat_map(|part| part.join().expect("a worker does not panic")).collect()
     })

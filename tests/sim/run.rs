@@ -24,10 +24,10 @@ mod breaking;
 mod subscribing;
 mod telling;
 
-/// How often each record is read while all comes to rest.
+/// Interval of each record's reads while all comes to rest.
 const CALM_STEP: Duration = Duration::from_secs(40);
 
-/// What happens at a time.
+/// Scheduled event.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     /// A region ingested a write; its publisher announces it.
@@ -62,9 +62,9 @@ enum Happening {
     Tick,
 }
 
-/// What a run came to.
+/// Result of a run.
 pub(crate) struct Outcome {
-    /// What was checked and counted.
+    /// Verdict and counts.
     pub(crate) checker: Checker,
     /// The world, for its story and the faults that fired.
     pub(crate) world: Arc<World>,
@@ -86,7 +86,7 @@ struct Run {
     left: Vec<&'static str>,
 }
 
-/// What readers that wait share with the loop.
+/// State that waiting readers share with the loop.
 struct Shared {
     checker: Checker,
     trace: u64,
@@ -198,7 +198,7 @@ impl Run {
         }
     }
 
-    /// What the world does, it does on time; the sidecar may be late.
+    /// Carries out an event of the world on time; the sidecar may be late.
     async fn happen(&mut self, when: Duration, what: Happening) {
         let now = self.world.elapsed();
         match what {
@@ -235,10 +235,10 @@ impl Run {
                     self.at(self.world.elapsed() + after, Happening::Subscribe(region));
                 }
                 Action::EpochMoved(region, _, why) => {
-                    self.world.tell(&[], || format!("epoch of region {} moves: {why}", region.index()));
+                    self.world.tell(&[], || format!("epoch of region {} moves: {}", region.index(), why.into_str()));
                 }
                 Action::StateChanged(region, state) => {
-                    self.world.tell(&[], || format!("region {} is {}", region.index(), state.word()));
+                    self.world.tell(&[], || format!("region {} is {}", region.index(), state.into_str()));
                 }
                 _ => {}
             }

@@ -11,14 +11,16 @@ use http::Method;
 use nearside::cache::capacity::Memory;
 use nearside::cache::key::HashKey;
 use nearside::config::read::from_toml;
-use nearside::core::fill::audit;
-use nearside::core::{Core, Parts};
+use nearside::fill::audit;
+use nearside::fill::effects::apply_actions;
+use nearside::fill::settings::Parts;
 use nearside::http::bodies::ByteBudget;
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::model::time::Wall;
-use nearside::protocol::event::{Action, Event, Says as Told, Scope};
-use nearside::protocol::wiring::KeyForm;
-use nearside::sidecar::announcements::Receipt;
+use nearside::protocol::event::{Action, Event, Says as Announced, Scope};
+use nearside::protocol::wiring::KeySpelling;
+use nearside::request::settings::Settings;
+use nearside::sidecar::announcements::Disposition;
 use nearside::tasks::Tasks;
 
 use super::content;
@@ -35,47 +37,47 @@ mod readers;
 /// announcements is too much.
 const FLOOR_SLOTS: usize = 512;
 
-/// What the regions are called.
+/// Names of the regions.
 pub(crate) const REGION_NAMES: [&str; REGIONS] = ["a", "b", "c"];
 
-/// What a reader gets: status, `Cache-Status`, and what it shows.
+/// Answer to a reader: status, `Cache-Status`, and parsed content.
 pub(crate) type Got = (u16, String, Option<Seen>);
 
 /// One answer to one reader.
 pub(crate) struct Asked {
-    /// What he asked for; in a batch that is one key of it.
+    /// Request; in a batch that is one key of it.
     pub(crate) read: Read,
     pub(crate) got: Got,
-    /// Whether it may have been there for a while before he was told.
+    /// True if it may have waited for a while before the reader received it.
     pub(crate) waited: bool,
 }
 
-/// Who hears of answers, when they come.
+/// Receiver of answers, as they come.
 pub(crate) type Tell = Box<dyn FnMut(Asked) + Send>;
 
-/// What a reply shows.
+/// Parsed content of a reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// In which race it came.
+    /// Number of its race.
     pub(crate) race: u64,
     /// From which region.
     pub(crate) region: usize,
-    /// When it was asked for.
+    /// Time of its request.
     pub(crate) asked: Duration,
-    /// When what it shows was so, as far as its `Age` tells.
+    /// Time at which its content was current, as far as its `Age` tells.
     pub(crate) generated: Duration,
-    /// Each record with its place, by the body where there is one.
+    /// Each record with its position, by the body where there is one.
     pub(crate) shown: Shown,
-    /// Whether a head says when it was asked for.
+    /// True if a head says when it was asked for.
     pub(crate) is_dated: bool,
-    /// What in the body is another's, or another version's than its head speaks of.
+    /// Part of the body that is another's, or another version's than its head speaks of.
     pub(crate) foreign: Option<String>,
 }
 
-/// What is under test.
+/// Design under test.
 pub(crate) enum Subject {
     /// Ours.
-    Nearside(Arc<Core>),
+    Nearside(Arc<Settings>),
     /// Another design.
     Simple(Arc<Simple>, Tasks),
 }
@@ -125,13 +127,13 @@ impl Subject {
             clock: world.clock.clone(),
             origin,
             tasks: Tasks::new(),
-            seed: HashKey::fixed(world.plan.seed),
+            hash_key: HashKey::fixed(world.plan.seed),
             floor_slots: FLOOR_SLOTS,
             memory: Memory::AMPLE,
             bodies: ByteBudget::new(nearside::http::limits::BODIES_BYTES),
         };
-        let sidecar = Core::new(config, parts).expect("no credentials are read");
-        audit::start(&sidecar);
+        let sidecar = Settings::new(config, parts).expect("no credentials are read");
+        audit::start(&sidecar.fill);
         Self::Nearside(sidecar)
     }
 
@@ -143,10 +145,10 @@ impl Subject {
         }
     }
 
-    /// Where its readers run.
+    /// Group of its readers' tasks.
     pub(crate) fn tasks(&self) -> &Tasks {
         match self {
-            Self::Nearside(sidecar) => &sidecar.tasks,
+            Self::Nearside(sidecar) => &sidecar.fill.shared.tasks,
             Self::Simple(_, tasks) => tasks,
         }
     }
@@ -155,8 +157,8 @@ impl Subject {
     /// evidence of the finding `region-ahead`. `None` of a design that looks for nothing.
     pub(crate) fn is_ahead(&self, region: usize) -> Option<bool> {
         let Self::Nearside(sidecar) = self else { return None };
-        let worst_lag = sidecar.config.freshness.worst_lag;
-        let notes = sidecar.observed.seen();
+        let worst_lag = sidecar.fill.config.freshness.worst_lag;
+        let notes = sidecar.fill.shared.observed.seen();
         let mut leads = notes.leads.iter().filter(|lead| lead.region.index() == region);
         Some(leads.any(|lead| lead.last.since(lead.first) >= worst_lag && lead.below.iter().count() >= REGIONS - 1))
     }
@@ -165,7 +167,7 @@ impl Subject {
     /// look.
     pub(crate) fn has_other_content(&self) -> bool {
         let Self::Nearside(sidecar) = self else { return false };
-        sidecar.observed.seen().routes.values().any(|notes| notes.other_content.is_some())
+        sidecar.fill.shared.observed.seen().routes.values().any(|notes| notes.other_content.is_some())
     }
 
     /// Drains it. Returns the fills that are still counted; tasks that had to be dropped go to
@@ -173,7 +175,7 @@ impl Subject {
     pub(crate) async fn stop(&mut self, left: &mut Vec<&'static str>) -> usize {
         left.extend(self.tasks().drain(Duration::from_secs(60)).await);
         match self {
-            Self::Nearside(sidecar) => sidecar.fills.under_way(),
+            Self::Nearside(sidecar) => sidecar.fill.shared.fills.under_way(),
             Self::Simple(..) => 0,
         }
     }
@@ -182,8 +184,12 @@ impl Subject {
     pub(crate) fn step(&self, event: Event) -> Vec<Action> {
         match self {
             Self::Nearside(sidecar) => {
-                let actions = sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
-                sidecar.carry_out(actions.clone());
+                let actions = sidecar.fill.shared.freshness.step(
+                    sidecar.fill.shared.clock.now(),
+                    sidecar.fill.shared.clock.wall(),
+                    event,
+                );
+                apply_actions(&sidecar.fill, actions.clone());
                 actions
             }
             Self::Simple(simple, _) => {
@@ -196,37 +202,38 @@ impl Subject {
     /// A message in the protocol's terms.
     pub(crate) fn event(&self, world: &World, message: &Message) -> Event {
         let plan = &world.plan;
-        let version = |version: u64| Some(Version(version)).filter(|_| plan.announces_versions);
         let says = match message.says {
             Says::Write(write) => {
                 let write = &plan.truth.writes[write];
                 let id = self.record(write.key);
                 match write.kind {
-                    Kind::Changed => Told::Changed(id, version(write.version)),
-                    Kind::Deleted => Told::Deleted(id, version(write.version)),
+                    Kind::Changed => Announced::Changed(id, stated(plan, write.version)),
+                    Kind::Deleted => Announced::Deleted(id, stated(plan, write.version)),
                 }
             }
-            Says::Jump(key, to) => Told::Changed(self.record(key), Some(Version(to))),
+            Says::Jump(key, to) => Announced::Changed(self.record(key), Some(Version(to))),
             Says::OtherCase(write) => {
                 let write = &plan.truth.writes[write];
                 let id = self.named(&format!("K{}", write.key));
                 match write.kind {
-                    Kind::Changed => Told::Changed(id, version(write.version)),
-                    Kind::Deleted => Told::Deleted(id, version(write.version)),
+                    Kind::Changed => Announced::Changed(id, stated(plan, write.version)),
+                    Kind::Deleted => Announced::Deleted(id, stated(plan, write.version)),
                 }
             }
-            Says::Beat { through } => {
-                Told::Heartbeat { path: false, ingested_through: Some(world.calendar(through)), signing_off: false }
-            }
-            Says::Path => Told::Heartbeat { path: true, ingested_through: None, signing_off: false },
-            Says::Undecodable => Told::Undecodable,
-            Says::Unrouted => Told::Unrouted,
+            Says::Beat { through } => Announced::Heartbeat {
+                path: false,
+                ingested_through: Some(world.calendar(through)),
+                signing_off: false,
+            },
+            Says::Path => Announced::Heartbeat { path: true, ingested_through: None, signing_off: false },
+            Says::Undecodable => Announced::Undecodable,
+            Says::Unrouted => Announced::Unrouted,
             Says::Astray => {
                 let id = self.record(0);
-                Told::Changed(RecordId { hash: !id.hash, ..id }, version(1 + message.published.as_secs()))
+                Announced::Changed(RecordId { hash: !id.hash, ..id }, stated(plan, 1 + message.published.as_secs()))
             }
-            Says::Reload(reach) => Told::Reload(self.scope(reach)),
-            Says::Reset(reach) => Told::Reset(self.scope(reach)),
+            Says::Reload(reach) => Announced::Reload(self.scope(reach)),
+            Says::Reset(reach) => Announced::Reset(self.scope(reach)),
         };
         let published = world.calendar(message.published);
         let numbered = match message.says {
@@ -254,18 +261,20 @@ impl Subject {
     /// The record of this name; of the other designs one that nobody reads.
     fn named(&self, name: &str) -> RecordId {
         match self {
-            Self::Nearside(sidecar) => sidecar.keyring.record("context", name).expect("a route names it"),
+            Self::Nearside(sidecar) => {
+                sidecar.fill.shared.keyed_hashes.record("context", name).expect("a route names it")
+            }
             Self::Simple(..) => Simple::record(usize::MAX),
         }
     }
 
     /// `region` wrote this record's key in another letter case. Says whether the record is read here:
-    /// then the sidecar is told whose key that probably is.
+    /// then the sidecar learns whose key that probably is.
     pub(crate) fn misnames(&self, region: usize, key: usize) -> bool {
         let Self::Nearside(sidecar) = self else { return false };
         let (id, region) = (self.record(key), RegionId(region as u8));
-        let meant = sidecar.freshness.is_read(id).then_some((id, KeyForm::LetterCase));
-        sidecar.freshness.unread_key(id.record_type, region, meant, sidecar.clock.now());
+        let meant = sidecar.fill.shared.freshness.is_read(id).then_some((id, KeySpelling::LetterCase));
+        sidecar.fill.shared.freshness.unread_key(id.record_type, region, meant, sidecar.fill.shared.clock.now());
         meant.is_some()
     }
 
@@ -273,7 +282,7 @@ impl Subject {
     /// that looks for nothing.
     pub(crate) fn finds_other_case(&self, region: usize) -> Option<bool> {
         let Self::Nearside(sidecar) = self else { return None };
-        let wired = sidecar.freshness.wired(sidecar.clock.now());
+        let wired = sidecar.fill.shared.freshness.wired(sidecar.fill.shared.clock.now());
         Some(wired.iter().any(|wired| wired.other_case.contains(RegionId(region as u8))))
     }
 
@@ -307,18 +316,18 @@ impl Subject {
         Some(readers::write(sidecar.clone(), method, path, number).boxed())
     }
 
-    /// Whether a fill that shows this record is under way, as far as can be told from outside.
+    /// True if a fill that shows this record is under way, as far as is visible from outside.
     pub(crate) fn is_asked_for(&self, _key: usize) -> bool {
         match self {
-            Self::Nearside(sidecar) => sidecar.fills.under_way() > 0,
+            Self::Nearside(sidecar) => sidecar.fill.shared.fills.under_way() > 0,
             Self::Simple(..) => false,
         }
     }
 
-    /// Whether an entry shows this record.
+    /// True if an entry shows this record.
     pub(crate) fn holds(&self, key: usize) -> bool {
         match self {
-            Self::Nearside(sidecar) => !sidecar.store.entries_of(self.record(key)).is_empty(),
+            Self::Nearside(sidecar) => !sidecar.fill.shared.store.entries_of(self.record(key)).is_empty(),
             Self::Simple(..) => true,
         }
     }
@@ -327,20 +336,21 @@ impl Subject {
     pub(crate) fn overflow(&self, world: &World, region: usize) {
         let Self::Nearside(sidecar) = self else { return };
         for number in 0..4 * FLOOR_SLOTS {
-            let id = sidecar.keyring.record("context", &format!("x{number}")).expect("a route names it");
-            let says = Told::Changed(id, Some(Version(7)));
+            let id =
+                sidecar.fill.shared.keyed_hashes.record("context", &format!("x{number}")).expect("a route names it");
+            let says = Announced::Changed(id, Some(Version(7)));
             let published = world.calendar(world.elapsed());
             let region = RegionId(region as u8);
             let _ = self.step(Event::Message { region, published, queued: None, numbered: None, says });
         }
     }
 
-    /// What is stored of these records goes, whatever is under way.
+    /// Evicts the entries of these records, whatever is under way.
     pub(crate) fn evict(&self, keys: impl Iterator<Item = usize>) {
         let Self::Nearside(sidecar) = self else { return };
         for key in keys {
-            for (key, entry) in sidecar.store.entries_of(self.record(key)) {
-                sidecar.store.remove(key.as_ref());
+            for (key, entry) in sidecar.fill.shared.store.entries_of(self.record(key)) {
+                sidecar.fill.shared.store.remove(key.as_ref());
                 drop(entry);
             }
         }
@@ -348,26 +358,38 @@ impl Subject {
 
     /// R12: whether a transport acknowledges what could not be applied.
     pub(crate) fn acknowledges_unapplied() -> bool {
-        Receipt::Retry.may_be_deleted()
+        Disposition::Retry.may_be_deleted()
     }
+}
+
+/// The version, where announcements state one.
+fn stated(plan: &Plan, version: u64) -> Option<Version> {
+    plan.announces_versions.then_some(Version(version))
 }
 
 fn slot(published: Wall) -> u64 {
     published.as_millis() / 5_000
 }
 
-/// `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<place>,...`
+/// `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<position>,...`
 pub(crate) fn read_shows(text: &str) -> Option<Seen> {
     let mut parts = text.split(';');
     let race = parts.next()?.strip_prefix("n=")?.parse().ok()?;
     let region = parts.next()?.strip_prefix("r=")?.parse().ok()?;
-    let mut time = |name: &str| Some(Duration::from_nanos(parts.next()?.strip_prefix(name)?.parse().ok()?));
-    let (asked, generated) = (time("q=")?, time("g=")?);
-    let pair = |text: &str| {
-        let (key, place) = text.split_once('=')?;
-        Some((key.parse().ok()?, place.parse().ok()?))
-    };
-    let shown: Shown = parts.next()?.split(',').filter_map(pair).collect();
+    let asked = nanos(parts.next()?.strip_prefix("q=")?)?;
+    let generated = nanos(parts.next()?.strip_prefix("g=")?)?;
+    let shown: Shown = parts
+        .next()?
+        .split(',')
+        .filter_map(|text| {
+            let (key, position) = text.split_once('=')?;
+            Some((key.parse().ok()?, position.parse().ok()?))
+        })
+        .collect();
     let seen = Seen { race, region, asked, generated, shown, is_dated: true, foreign: None };
     (!seen.shown.is_empty()).then_some(seen)
+}
+
+fn nanos(text: &str) -> Option<Duration> {
+    text.parse().ok().map(Duration::from_nanos)
 }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use super::answer::Answer;
 use super::manner::Shape;
 
-/// What is counted.
+/// Counts of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tallies {
     /// Answers.
     pub(crate) reads: u64,
-    /// Of them Protobuf, and of some fields.
+    /// Answers in Protobuf, and of some fields.
     pub(crate) shaped: (u64, u64),
-    /// Of them parts of batches for one key, of batches for several, and of these last those that
-    /// waited for another.
+    /// Parts of batches for one key, of batches for several, and of these last those that waited
+    /// for another.
     pub(crate) parts: (u64, u64, u64),
-    /// Of them hits.
+    /// Answers from the store.
     pub(crate) hits: u64,
     /// Failures, all excused.
     pub(crate) failed: u64,
@@ -30,12 +30,12 @@ pub(crate) struct Tallies {
     pub(crate) vouched: (u64, u64),
     /// Answers that some region could have bettered more than a second before.
     pub(crate) stale: u64,
-    /// By how much the worst was behind.
+    /// Greatest delay of a stale answer.
     pub(crate) worst: Duration,
     /// Answers older than what was served before.
     pub(crate) backwards: u64,
     /// Requests to regions.
-    pub(crate) legs: u64,
+    pub(crate) attempts: u64,
     /// Stated bounds, in seconds: sum and number.
     pub(crate) bounds: (u64, u64),
 }
@@ -64,7 +64,7 @@ impl Tallies {
         self.stale += other.stale;
         self.worst = self.worst.max(other.worst);
         self.backwards += other.backwards;
-        self.legs += other.legs;
+        self.attempts += other.attempts;
         self.bounds = (self.bounds.0 + other.bounds.0, self.bounds.1 + other.bounds.1);
     }
 }

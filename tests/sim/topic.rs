@@ -11,8 +11,9 @@ use fastrand::Rng;
 
 use super::faults::Fault;
 use super::plan::{Plan, Proof, Window, between};
+use super::truth::Kind;
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Says {
     /// This write was ingested.
@@ -23,7 +24,7 @@ pub(crate) enum Says {
     Beat { through: Duration },
     /// A path's heartbeat.
     Path,
-    /// What nobody can read.
+    /// Text that nobody can read.
     Undecodable,
     /// A record type that no route names.
     Unrouted,
@@ -37,7 +38,7 @@ pub(crate) enum Says {
     Reset(Reach),
 }
 
-/// What a RELOAD or a RESET covers.
+/// Scope of a RELOAD or a RESET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// One record.
@@ -63,11 +64,10 @@ impl Reach {
 pub(crate) struct Message {
     /// Whose topic.
     pub(crate) region: usize,
-    /// What it says.
     pub(crate) says: Says,
     /// Who numbers it, and its number.
     pub(crate) numbered: Option<(u64, u64)>,
-    /// When SNS took it.
+    /// Time at which SNS took it.
     pub(crate) published: Duration,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Topic {
     sent: Vec<Message>,
 }
 
-/// What is to be delivered when, to which subscription.
+/// Deliveries: time, subscription and message.
 pub(crate) type Deliveries = Vec<(Duration, u32, Message)>;
 
 impl Topic {
@@ -113,7 +113,7 @@ impl Topic {
         self.revoked = if revoked { self.subscription } else { None };
     }
 
-    /// Whether our queue takes nothing from the topic, though the subscription is as it was.
+    /// True if our queue takes nothing from the topic, though the subscription is as it was.
     pub(crate) const fn is_revoked(&self) -> bool {
         matches!((self.revoked, self.subscription), (Some(revoked), Some(made)) if revoked == made)
     }
@@ -124,7 +124,7 @@ impl Topic {
         self.publishers[..old].iter_mut().for_each(|(life, number)| (*life, *number) = (*life + 1, 0));
     }
 
-    /// How many publishers were there from the start.
+    /// Number of publishers that were there from the start.
     pub(crate) const fn old(&self) -> usize {
         self.publishers.len() - self.newcomer.is_some() as usize
     }
@@ -147,7 +147,7 @@ impl Topic {
         Message { region, says, numbered, published: at }
     }
 
-    /// Whether the newcomer said it.
+    /// True if the newcomer published it.
     pub(crate) fn is_newcomer(&self, message: &Message) -> bool {
         let newcomer = name(message.region, self.old(), 0);
         self.newcomer.is_some() && message.numbered.is_some_and(|(name, _)| name == newcomer)
@@ -160,30 +160,30 @@ impl Topic {
         let at = message.published;
         let windows: Vec<Window> =
             plan.windows.iter().copied().filter(|w| w.is_at(message.region) && w.holds(at)).collect();
-        let on = |fault: Fault| windows.iter().find(|window| window.fault == fault);
         let change = matches!(message.says, Says::Write(_));
         let (earlier, rest) = (self.sent.iter().filter(|sent| matches!(sent.says, Says::Write(_))), &self.sent);
         let mut copies: Vec<(Duration, Message)> = vec![(at + delay(rng), message)];
         if change {
-            if let Some(old) = on(Fault::HourLate).and_then(|_| earlier.clone().next()) {
+            if let Some(old) = window_of(&windows, Fault::HourLate).and_then(|_| earlier.clone().next()) {
                 copies.push((at + delay(rng), Message { published: at.saturating_sub(HOUR), ..*old }));
                 fired.push(Fault::HourLate);
             }
-            if on(Fault::Replayed).is_some() && !rest.is_empty() {
+            if window_of(&windows, Fault::Replayed).is_some() && !rest.is_empty() {
                 copies.push((at + delay(rng), rest[rng.usize(0..rest.len())]));
                 fired.push(Fault::Replayed);
             }
-            if on(Fault::Undecodable).is_some_and(|_| rng.f64() < 0.8) {
+            if window_of(&windows, Fault::Undecodable).is_some_and(|_| rng.f64() < 0.8) {
                 copies[0].1 = Message { says: Says::Undecodable, numbered: None, ..message };
                 fired.push(Fault::Undecodable);
             }
-            if on(Fault::OlderAfterNewer).is_some_and(|_| rng.f64() < 0.6) {
+            if window_of(&windows, Fault::OlderAfterNewer).is_some_and(|_| rng.f64() < 0.6) {
                 copies[0].0 = between(rng, at, at + Duration::from_secs(12));
                 fired.push(Fault::OlderAfterNewer);
             }
-            let deleted = |write: usize| plan.truth.writes[write].kind == super::truth::Kind::Deleted;
             let recreated = on_anywhere(plan, Fault::DeletedAfterRecreation);
-            if recreated && matches!(message.says, Says::Write(write) if deleted(write)) {
+            if recreated
+                && matches!(message.says, Says::Write(write) if plan.truth.writes[write].kind == Kind::Deleted)
+            {
                 copies[0].0 = between(rng, at, at + Duration::from_secs(8));
                 fired.push(Fault::DeletedAfterRecreation);
             }
@@ -192,11 +192,11 @@ impl Topic {
             copies = late;
             fired.push(Fault::LateReset);
         }
-        if on(Fault::Duplicate).is_some_and(|_| rng.f64() < 0.7) {
+        if window_of(&windows, Fault::Duplicate).is_some_and(|_| rng.f64() < 0.7) {
             copies.push((between(rng, at, at + Duration::from_secs(6)), message));
             fired.push(Fault::Duplicate);
         }
-        if on(Fault::SilentlyDead).is_some() {
+        if window_of(&windows, Fault::SilentlyDead).is_some() {
             copies.clear();
             fired.push(Fault::SilentlyDead);
         }
@@ -204,15 +204,15 @@ impl Topic {
             copies.clear();
             fired.push(Fault::PolicyRevoked);
         }
-        if change && on(Fault::Lost).is_some_and(|window| rng.f64() < 0.3 + 0.6 * window.strength) {
+        if change && window_of(&windows, Fault::Lost).is_some_and(|window| rng.f64() < 0.3 + 0.6 * window.strength) {
             copies.clear();
             fired.push(Fault::Lost);
         }
-        if on(Fault::FirstLost).is_some() && self.is_newcomer(&message) {
+        if window_of(&windows, Fault::FirstLost).is_some() && self.is_newcomer(&message) {
             copies.clear();
             fired.push(Fault::FirstLost);
         }
-        if on(Fault::Balancer).is_some_and(|_| rng.f64() < 0.5) {
+        if window_of(&windows, Fault::Balancer).is_some_and(|_| rng.f64() < 0.5) {
             copies.clear();
             fired.push(Fault::Balancer);
         }
@@ -220,21 +220,21 @@ impl Topic {
             self.sent.push(message);
         }
         let subscription = self.subscription.filter(|_| at >= self.since);
-        if subscription.is_none() && on(Fault::ResubscribeWithHole).is_some() {
+        if subscription.is_none() && window_of(&windows, Fault::ResubscribeWithHole).is_some() {
             fired.push(Fault::ResubscribeWithHole);
         }
-        let to = |(at, message)| subscription.map(|subscription| (at, subscription, message));
-        (copies.into_iter().filter_map(to).collect(), fired)
+        let deliveries = copies.into_iter().filter_map(|(at, message)| Some((at, subscription?, message)));
+        (deliveries.collect(), fired)
     }
 }
 
-/// How late what is delivered an hour late is.
+/// Delay of a message that comes an hour late.
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A RESET that comes late, and perhaps twice.
 fn late_reset(windows: &[Window], message: Message, rng: &mut Rng) -> Option<Vec<(Duration, Message)>> {
-    let late = |window: &&Window| window.fault == Fault::LateReset && window.region == message.region;
-    let window = windows.iter().find(late).filter(|_| matches!(message.says, Says::Reset(_)))?;
+    let mut late = windows.iter().filter(|window| window.fault == Fault::LateReset);
+    let window = late.find(|window| window.region == message.region && matches!(message.says, Says::Reset(_)))?;
     let again = rng.bool().then(|| between(rng, window.until, window.until + Duration::from_secs(20)));
     Some([window.until].into_iter().chain(again).map(|at| (at, message)).collect())
 }
@@ -242,8 +242,8 @@ fn late_reset(windows: &[Window], message: Message, rng: &mut Rng) -> Option<Vec
 /// A publisher that was set up wrongly names no record that anybody reads, whatever it says of one,
 /// or writes some keys or all in another letter case.
 fn stray(plan: &Plan, message: Message) -> (Message, Option<Fault>) {
-    let on = |fault: &Fault| plan.is_on(*fault, message.region, message.published);
-    match (message.says, [Fault::Mistyped, Fault::Astray].into_iter().find(on)) {
+    let mut misnaming = [Fault::Mistyped, Fault::Astray].into_iter();
+    match (message.says, misnaming.find(|fault| plan.is_on(*fault, message.region, message.published))) {
         (Says::Write(_) | Says::Jump(..), Some(fault)) => {
             let says = if fault == Fault::Mistyped { Says::Unrouted } else { Says::Astray };
             (Message { says, ..message }, Some(fault))
@@ -258,6 +258,10 @@ fn stray(plan: &Plan, message: Message) -> (Message, Option<Fault>) {
 /// A publisher's name.
 const fn name(region: usize, of: usize, life: u64) -> u64 {
     (region as u64 * 100 + of as u64) * 1_000 + life
+}
+
+fn window_of(windows: &[Window], fault: Fault) -> Option<&Window> {
+    windows.iter().find(|window| window.fault == fault)
 }
 
 fn on_anywhere(plan: &Plan, fault: Fault) -> bool {

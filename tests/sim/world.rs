@@ -23,8 +23,8 @@ mod reply;
 
 pub(crate) use reply::Regions;
 
-/// Where replies say what they show: `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<place>,...`: in
-/// which race they came, whose they are, when they were asked for, and when what they show was so.
+/// Header of replies with `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<position>,...`: their race,
+/// their region, the time of their request, and the time at which their content was current.
 pub(crate) const SHOWS: HeaderName = HeaderName::from_static("x-sim");
 
 /// The calendar when a simulation starts.
@@ -34,9 +34,9 @@ pub(crate) const EPOCH: Wall = Wall::from_millis(1_800_000_000_000);
 pub(crate) struct Line {
     /// When.
     pub(crate) at: Duration,
-    /// Of which records; empty for all.
+    /// Records concerned; empty for all.
     pub(crate) keys: Vec<usize>,
-    /// What happened.
+    /// Description of the event.
     pub(crate) text: String,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Line {
 
 /// A world and its time.
 pub(crate) struct World {
-    /// What happens in it.
+    /// Plan that it carries out.
     pub(crate) plan: Plan,
     /// The sidecar's clock; the world's own calendar is not stepped with it.
     pub(crate) clock: Clock,
@@ -56,54 +56,54 @@ pub(crate) struct World {
     noticed: Mutex<Noticed>,
 }
 
-/// What has been noticed.
+/// Observations of the run.
 pub(crate) struct Noticed {
     /// Draws of what is not planned.
     pub(crate) rng: Rng,
     /// Faults that took effect.
     pub(crate) fired: BTreeSet<Fault>,
-    /// Legs, per region, each with its time.
-    pub(crate) legs: [Vec<Duration>; REGIONS],
+    /// Attempts, per region, each with its time.
+    pub(crate) attempts: [Vec<Duration>; REGIONS],
     /// The story, when somebody wants to read it.
     pub(crate) story: Option<Vec<Line>>,
-    /// How many races there were, and what the latest asks.
+    /// Number of races, and the latest one's request.
     race: (u64, Option<Arc<Outgoing>>),
-    /// Per path and reader, the latest race of which legs travel with those of others.
+    /// Per path and reader, the latest race of which attempts travel with those of others.
     gathered: BTreeMap<(String, String), Gathered>,
     /// Per path, the latest replies.
-    pub(crate) replies: BTreeMap<String, VecDeque<Told>>,
+    pub(crate) replies: BTreeMap<String, VecDeque<NotedReply>>,
     /// Writes whose answer was lost: by the number of the put, the region that they were sent to.
     pub(crate) lost: BTreeMap<usize, usize>,
-    /// What intermediaries hold: per region and path, since when, and the reply.
+    /// Copies at intermediaries: per region and path, since when, and the reply.
     held: BTreeMap<(usize, String), (Duration, Shown)>,
 }
 
-/// A race of which legs travel with those of others.
+/// A race of which attempts travel with those of others.
 #[derive(Default)]
 struct Gathered {
     race: u64,
-    /// When its first leg was sent.
+    /// Time of its first attempt.
     first: Duration,
     /// Which regions were asked.
     asked: [bool; REGIONS],
 }
 
-/// What a reply shows: each record with its place.
+/// Content of a reply: each record with its position.
 pub(crate) type Shown = Vec<(usize, usize)>;
 
 /// A reply that a region gave.
-pub(crate) struct Told {
+pub(crate) struct NotedReply {
     /// Which.
     pub(crate) region: usize,
-    /// In which race.
+    /// Number of its race.
     pub(crate) race: u64,
-    /// When its reply had arrived.
+    /// Arrival of the reply.
     pub(crate) done: Duration,
-    /// What it shows.
+    /// Content of the reply.
     pub(crate) shown: Shown,
 }
 
-/// What becomes of a request.
+/// Fate of a request.
 enum Fate {
     Fails(Failure),
     Refused,
@@ -117,7 +117,7 @@ impl World {
         let noticed = Noticed {
             rng: Rng::with_seed(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             fired: BTreeSet::new(),
-            legs: Default::default(),
+            attempts: Default::default(),
             story: story.then(Vec::new),
             race: (0, None),
             gathered: BTreeMap::new(),
@@ -139,7 +139,6 @@ impl World {
         EPOCH + at
     }
 
-    /// What has been noticed so far.
     pub(crate) fn noticed(&self) -> MutexGuard<'_, Noticed> {
         self.noticed.lock().expect("no panic while it was held")
     }
@@ -156,12 +155,12 @@ impl World {
         }
     }
 
-    /// Whether `fault` is on at `region` now.
+    /// True if `fault` is on at `region` at that time.
     pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
         self.plan.is_on(fault, region, at)
     }
 
-    /// Whether a region can answer.
+    /// True if a region can answer.
     pub(crate) fn is_well(&self, region: usize, at: Duration) -> bool {
         use Fault::{Dripping, Refused, Truncated};
         !self.is_down(region, at)
@@ -170,12 +169,12 @@ impl World {
 
     /// Down, or its process died.
     fn is_down(&self, region: usize, at: Duration) -> bool {
-        let dead = |window: &Window| match window.fault {
+        let mut windows = self.plan.windows.iter().filter(|window| window.is_at(region) && window.holds(at));
+        windows.any(|window| match window.fault {
             Fault::Down | Fault::MassWhileDying => true,
             Fault::AnnouncerDies => self.died_at(region, window).is_some_and(|died| died <= at),
             _ => false,
-        };
-        self.plan.windows.iter().any(|window| window.is_at(region) && window.holds(at) && dead(window))
+        })
     }
 
     /// A moment after its first announcement in the window.
@@ -187,11 +186,10 @@ impl World {
 
     /// The records that a path shows.
     pub(crate) fn records(&self, path: &str) -> Vec<usize> {
-        let key = |text: &str| text.strip_prefix('k').and_then(|number| number.parse().ok());
         let mut parts = path.split('/').skip(2);
         match parts.next() {
-            Some("pairs") => parts.filter_map(key).collect(),
-            _ => parts.next().and_then(key).into_iter().collect(),
+            Some("pairs") => parts.filter_map(key_of).collect(),
+            _ => parts.next().and_then(key_of).into_iter().collect(),
         }
     }
 
@@ -236,20 +234,19 @@ impl World {
         Fate::Answered { age: None, shown }
     }
 
-    /// Whether intermediaries answer from what they hold whatever is asked of them.
+    /// True if intermediaries answer from their copies whatever is asked of them.
     pub(crate) const fn is_stubborn(&self) -> bool {
         self.plan.seed.is_multiple_of(2)
     }
 
-    /// What an intermediary holds that takes a copy of everything every few minutes, whoever reads
-    /// it: how old, and what.
+    /// Age and content of a copy at an intermediary that takes one of everything every few minutes,
+    /// read or not.
     fn aged(&self, region: usize, path: &str, keys: &[usize], at: Duration) -> Option<(Duration, Shown)> {
-        let on = |window: &&Window| {
+        let window = self.plan.windows.iter().find(|window| {
             matches!(window.fault, Fault::AgedIntermediary | Fault::ReloadAll)
                 && window.is_at(region)
                 && window.holds(at)
-        };
-        let window = self.plan.windows.iter().find(on)?;
+        })?;
         let period = Duration::from_secs(330) + Duration::from_secs(90).mul_f64(window.strength);
         let place = path.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         let place = if window.everywhere { place } else { place.wrapping_add(region as u64 * 7_919) };
@@ -263,33 +260,33 @@ impl World {
         }
         // Nothing changed before the start.
         let since = at.saturating_sub(age);
-        let shown = keys.iter().map(|key| (*key, self.plan.truth.place_at(region, *key, since))).collect();
+        let shown = keys.iter().map(|key| (*key, self.plan.truth.position_at(region, *key, since))).collect();
         Some((age, shown))
     }
 
-    /// What one of the region's nodes has of these records.
+    /// State of these records at one of the region's nodes.
     fn sampled(&self, region: usize, keys: &[usize], at: Duration) -> Shown {
         let (plan, truth) = (&self.plan.regions[region], &self.plan.truth);
         let lags = !plan.cache_lag.is_zero() && self.noticed().rng.f64() < plan.cache_share;
         let seen = if lags { at.saturating_sub(plan.cache_lag) } else { at };
-        let shown: Shown = keys.iter().map(|key| (*key, truth.place_at(region, *key, seen))).collect();
-        for (key, place) in &shown {
-            if *place != truth.place_at(region, *key, at) {
+        let shown: Shown = keys.iter().map(|key| (*key, truth.position_at(region, *key, seen))).collect();
+        for (key, position) in &shown {
+            if *position != truth.position_at(region, *key, at) {
                 self.fired(Fault::FleetLags);
             }
             let newest = truth.newest(*key, at);
-            if truth.is_present(*key, *place) != truth.is_present(*key, newest) {
+            if truth.is_present(*key, *position) != truth.is_present(*key, newest) {
                 self.fired(Fault::AbsentAgainstPresent);
             }
-            if self.is_on(Fault::Backup, region, at) && *place < newest {
+            if self.is_on(Fault::Backup, region, at) && *position < newest {
                 self.fired(Fault::Backup);
             }
         }
-        let is_within = |(key, place): &(usize, usize)| {
-            let version = truth.version(*key, *place);
-            *place > 0 && version > 0 && version == truth.version(*key, *place - 1)
-        };
-        if shown.iter().any(is_within) {
+        let same_version = shown.iter().any(|(key, position)| {
+            let version = truth.version(*key, *position);
+            *position > 0 && version > 0 && version == truth.version(*key, *position - 1)
+        });
+        if same_version {
             self.fired(Fault::SameVersion);
         }
         if shown.len() > 1 {
@@ -310,4 +307,9 @@ impl World {
         noticed.fired.insert(Fault::Slow);
         usual + Duration::from_millis(300 + noticed.rng.u64(0..1_200))
     }
+}
+
+/// Key of a record by its name in a path.
+fn key_of(name: &str) -> Option<usize> {
+    name.strip_prefix('k')?.parse().ok()
 }

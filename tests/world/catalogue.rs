@@ -1,6 +1,6 @@
 //! The source of truth: every record, its versions, and the log of changes that regions ingest.
 //! Each region's [`super::ingest`] follows the log at its own lag. A record's versions are 1, 2, 3,
-//! ... in the order of the log, whoever writes them.
+//! ... in the order of the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,13 +39,13 @@ pub(crate) struct CatalogueChange {
     pub(crate) offset: u64,
     pub(crate) key: Arc<str>,
     pub(crate) stored: StoredRecord,
-    /// When it was made, on the clock that counts suspended time.
+    /// Time of the change, on the clock that counts suspended time.
     pub(crate) at: Moment,
-    /// When it was made, on the wall clock.
+    /// Time of the change, on the wall clock.
     pub(crate) wall: Wall,
 }
 
-/// What follows a place in the log.
+/// Result of a read of the log.
 #[derive(Clone, Debug)]
 pub(crate) enum CatalogueFeed {
     Next(Arc<CatalogueChange>),
@@ -107,7 +107,7 @@ impl WorldCatalogue {
         self.locked().records.get(key).cloned()
     }
 
-    /// How many records there are, tombstones included.
+    /// Number of records, tombstones included.
     pub(crate) fn len(&self) -> usize {
         self.locked().records.len()
     }
@@ -122,7 +122,7 @@ impl WorldCatalogue {
         (state.records.clone(), state.end)
     }
 
-    /// What comes at `offset` of the log.
+    /// Entry at `offset` of the log.
     pub(crate) fn at(&self, offset: u64) -> CatalogueFeed {
         let state = self.locked();
         let first = state.end - state.log.len() as u64;
@@ -182,8 +182,7 @@ impl WorldCatalogue {
 
 /// The key to store under, if it is valid and there is room.
 fn admit(state: &State, key: &str) -> Result<Arc<str>, PutRefused> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if key.is_empty() || key.len() > KEY_BYTES || !key.bytes().all(plain) {
+    if key.is_empty() || key.len() > KEY_BYTES || !key.bytes().all(is_plain) {
         return Err(PutRefused::Key);
     }
     match state.records.get_key_value(key) {
@@ -191,6 +190,10 @@ fn admit(state: &State, key: &str) -> Result<Arc<str>, PutRefused> {
         None if state.records.len() >= RECORDS => Err(PutRefused::Full),
         None => Ok(Arc::from(key)),
     }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
 #[cfg(test)]
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn versions_are_strictly_ordered_however_many_put_at_once() {
+    async fn versions_are_strictly_ordered_under_concurrency() {
         let catalogue = Arc::new(catalogue());
         let mut writers = TaskGroup::new();
         for writer in 0..8 {
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_a_version_and_a_later_put_goes_on_from_it() {
+    fn put_after_deletion_continues_version() {
         let catalogue = catalogue();
         assert_eq!(catalogue.put("a", "1"), Ok(1));
         assert_eq!(catalogue.delete("a"), Ok(2));
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_the_log_no_longer_has_gives_everything() {
+    fn trimmed_log_position_returns_everything() {
         let mut catalogue = catalogue();
         catalogue.keep = 4;
         for value in 0..10 {
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_that_cannot_be_shown_are_refused() {
+    fn unrepresentable_keys_and_values_are_refused() {
         let catalogue = catalogue();
         for key in ["", "a/b", "a b", "ä", "%2e"] {
             assert_eq!(catalogue.put(key, "1"), Err(PutRefused::Key), "{key}");
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_ingested_through_stops_before_the_first_change_not_ingested() {
+    async fn ingest_time_stops_before_missing_change() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let catalogue = WorldCatalogue::new(clock.clone());
         assert_eq!(catalogue.through(0), Wall::from_millis(999_999));

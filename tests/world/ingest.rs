@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use nearside::lab::aws::publisher::RecordChange;
 use nearside::model::time::Clock;
+use nearside_lab::aws::publisher::RecordChange;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 

@@ -19,20 +19,20 @@ mod region;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearside::lab::aws::Aws;
-use nearside::lab::aws::publisher::TopicPublisher;
-use nearside::lab::front::chaos::{ChaosOrder, Latency, Mode};
-use nearside::lab::front::knobs::Knobs;
-use nearside::lab::front::port::Port;
-use nearside::lab::{LabError, REGION_NAMES, TOPIC};
 use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
+use nearside_lab::aws::Aws;
+use nearside_lab::aws::publisher::TopicPublisher;
+use nearside_lab::chaos_server::chaos::{ChaosOrder, Latency, Mode};
+use nearside_lab::chaos_server::knobs::Knobs;
+use nearside_lab::chaos_server::port::Port;
+use nearside_lab::{LabError, REGION_NAMES, TOPIC};
 
 use catalogue::WorldCatalogue;
 pub(crate) use held::HeldReplies;
 use region::{RegionParts, WorldRegion};
 
-/// How often a publisher sends its heartbeat, if a test says nothing else.
+/// Default interval of a publisher's heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How many regions, 1 to 16, under [`REGION_NAMES`]; the default is 3.
+    /// Sets the number of regions, 1 to 16, under [`REGION_NAMES`]; the default is 3.
     #[must_use]
     pub(crate) fn regions(mut self, count: usize) -> Self {
         let first = self.regions.first().copied().unwrap_or((Latency::millis(0, 0), Duration::ZERO));
@@ -59,7 +59,7 @@ impl Builder {
         self
     }
 
-    /// How long every region takes to answer.
+    /// Sets the latency of every region.
     #[must_use]
     pub(crate) fn latency(mut self, latency: Latency) -> Self {
         self.regions.iter_mut().for_each(|region| region.0 = latency);
@@ -82,7 +82,7 @@ impl Builder {
         self
     }
 
-    /// How often publishers send heartbeats; the default is 5 s.
+    /// Sets the publishers' heartbeat interval; the default is 5 s.
     #[must_use]
     pub(crate) fn heartbeat(mut self, every: Duration) -> Self {
         self.heartbeat = every;

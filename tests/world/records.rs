@@ -1,10 +1,10 @@
-//! What a region says: it turns a request and the region's records into status, headers and body,
+//! Responses of a region: turns a request and the region's records into status, headers and body,
 //! without I/O. Two regions that hold the same versions send the same bytes.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use nearside::lab::front::reply::{ScriptedReply, VERSION_HEADER, problem};
+use nearside_lab::chaos_server::reply::{ScriptedReply, VERSION_HEADER, problem};
 
 /// The current state of a record, in the catalogue or in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,13 +107,13 @@ fn absent(version: Option<u64>) -> ScriptedReply {
 
 /// 304 if the caller already holds what `etag` stands for (RFC 9110 section 13.1.2).
 fn unless_known(mut reply: ScriptedReply, etag: HeaderValue, headers: &HeaderMap) -> ScriptedReply {
-    let weakly = |one: &str| one.trim().trim_start_matches("W/").as_bytes() == etag.as_bytes();
     let known = headers
         .get_all(IF_NONE_MATCH)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .any(|one| one.trim() == "*" || weakly(one));
+        .map(str::trim)
+        .any(|one| one == "*" || one.trim_start_matches("W/").as_bytes() == etag.as_bytes());
     reply.headers.insert(ETAG, etag);
     if known {
         reply.status = StatusCode::NOT_MODIFIED;

@@ -1,5 +1,5 @@
 //! One region: a small read service over its own copy of the records, behind a
-//! [`Front`].
+//! [`ChaosServer`].
 //! [`super::ingest`] brings the catalogue's changes, late by the region's lag. A request sees the
 //! records as they were when it arrived.
 
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use nearside::lab::aws::publisher::TopicPublisher;
-use nearside::lab::front::Front;
-use nearside::lab::front::knobs::Knobs;
-use nearside::lab::front::port::Port;
-use nearside::lab::front::reply::{self, ScriptedReply, VERSION_HEADER};
 use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
+use nearside_lab::aws::publisher::TopicPublisher;
+use nearside_lab::chaos_server::ChaosServer;
+use nearside_lab::chaos_server::knobs::Knobs;
+use nearside_lab::chaos_server::port::Port;
+use nearside_lab::chaos_server::reply::{self, ScriptedReply, VERSION_HEADER};
 use tokio::net::TcpListener;
 
 use super::catalogue::{PutRefused, VALUE_BYTES, WorldCatalogue};
@@ -28,7 +28,7 @@ const SCRIPTS: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct WorldRegion {
-    front: Arc<Front>,
+    server: Arc<ChaosServer>,
     pub(crate) publisher: TopicPublisher,
     /// The source of truth that it follows.
     pub(crate) catalogue: Arc<WorldCatalogue>,
@@ -39,10 +39,10 @@ pub(crate) struct WorldRegion {
 
 /// A region is what callers meet at its port, and more.
 impl Deref for WorldRegion {
-    type Target = Front;
+    type Target = ChaosServer;
 
-    fn deref(&self) -> &Front {
-        &self.front
+    fn deref(&self) -> &ChaosServer {
+        &self.server
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RegionParts {
     pub(crate) publisher: TopicPublisher,
     pub(crate) catalogue: Arc<WorldCatalogue>,
     pub(crate) clock: Clock,
-    /// How it behaves at first and after a reset.
+    /// Behaviour at first and after a reset.
     pub(crate) knobs: Knobs,
 }
 
@@ -62,7 +62,7 @@ impl WorldRegion {
     pub(crate) fn new(parts: RegionParts) -> Self {
         let (records, cursor) = parts.catalogue.snapshot();
         Self {
-            front: Arc::new(Front::new(parts.name, parts.port, parts.clock, parts.knobs)),
+            server: Arc::new(ChaosServer::new(parts.name, parts.port, parts.clock, parts.knobs)),
             publisher: parts.publisher,
             catalogue: parts.catalogue,
             records: RwLock::new(records),
@@ -90,7 +90,7 @@ impl WorldRegion {
         self.records.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// How far it has ingested and announced the catalogue's log.
+    /// Offset up to which it has ingested and announced the catalogue's log.
     pub(crate) fn cursor(&self) -> u64 {
         self.cursor.load(Ordering::Acquire)
     }
@@ -112,11 +112,11 @@ impl WorldRegion {
     /// Answers until the tasks stop.
     pub(crate) async fn run(self: Arc<Self>, listener: TcpListener, tasks: Tasks) {
         let region = self.clone();
-        let reply = move |request| {
+        let answering = self.server.clone().run(listener, tasks, move |request| {
             let region = region.clone();
             async move { region.reply(request).await }
-        };
-        self.front.clone().run(listener, tasks, reply).await;
+        });
+        answering.await;
     }
 
     /// The reply as of now.

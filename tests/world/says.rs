@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::IF_NONE_MATCH;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use nearside::lab::front::reply::{ScriptedReply, VERSION_HEADER};
+use nearside_lab::chaos_server::reply::{ScriptedReply, VERSION_HEADER};
 
 use super::records::{ScriptedRequest, StoredRecord, read};
 
@@ -27,7 +27,7 @@ fn get(path: &str, known: &str) -> ScriptedReply {
 }
 
 #[test]
-fn a_reply_is_json_and_states_its_versions() {
+fn json_reply_states_its_versions() {
     for (path, versions) in [("/v1/contexts/a", "3"), ("/v1/contexts/a/summary", "3"), ("/v1/pairs/a/b", "3,8")] {
         let reply = get(path, "");
         assert_eq!((reply.status, &reply.headers[VERSION_HEADER]), (StatusCode::OK, &header(versions)), "{path}");
@@ -36,7 +36,7 @@ fn a_reply_is_json_and_states_its_versions() {
 }
 
 #[test]
-fn a_known_validator_gets_304_and_another_does_not() {
+fn only_known_validator_gets_304() {
     for known in ["\"v3\"", "W/\"v3\"", "\"v1\", \"v3\"", "*"] {
         assert_eq!(get("/v1/contexts/a", known).status, StatusCode::NOT_MODIFIED, "{known}");
     }
@@ -44,7 +44,7 @@ fn a_known_validator_gets_304_and_another_does_not() {
 }
 
 #[test]
-fn a_tombstone_states_its_version_and_an_unknown_record_none() {
+fn tombstone_states_version_unknown_none() {
     let gone = get("/v1/contexts/gone", "");
     assert_eq!((gone.status, gone.version), (StatusCode::NOT_FOUND, Some(4)));
     assert_eq!(gone.headers[VERSION_HEADER], "4");
@@ -52,7 +52,7 @@ fn a_tombstone_states_its_version_and_an_unknown_record_none() {
 }
 
 #[test]
-fn a_path_that_means_nothing_is_not_found() {
+fn meaningless_path_is_not_found() {
     for path in ["/", "/v1/contexts/", "/v1/contexts//x", "/v1/contexts/a/b/c", "/v2/contexts/a", "/v1/pairs/a"] {
         assert_eq!(ScriptedRequest::read(path), ScriptedRequest::Nothing, "{path}");
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use nearside::lab::front::reply::problem;
 use nearside::tasks::TaskGroup;
+use nearside_lab::chaos_server::reply::problem;
 
 use super::World;
 
@@ -20,7 +20,7 @@ async fn world() -> World {
 }
 
 #[tokio::test]
-async fn held_replies_show_what_was_there_when_the_requests_arrived() {
+async fn held_replies_show_state_at_arrival() {
     let world = world().await;
     let region = world.region(0);
     let held = world.hold().await;
@@ -45,7 +45,7 @@ async fn held_replies_show_what_was_there_when_the_requests_arrived() {
 }
 
 #[tokio::test]
-async fn a_region_ingests_in_order_and_only_once_its_lag_has_passed() {
+async fn region_ingests_in_order_after_lag() {
     let world = World::builder().regions(2).records(1).start().await.unwrap();
     world.region(1).turn(|knobs| knobs.lag = HOUR).await;
     world.catalogue.put("tenant-1", "1").unwrap();
@@ -63,28 +63,26 @@ async fn a_region_ingests_in_order_and_only_once_its_lag_has_passed() {
 }
 
 #[tokio::test]
-async fn writes_reach_the_catalogue_and_bad_ones_are_refused() {
+async fn writes_reach_catalogue_bad_ones_refused() {
     let world = world().await;
     let (region, client) = (world.region(0), client());
-    let url = |key: &str| format!("{}/v1/contexts/{key}", region.url());
-    let put =
-        async |key: &str, body: &'static str| client.put(url(key)).body(body).send().await.unwrap().status().as_u16();
-    assert_eq!(put("new", "{\"a\":1}").await, 200);
-    assert_eq!(put("new", "{broken").await, 422);
-    assert_eq!(client.delete(url("new")).send().await.unwrap().headers()["x-record-version"], "2");
-    assert_eq!(client.post(url("new")).send().await.unwrap().status(), 405);
+    let url = format!("{}/v1/contexts/new", region.url());
+    assert_eq!(client.put(&url).body("{\"a\":1}").send().await.unwrap().status(), 200);
+    assert_eq!(client.put(&url).body("{broken").send().await.unwrap().status(), 422);
+    assert_eq!(client.delete(&url).send().await.unwrap().headers()["x-record-version"], "2");
+    assert_eq!(client.post(&url).send().await.unwrap().status(), 405);
     assert_eq!(world.catalogue.read("new").unwrap().version, 2);
 }
 
 #[tokio::test]
-async fn a_scripted_path_answers_so_until_that_ends() {
+async fn scripted_path_answers_until_script_ends() {
     let world = world().await;
     let (region, client) = (world.region(0), client());
-    let get = async || client.get(format!("{}{PATH}", region.url())).send().await.unwrap().status().as_u16();
+    let url = format!("{}{PATH}", region.url());
     assert!(region.script(PATH, Some(problem(StatusCode::UNAUTHORIZED, "who are you"))));
-    assert_eq!(get().await, 401);
+    assert_eq!(client.get(&url).send().await.unwrap().status(), 401);
     assert!(region.script(PATH, None));
-    assert_eq!(get().await, 200);
+    assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]

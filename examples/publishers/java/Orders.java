@@ -11,7 +11,7 @@ public final class Orders {
             while (lines.hasNextLine()) {
                 try {
                     obey(publisher, lines.nextLine().strip().split("\\s+"));
-                } catch (ArrayIndexOutOfBoundsException | IllegalArgumentException mistake) {
+                } catch (ArrayIndexOutOfBoundsException | IllegalArgumentException error) {
                     System.err.println("orders: changed|deleted TYPE KEY VERSION, reload TYPE, wait SECONDS");
                 }
             }

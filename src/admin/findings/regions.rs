@@ -1,81 +1,85 @@
 //! Compares each region with the others, and the clocks.
 
-use super::{Check, Evidence, Finding};
+use super::evidence::Evidence;
+use super::finding::{Check, Finding};
 use crate::admin::limits;
 use crate::model::ids::{RegionId, RegionSet};
-use crate::telemetry::leads::Lead;
 use crate::telemetry::observed::{RegionNotes, Undecoded};
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (id, notes) in (0u8..).map(RegionId).zip(&evidence.notes.regions) {
-        let of = |check, saw: String, advice: &str| Finding {
-            check,
-            subject: evidence.name(id).to_owned(),
-            saw,
-            advice: advice.to_owned(),
-        };
-        if notes.failed.mostly(3) {
-            found.push(of(
-                Check::RegionFails,
-                format!(
-                    "{} of the last {} requests to it failed, the last with {}{}",
-                    notes.failed.yes(),
-                    notes.failed.len(),
-                    notes.failure,
-                    failure_meaning(&notes.failure)
-                ),
-                failure_advice(&notes.failure),
-            ));
-        }
-        if notes.odd.mostly(4) {
-            found.push(of(
-                Check::RegionOdd,
-                format!("it answers {} where another region has the record", notes.odd_status),
-                odd_advice(notes.odd_status),
-            ));
-        }
-        if notes.undecoded.yes() > 0 {
-            found.push(of(
-                Check::Coding,
-                format!(
-                    "{} of its last {} replies on routes with compression cannot be decompressed and count as failed; \
-                     on {} {}",
-                    notes.undecoded.yes(),
-                    notes.undecoded.len(),
-                    notes.undecoded_last.route,
-                    coding_meaning(&notes.undecoded_last)
-                ),
-                coding_advice(notes.undecoded_last.why),
-            ));
-        }
-        if notes.unshown.mostly(3) {
-            found.push(of(
-                Check::TopicSwapped,
-                "its topic announces changes that it does not answer with itself when it is asked after that".to_owned(),
-                "compare service.region's url and topic: perhaps two topics are swapped; or the region announces before it \
-                 has ingested, or a cache stands before it",
-            ));
-        }
-        if notes.unannounced.mostly(6) && !notes.unshown.mostly(1) {
-            found.push(of(
-                Check::TopicSwapped,
-                "it shows changes that another region's topic announced and its own did not".to_owned(),
-                "compare service.region's url and topic, and whether all of its publishers announce on that topic",
-            ));
-        }
-        if notes.aged.mostly(6) {
-            found.push(of(
-                Check::Aged,
-                "a cache before it answers with replies that it kept (Age): they count for that much less, and are asked \
-                 for end to end after a change"
-                    .to_owned(),
-                "let service.region's url lead past that cache, or keep it from storing these paths",
-            ));
-        }
-    }
+    let regions = (0u8..).map(RegionId).zip(&evidence.notes.regions);
+    let mut found: Vec<_> = regions.clone().flat_map(|(id, notes)| of_region(evidence, id, notes)).collect();
     found.extend(clocks(evidence));
-    found.extend((0u8..).map(RegionId).zip(&evidence.notes.regions).filter_map(|(id, _)| ahead(evidence, id)));
+    found.extend(regions.filter_map(|(id, _)| ahead(evidence, id)));
+    found
+}
+
+fn of_region(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNotes) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if notes.failed.mostly(3) {
+        found.push(evidence.finding(
+            id,
+            Check::RegionFails,
+            format!(
+                "{} of the last {} requests to it failed, the last with {}{}",
+                notes.failed.yes_count(),
+                notes.failed.len(),
+                notes.failure,
+                failure_meaning(&notes.failure)
+            ),
+            failure_advice(&notes.failure),
+        ));
+    }
+    if notes.odd.mostly(4) {
+        found.push(evidence.finding(
+            id,
+            Check::RegionOdd,
+            format!("it answers {} where another region has the record", notes.odd_status),
+            odd_advice(notes.odd_status),
+        ));
+    }
+    if notes.undecoded.yes_count() > 0 {
+        found.push(evidence.finding(
+            id,
+            Check::Coding,
+            format!(
+                "{} of its last {} replies on routes with compression cannot be decompressed and count as failed; \
+                 on {} {}",
+                notes.undecoded.yes_count(),
+                notes.undecoded.len(),
+                notes.undecoded_last.route,
+                coding_meaning(&notes.undecoded_last)
+            ),
+            coding_advice(notes.undecoded_last.why),
+        ));
+    }
+    if notes.unshown.mostly(3) {
+        found.push(evidence.finding(
+            id,
+            Check::TopicSwapped,
+            "its topic announces changes that it does not answer with itself when it is asked after that".to_owned(),
+            "compare service.region's url and topic: perhaps two topics are swapped; or the region announces before it \
+             has ingested, or a cache stands before it",
+        ));
+    }
+    if notes.unannounced.mostly(6) && !notes.unshown.mostly(1) {
+        found.push(evidence.finding(
+            id,
+            Check::TopicSwapped,
+            "it shows changes that another region's topic announced and its own did not".to_owned(),
+            "compare service.region's url and topic, and whether all of its publishers announce on that topic",
+        ));
+    }
+    if notes.aged.mostly(6) {
+        found.push(evidence.finding(
+            id,
+            Check::Aged,
+            "a cache before it answers with replies that it kept (Age): they count for that much less, and are asked \
+             for end to end after a change"
+                .to_owned(),
+            "let service.region's url lead past that cache, or keep it from storing these paths",
+        ));
+    }
     found
 }
 
@@ -83,11 +87,18 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 /// it, and is reached.
 fn ahead(evidence: &Evidence<'_>, region: RegionId) -> Option<Finding> {
     let others = evidence.notes.regions.len().saturating_sub(1);
-    let lasts = |lead: &&Lead| {
-        let is_over = evidence.now.since(lead.last) > limits::LOSS_SHOWN;
-        !is_over && lead.last.since(lead.first) >= evidence.lead_wait && lead.below.iter().count() >= others.min(2)
-    };
-    let leads: Vec<_> = evidence.notes.leads.iter().filter(|lead| lead.region == region).filter(lasts).collect();
+    let leads: Vec<_> = evidence
+        .notes
+        .leads
+        .iter()
+        .filter(|lead| lead.region == region)
+        .filter(|lead| {
+            let is_over = evidence.now.since(lead.last) > limits::LOSS_SHOWN;
+            !is_over
+                && lead.last.since(lead.first) >= evidence.lead_wait
+                && lead.below.iter().count() >= others.min(2)
+        })
+        .collect();
     let longest = leads.iter().map(|lead| lead.last.since(lead.first)).max()?;
     let below = leads.iter().fold(RegionSet::EMPTY, |all, lead| RegionSet(all.0 | lead.below.0));
     Some(Finding {
@@ -141,7 +152,7 @@ fn failure_advice(failure: &str) -> &'static str {
     }
 }
 
-/// What came, by the words of [`crate::payload::coding::CodingError`].
+/// Meaning of the undecoded reply, by the words of [`crate::payload::coding::CodingError`].
 fn coding_meaning(last: &Undecoded) -> String {
     let Undecoded { why, stated, .. } = last;
     match *why {
@@ -201,37 +212,37 @@ fn clocks(evidence: &Evidence<'_>) -> Vec<Finding> {
     let stated: Vec<i64> = skews.iter().flatten().copied().collect();
     // A late message has an early stamp, so only a lag that all messages share says something about
     // a clock.
-    let topics = evidence.heard.iter().filter_map(|heard| heard.lag_ms).map(|lag| -lag);
+    let topics = evidence.arrivals.iter().filter_map(|arrivals| arrivals.lag_ms).map(|lag| -lag);
     let all: Vec<i64> = stated.iter().copied().chain(topics).collect();
     let off = |skew: &i64| skew.abs() > most;
-    let same_way = all.iter().all(|skew| off(skew) && skew.signum() == all[0].signum());
-    if all.len() > 1 && same_way {
+    let same_direction = all.iter().all(|skew| off(skew) && skew.signum() == all[0].signum());
+    if all.len() > 1 && same_direction {
         let ahead = all.iter().map(|skew| skew.abs()).min().unwrap_or_default() as f64 / 1e3;
-        let (way, harm) = match all[0].signum() {
+        let (direction, harm) = match all[0].signum() {
             1 => ("behind", "bounds are stated too small by as much"),
             _ => ("ahead", "what is announced seems to arrive late, and beyond 15 s proves nothing"),
         };
         return vec![Finding {
             check: Check::Clock,
             subject: "this host".to_owned(),
-            saw: format!("its clock is {way} of the regions' and of SNS's by {ahead:.1} s: {harm}"),
+            saw: format!("its clock is {direction} of the regions' and of SNS's by {ahead:.1} s: {harm}"),
             advice: "set this host's clock (NTP)".to_owned(),
         }];
     }
-    let region = |(id, skew): (RegionId, &Option<i64>)| {
+    let regions = (0u8..).map(RegionId).zip(&skews).filter_map(|(id, skew)| {
         let skew = skew.filter(off)?;
-        let way = if skew > 0 { "ahead of" } else { "behind" };
+        let direction = if skew > 0 { "ahead of" } else { "behind" };
         Some(Finding {
             check: Check::Clock,
             subject: evidence.name(id).to_owned(),
             saw: format!(
-                "its Date is {way} this host's clock by {:.1} s, and others' are not",
+                "its Date is {direction} this host's clock by {:.1} s, and others' are not",
                 skew.abs() as f64 / 1e3
             ),
             advice:
                 "set that region's clock: its ingestedThrough, and so the bounds it vouches for, are off by as much"
                     .to_owned(),
         })
-    };
-    (0u8..).map(RegionId).zip(&skews).filter_map(region).collect()
+    });
+    regions.collect()
 }

@@ -2,19 +2,19 @@
 
 use http::HeaderName;
 
-use super::{Check, Evidence, Finding, list};
+use super::evidence::Evidence;
+use super::finding::{Check, Finding};
+use super::names::list;
 use crate::admin::limits;
 use crate::config::overrides::is_override;
 use crate::config::{IdentityMode, Route};
-use crate::core::foreign::{HeaderFate, fate};
+use crate::routing::foreign::{HeaderFate, fate};
 use crate::telemetry::observed::RouteNotes;
 
-/// How many races must be on record before it is worth a finding that regions never have anything
-/// for a route.
+/// Races on record before it is worth a finding that regions never have anything for a route.
 const ABSENT: u32 = 8;
 
-/// How many unrouted requests that resemble a route make it worth a finding that the route has
-/// none.
+/// Unrouted requests resembling a route that make it worth a finding that the route has none.
 const BUSY: u64 = 8;
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -93,7 +93,7 @@ fn other_content(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> 
     })
 }
 
-/// What was seen of a refusal by every region, and what to do.
+/// Evidence of a refusal by every region, and its remedy.
 fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
     let status = notes.refused_status;
     let dropped = list(notes.dropped.keys().map(String::as_str));
@@ -111,11 +111,10 @@ fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
         IdentityMode::Sidecar(_) => &[],
     };
     let passed: Vec<_> = route.forward.iter().chain(identity).map(|name| format!("--header '{name}: ...'")).collect();
-    let send = match passed.is_empty() {
-        true => String::new(),
-        false => {
-            format!("send what callers send, of which this goes along (as doctor takes it): {}; ", passed.join(" "))
-        }
+    let send = if passed.is_empty() {
+        String::new()
+    } else {
+        format!("send what callers send, of which this goes along (as doctor takes it): {}; ", passed.join(" "))
     };
     match &route.identity {
         IdentityMode::Sidecar(credentials) => (
@@ -145,14 +144,18 @@ fn header_passed(route: &Route, notes: &RouteNotes) -> Option<Finding> {
     let names: Vec<_> = seen.iter().map(|(name, _)| name.as_str()).collect();
     let written = |names: &[&str]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     // What makes another request of a read can be part of no key, nor what never goes beside own credentials.
-    let is_keyed = |name: &&&str| {
-        let name = HeaderName::from_bytes(name.as_bytes());
-        name.is_ok_and(|name| !is_override(&name) && fate(route, &name) == HeaderFate::Foreign)
-    };
-    let keyed: Vec<_> = names.iter().filter(is_keyed).copied().collect();
-    let forward = match keyed.is_empty() {
-        true => String::new(),
-        false => format!("forward = [{}] for what changes the answer, ", written(&keyed)),
+    let keyed: Vec<_> = names
+        .iter()
+        .filter(|name| {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            name.is_ok_and(|name| !is_override(&name) && fate(route, &name) == HeaderFate::Foreign)
+        })
+        .copied()
+        .collect();
+    let forward = if keyed.is_empty() {
+        String::new()
+    } else {
+        format!("forward = [{}] for what changes the answer, ", written(&keyed))
     };
     (!names.is_empty()).then(|| Finding {
         check: Check::HeaderPassed,
@@ -181,12 +184,13 @@ fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
     found.extend(header_passed(route, notes));
     if notes.varied.mostly(3) {
         let names = list(notes.vary.keys().map(String::as_str));
-        let advice = match notes.vary.contains_key("*") {
-            true => "`Vary: *` says that no two callers may share it: leave it out where that is not so".to_owned(),
-            false => format!(
+        let advice = if notes.vary.contains_key("*") {
+            "`Vary: *` says that no two callers may share it: leave it out where that is not so".to_owned()
+        } else {
+            format!(
                 "write {names} in the route's forward instead of ignore, so that each value is asked for and kept apart, \
                  or let the service leave it out of Vary"
-            ),
+            )
         };
         let saw = format!("replies vary by {names}, which is in no key: none of them is stored or shared");
         found.push(of(Check::Vary, saw, advice));

@@ -1,10 +1,11 @@
-//! Whether a region's topic can be subscribed to, and what it brings.
+//! Subscriptions to regions' topics, and what they bring.
 
 use std::time::Duration;
 
-use super::super::readiness::tampered;
-use super::{Check, Evidence, Finding};
+use super::evidence::Evidence;
+use super::finding::{Check, Finding};
 use crate::admin::limits;
+use crate::admin::readiness::tampered;
 use crate::aws::verify::Rejected;
 use crate::model::ids::RegionId;
 use crate::protocol::event::{Grade, SubscriptionState};
@@ -12,30 +13,25 @@ use crate::protocol::limits::HEARTBEAT_SLOT;
 use crate::sidecar::announcements::subscription::Stage;
 use crate::telemetry::observed::RegionNotes;
 
-/// How long a subscription may go without a heartbeat; they come every 5 s.
+/// Time for which a subscription may go without a heartbeat; they come every 5 s.
 const HEARTBEAT_WAIT: Duration = Duration::from_secs(12);
-/// How long ago the last heartbeat came when they have ended: a publisher that restarts is back
-/// before that.
+/// Silence after which heartbeats have ended: a publisher that restarts is back before that.
 const HEARTBEATS_ENDED: Duration = Duration::from_secs(60);
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for id in evidence.topics().iter() {
-        let of = |check, saw: String, advice: &str| Finding {
-            check,
-            subject: evidence.name(id).to_owned(),
-            saw,
-            advice: advice.to_owned(),
-        };
         found.extend(access(evidence, id));
-        if let Some(why) = evidence.heard.get(id.index()).and_then(|heard| heard.unverified) {
+        if let Some(why) = evidence.arrivals.get(id.index()).and_then(|arrivals| arrivals.unverified) {
             let saw = format!("announcements arrive that cannot be verified: {why}");
-            found.push(of(Check::Unverified, saw, &unverified_advice(evidence, why)));
+            found.push(evidence.finding(id, Check::Unverified, saw, &unverified_advice(evidence, why)));
         }
         let Some(notes) = evidence.notes.regions.get(id.index()) else { continue };
-        found.extend(heartbeats(evidence, id, notes).map(|(saw, advice)| of(Check::HeartbeatsMissing, saw, advice)));
-        if notes.numbered.never(1) {
-            found.push(of(
+        let heartbeats = heartbeats(evidence, id, notes);
+        found.extend(heartbeats.map(|(saw, advice)| evidence.finding(id, Check::HeartbeatsMissing, saw, advice)));
+        if notes.topic.numbered.never(1) {
+            found.push(evidence.finding(
+                id,
                 Check::NumbersMissing,
                 "its announcements carry no publisher and no sequence: one that is lost leaves no hole, and what it \
                  changed stays stored until its TTL or an audit"
@@ -43,35 +39,35 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
                 "let each publisher number its announcements 1, 2, 3, ... (docs/publishing.md)",
             ));
         }
-        if notes.through.never(2) {
-            found.push(of(
+        if notes.topic.through.never(2) {
+            found.push(evidence.finding(
+                id,
                 Check::ThroughMissing,
                 "its heartbeats do not say ingestedThrough: no answer can say how old it is (bound=none)".to_owned(),
                 "let heartbeats carry ingestedThrough, the time through which all is ingested and announced \
                  (docs/publishing.md)",
             ));
         }
-        if notes.undecodable.yes() > 0 {
-            found.push(of(
+        if notes.topic.undecodable.yes_count() > 0 {
+            found.push(evidence.finding(
+                id,
                 Check::Undecodable,
                 format!(
                     "{} of its last {} messages are no announcements: {}",
-                    notes.undecodable.yes(),
-                    notes.undecodable.len(),
-                    notes.undecodable_why
+                    notes.topic.undecodable.yes_count(),
+                    notes.topic.undecodable.len(),
+                    notes.topic.undecodable_why
                 ),
                 "publish nearside.v1.Announcement as JSON or as base64 (docs/publishing.md), and nothing else on this \
                  topic; `nearside check --announcement FILE` reads one",
             ));
         }
-        if notes.versioned.never(2) && states_versions(evidence) {
-            found.push(of(
-                Check::VersionsUnannounced,
-                "its announcements state no version although replies do: a region that lags cannot be told from one \
-                 that has the change, and every reader waits for all of them after each change"
-                    .to_owned(),
-                "announce the version that replies state in the version header",
-            ));
+        if notes.topic.versioned.never(2) && states_versions(evidence) {
+            let saw = "its announcements state no version although replies do: a region that lags cannot be \
+                       distinguished from one that has the change, and every reader waits for all of them after \
+                       each change";
+            let advice = "announce the version that replies state in the version header";
+            found.push(evidence.finding(id, Check::VersionsUnannounced, saw.to_owned(), advice));
         }
     }
     found
@@ -123,26 +119,27 @@ fn states_versions(evidence: &Evidence<'_>) -> bool {
 }
 
 fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNotes) -> bool {
-    let sight = evidence.horizon.regions.get(id.index()).copied().unwrap_or_default();
-    let silent = notes.heartbeats == 0 && sight.grade < Grade::Watermark;
+    let region_view = evidence.region_views.regions.get(id.index()).copied().unwrap_or_default();
+    let silent = notes.topic.heartbeats == 0 && region_view.grade < Grade::Watermark;
     silent && hears_for(evidence, id).is_some_and(|heard| heard > HEARTBEAT_WAIT)
 }
 
-/// How long ago the last heartbeat came, if they have ended. What callers ask for plays no part in
-/// it: a quiet process says so too.
+/// Age of the last heartbeat, if they have ended. What callers ask for plays no part in it: a quiet
+/// process says so too.
 fn heartbeats_ended(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNotes) -> Option<Duration> {
-    let ago = evidence.now.since(notes.heartbeat_at?);
+    let ago = evidence.now.since(notes.topic.heartbeat_at?);
     let is_heard = hears_for(evidence, id).is_some_and(|heard| heard > HEARTBEAT_WAIT);
     (ago > HEARTBEATS_ENDED && is_heard).then_some(ago)
 }
 
-/// How long the topic has been subscribed to; `None` while its messages cannot be heard.
+/// Time since the topic was subscribed to; `None` while its messages do not count.
 fn hears_for(evidence: &Evidence<'_>, id: RegionId) -> Option<Duration> {
     // The heartbeats may be among the messages that cannot be verified; fix that first.
-    if evidence.heard.get(id.index()).is_some_and(|heard| heard.unverified.is_some()) {
+    if evidence.arrivals.get(id.index()).is_some_and(|arrivals| arrivals.unverified.is_some()) {
         return None;
     }
-    let is_paused = evidence.horizon.regions.get(id.index()).is_some_and(|it| it.state == SubscriptionState::Paused);
+    let is_paused =
+        evidence.region_views.regions.get(id.index()).is_some_and(|it| it.state == SubscriptionState::Paused);
     let status = evidence.subscriptions.iter().find(|status| status.region == id)?;
     (status.stage == Stage::Subscribed && !is_paused).then(|| evidence.now.since(status.since))
 }

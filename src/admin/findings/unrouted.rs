@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::Evidence;
+use super::evidence::Evidence;
 
 /// An announced record type that no route names, in `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,14 +15,14 @@ pub struct UnroutedStatus {
     pub regions: Vec<String>,
     /// Time since the last one came, in seconds.
     pub last_s: u64,
-    /// What to write if replies show it.
+    /// Setting to write if replies show it.
     pub advice: String,
 }
 
 /// All that are remembered, by name.
 pub fn types(evidence: &Evidence<'_>) -> Vec<UnroutedStatus> {
-    let is_routed = |name: &str| evidence.types.iter().any(|(known, _)| known == name);
-    let unrouted = evidence.notes.unrouted_types.iter().filter(|(name, _)| !is_routed(name));
+    let seen = evidence.notes.unrouted_types.iter();
+    let unrouted = seen.filter(|(name, _)| !evidence.types.iter().any(|(known, _)| known == *name));
     let shown = unrouted.map(|(name, seen)| UnroutedStatus {
         record_type: name.clone(),
         announced: seen.count,

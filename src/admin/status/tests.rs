@@ -1,4 +1,4 @@
-//! `/status` from facts: what is shown, warned of and left out.
+//! `/status` from facts: what is reported, warned of and left out.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use crate::config;
 use crate::model::ids::Epoch;
 use crate::model::time::Wall;
 use crate::protocol::event::{Grade, SubscriptionState};
-use crate::protocol::horizon::Sight;
-use crate::tasks::supervision::FailingTask;
+use crate::protocol::region_views::RegionView;
+use crate::tasks::FailingTask;
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(in crate::admin) const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
@@ -21,7 +21,7 @@ fn service_region(name: &str, url: &str, topic: bool) -> RegionConfig {
         account: "123456789012".to_owned(),
         name: "contexts".to_owned(),
     });
-    RegionConfig { name: name.to_owned(), url: url.parse().unwrap(), topic, tls: Default::default() }
+    RegionConfig { name: name.to_owned(), url: url.parse().unwrap(), topic, ..Default::default() }
 }
 
 /// Two regions with topics, and secrets wherever the settings could hold one.
@@ -33,56 +33,26 @@ pub(in crate::admin) fn config() -> Config {
                 service_region("eu-west-1", "https://user:s3cret@eu.example:8443/s3cret?t=s3cret", true),
                 service_region("us-east-1", "https://us.example", true),
             ],
-            routes: Vec::new(),
-            version_header: http::HeaderName::from_static("x-record-version"),
-            authoritative: false,
+            ..Default::default()
         },
         listen: config::Listen {
             tcp: Some("127.0.0.1:8700".parse().unwrap()),
-            unix: None,
-            allowed_hosts: Vec::new(),
-            refuse_forwarded: false,
-            allow_cross_site: false,
             token_file: Some(PathBuf::from("/run/s3cret")),
             max_connections: 10,
-            fast: true,
+            ..Default::default()
         },
-        admin: config::Admin {
-            listen: "127.0.0.1:8701".parse().unwrap(),
-            unix: None,
-            token_file: Some(PathBuf::from("/run/s3cret")),
-        },
-        cache: config::Cache {
-            ttl: 3600 * SECOND,
-            negative_ttl: 30 * SECOND,
-            soft_ttl: 30 * SECOND,
-            max_bytes: Some(1 << 28),
-            unrouted: config::Unrouted::Pass,
-            stale_if_error: 86_400 * SECOND,
-        },
-        race: config::RaceConfig { mode: config::RaceMode::All, deadline: 2 * SECOND, primary: 0, permits: 64 },
-        freshness: config::FreshnessConfig {
-            heartbeats: config::Heartbeats::Auto,
-            worst_lag: 60 * SECOND,
-            grace: Duration::ZERO,
-            max_jump: 1 << 40,
-            strict: false,
-            audit_period: Duration::from_secs(600),
-            state_file: None,
-        },
-        announcements: config::AnnouncementsConfig {
-            transport: Transport::Sqs,
-            endpoint_url: None,
-            insecure_sns_signer: None,
-            queues: config::QueuesConfig::default(),
-        },
-        drain: config::Drain { linger: 5 * SECOND, deadline: 10 * SECOND },
-        log: config::Log { json: true, filter: "info".to_owned() },
+        admin: config::Admin { token_file: Some(PathBuf::from("/run/s3cret")), ..Default::default() },
+        cache: config::Cache { max_bytes: Some(1 << 28), ..Default::default() },
+        race: config::RaceConfig { permits: 64, ..Default::default() },
+        freshness: config::FreshnessConfig { max_jump: 1 << 40, ..Default::default() },
+        announcements: Default::default(),
+        drain: Default::default(),
+        log: config::Log { format: config::LogFormat::Json, ..Default::default() },
     }
 }
 
-pub(in crate::admin) fn horizon() -> Horizon {
-    let live = Sight {
+pub(in crate::admin) fn region_views() -> RegionViews {
+    let live = RegionView {
         state: SubscriptionState::Live,
         grade: Grade::Watermark,
         proof: NOW.before(Duration::from_millis(1_500)),
@@ -91,11 +61,11 @@ pub(in crate::admin) fn horizon() -> Horizon {
         unbroken_since: NOW.before(300 * SECOND),
         watermark: Some(Wall::from_millis(1_700_000_000_000)),
         watermark_at: Some(NOW.before(2 * SECOND)),
-        heard_of: NOW.before(2 * SECOND),
+        known_through: NOW.before(2 * SECOND),
     };
-    Horizon {
-        regions: vec![live, Sight { state: SubscriptionState::Pending, ..Sight::default() }],
-        ..Horizon::default()
+    RegionViews {
+        regions: vec![live, RegionView { state: SubscriptionState::Pending, ..RegionView::default() }],
+        ..RegionViews::default()
     }
 }
 
@@ -104,38 +74,39 @@ pub(in crate::admin) fn status(change: impl FnOnce(&mut Facts<'_>, &Metrics)) ->
 }
 
 fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> Status {
-    let (horizon, metrics) = (horizon(), Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));
+    let (region_views, metrics) = (region_views(), Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));
     let slow = RaceHealth { running: 3, p95: Some(Duration::from_micros(20_500)), ..RaceHealth::default() };
     let mut facts = Facts {
         config,
-        horizon: &horizon,
         now: NOW,
         started: NOW.before(310 * SECOND),
         draining: false,
-        races: vec![slow, RaceHealth { outlier: true, held_off: Some(SECOND), ..RaceHealth::default() }],
-        heard: vec![Heard { lag_ms: Some(45), ..Heard::default() }],
+        regions: RegionFacts {
+            region_views: &region_views,
+            races: vec![slow, RaceHealth { outlier: true, held_off: Some(SECOND), ..RaceHealth::default() }],
+            arrivals: vec![TopicArrivals { lag_ms: Some(45), ..TopicArrivals::default() }],
+        },
         cache: CacheCounts { entries: 12, bytes: 4_096, capacity_bytes: 1 << 28 },
         connections: 4,
-        tasks: BTreeMap::from([("fill", 2)]),
-        task_panics: BTreeMap::from([("fill", 0)]),
-        failing_tasks: Vec::new(),
+        tasks: TaskFacts {
+            running: BTreeMap::from([("fill", 2)]),
+            panics: BTreeMap::from([("fill", 0)]),
+            failing: Vec::new(),
+        },
         metrics: &metrics,
         bound: Some(2),
         audit: AuditStatus::default(),
         reload: None,
-        passed: None,
-        findings: Vec::new(),
-        unrouted_types: Vec::new(),
+        observations: Observations::default(),
         remarks: Vec::new(),
-        routes: Vec::new(),
-        ways: Vec::new(),
+        routes: RouteFacts::default(),
     };
     change(&mut facts, &metrics);
     Status::of(&facts)
 }
 
 #[test]
-fn each_region_shows_its_proof_lease_epoch_watermark_and_race() {
+fn region_status_has_lease_and_watermark() {
     let json = serde_json::to_value(status(|_, _| {})).unwrap();
     let expected = serde_json::json!({
         "name": "eu-west-1", "host": "eu.example:8443", "topic": "arn:aws:sns:eu-west-1:123456789012:contexts",
@@ -151,20 +122,20 @@ fn each_region_shows_its_proof_lease_epoch_watermark_and_race() {
 }
 
 #[test]
-fn userinfo_paths_and_queries_of_urls_and_token_files_are_not_shown() {
+fn status_redacts_urls_and_token_files() {
     let shown = serde_json::to_string(&status(|_, _| {})).unwrap();
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
 #[test]
-fn a_lease_that_ran_out_since_the_last_step_is_not_shown_as_live() {
+fn expired_lease_is_not_live() {
     let status = status(|facts, _| facts.now = NOW + 14 * SECOND);
     assert_eq!((status.regions[0].subscription, status.regions[0].lease_left_ms), ("suspect", 0));
     assert_eq!(status.state, ReadyState::Degraded);
 }
 
 #[test]
-fn with_announcements_off_no_region_has_a_subscription() {
+fn announcements_off_means_no_subscription() {
     let mut config = config();
     config.announcements.transport = Transport::Off;
     let status = changed(&config, |_, _| {});
@@ -173,43 +144,46 @@ fn with_announcements_off_no_region_has_a_subscription() {
 }
 
 #[test]
-fn a_task_that_panicked_is_a_reason_whatever_else_holds() {
+fn panicked_task_always_gives_reason() {
     let failing = FailingTask { name: "findings", panics: 2 }.line();
     let status = status(|facts, _| {
-        facts.failing_tasks.push(failing.clone());
-        facts.task_panics = BTreeMap::from([("fill", 0), ("findings", 2)]);
+        facts.tasks.failing.push(failing.clone());
+        facts.tasks.panics = BTreeMap::from([("fill", 0), ("findings", 2)]);
     });
     assert_eq!((status.state, &status.reasons), (ReadyState::Fresh, &vec![failing]));
     assert!(status.reasons[0].contains("\"findings\" panicked 2 times in a row"), "{:?}", status.reasons);
-    assert_eq!((status.task_panics["findings"], status.gauges().task_panics["findings"]), (2, 2));
+    assert_eq!((status.task_panics["findings"], status.gauges().process.task_panics["findings"]), (2, 2));
 }
 
 #[test]
-fn regions_that_are_all_skipped_degrade_it() {
-    let status = status(|facts, _| facts.races.iter_mut().for_each(|race| race.outlier = true));
+fn all_regions_skipped_means_degraded() {
+    let status = status(|facts, _| facts.regions.races.iter_mut().for_each(|race| race.outlier = true));
     assert_eq!(status.state, ReadyState::Degraded);
     assert!(status.reasons.iter().any(|line| line.contains("every region fails")), "{:?}", status.reasons);
 }
 
+fn finding(check: Check) -> Finding {
+    Finding { check, subject: "context".into(), saw: "a".into(), advice: "b".into() }
+}
+
 #[test]
-fn a_finding_by_which_changes_pass_by_what_is_stored_makes_it_doubtful_and_no_other_does() {
-    let finding = |check| Finding { check, subject: "context".into(), saw: "a".into(), advice: "b".into() };
+fn hidden_change_findings_make_status_doubtful() {
     let hiding = [Check::TypeUnrouted, Check::KeysUnmatched, Check::Unannounced, Check::TopicSwapped];
-    for check in Check::ALL {
-        let status = status(|facts, _| facts.findings.push(finding(*check)));
+    for check in Check::VARIANTS {
+        let status = status(|facts, _| facts.observations.findings.push(finding(*check)));
         let expected = if hiding.contains(check) { ReadyState::Doubtful } else { ReadyState::Fresh };
         assert_eq!(status.state, expected, "{check:?}");
         assert!(status.state == ReadyState::Fresh || !status.reasons.is_empty(), "{check:?}");
     }
     let status = status(|facts, _| {
-        facts.findings.push(finding(Check::KeysUnmatched));
-        facts.races.iter_mut().for_each(|race| race.outlier = true);
+        facts.observations.findings.push(finding(Check::KeysUnmatched));
+        facts.regions.races.iter_mut().for_each(|race| race.outlier = true);
     });
     assert_eq!(status.state, ReadyState::Degraded, "the worse word stands");
 }
 
 #[test]
-fn settings_that_relax_a_protection_are_listed() {
+fn insecure_settings_are_listed() {
     assert_eq!(insecure(&config()), Vec::<String>::new());
     let mut config = config();
     config.announcements.insecure_sns_signer = Some("http://127.0.0.1:4566".parse().unwrap());
@@ -222,23 +196,23 @@ fn settings_that_relax_a_protection_are_listed() {
 }
 
 #[test]
-fn identity_churn_becomes_a_warning_that_says_what_to_set() {
+fn caller_churn_warning_suggests_setting() {
     assert!(!status(|_, _| {}).warnings.iter().any(|line| line.contains("identity")));
-    let status = status(|_, metrics| metrics.churn());
+    let status = status(|_, metrics| metrics.requests.churn());
     assert!(status.warnings[0].contains("identity = \"sidecar\""), "{:?}", status.warnings);
 }
 
 #[test]
-fn a_pause_that_was_made_up_for_is_a_warning() {
+fn uncounted_pause_raises_warning() {
     assert!(!status(|_, _| {}).warnings.iter().any(|line| line.contains("paused")));
-    let status = status(|_, metrics| metrics.uncounted_pause(Duration::from_millis(300_250)));
+    let status = status(|_, metrics| metrics.announcements.uncounted_pause(Duration::from_millis(300_250)));
     assert!(status.warnings[0].contains("set forward by 300.2 s"), "{:?}", status.warnings);
 }
 
 #[test]
-fn the_gauges_say_what_the_status_says() {
+fn gauges_agree_with_status() {
     let gauges = status(|_, _| {}).gauges();
-    assert_eq!((gauges.readiness, gauges.bound, gauges.cache_entries), ("fresh", Some(2), 12));
+    assert_eq!((gauges.process.readiness, gauges.bound, gauges.cache.entries), ("fresh", Some(2), 12));
     assert_eq!((gauges.regions[0].state, gauges.regions[1].outlier), ("live", true));
     assert_eq!(gauges.regions[0].proof_age, Some(Duration::from_millis(1_500)));
 }

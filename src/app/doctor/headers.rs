@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::admin::findings::report::{LineState, ReportLine};
 use crate::admin::findings::{Check, list};
 use crate::cache::rfc9111::storing::nominated;
 use crate::config::Route;
 use crate::config::overrides::{is_override, taken_as};
-use crate::core::foreign::{HeaderFate, fate, may_misuse};
-use crate::core::pass::whole_read;
-use crate::core::router::Matched;
-use crate::core::{Core, way};
 use crate::http::admission::Admitted;
 use crate::http::exchange::Reply;
 use crate::model::ids::RegionId;
+use crate::request::pass::foreign::whole_read;
+use crate::request::settings::Settings;
+use crate::routing::foreign::{HeaderFate, fate, may_misuse};
+use crate::routing::router::Matched;
 
-/// What one region showed of one header.
+/// Effect of one header on one region's replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderEffect {
     Same,
@@ -33,13 +33,14 @@ pub(super) enum HeaderEffect {
 /// A line for each of these headers whose fate a configuration decides; `route` is as the operator
 /// wrote it, and `request` has none of those that could make another request of it.
 pub(super) async fn lines(
-    sidecar: &Arc<Core>,
-    (route, mut matched): (&Route, Matched<'_>),
+    sidecar: &Arc<Settings>,
+    route: &Route,
+    matched: Matched<'_>,
     request: &Admitted,
     headers: &HeaderMap,
 ) -> Vec<ReportLine> {
-    way::choose(&mut matched);
     let path = &request.path_and_query;
+    let comparer = Comparer { sidecar, matched, request };
     let mut lines = Vec::new();
     for name in headers.keys() {
         let fate = fate(route, name);
@@ -52,9 +53,13 @@ pub(super) async fn lines(
             HeaderFate::Foreign if is_write => lines.push(write(path, name)),
             HeaderFate::Ignored if is_write => {}
             HeaderFate::Foreign | HeaderFate::Ignored | HeaderFate::Keyed => {
-                let in_region = |region: u8| compared(sidecar, &matched, request, (name, &own), RegionId(region));
-                let shown = join_all((0..sidecar.regions.count() as u8).map(in_region)).await;
-                let regions = shown.iter().enumerate().map(|(at, shown)| (sidecar.names[at].as_str(), *shown));
+                let shown = join_all(
+                    (0..sidecar.fill.regions.count() as u8)
+                        .map(|region| comparer.compared(name, &own, RegionId(region))),
+                )
+                .await;
+                let regions =
+                    shown.iter().enumerate().map(|(at, shown)| (sidecar.fill.shared.names[at].as_str(), *shown));
                 lines.push(line(path, name, fate, &regions.collect::<Vec<_>>()));
             }
             HeaderFate::Replaced | HeaderFate::Inert(_) => {}
@@ -63,61 +68,69 @@ pub(super) async fn lines(
     lines
 }
 
-/// As callers are answered whose requests are passed on, by the way that answers.
-async fn compared(
-    sidecar: &Core,
-    matched: &Matched<'_>,
-    request: &Admitted,
-    (name, own): (&HeaderName, &HeaderMap),
-    region: RegionId,
-) -> HeaderEffect {
-    let mut replies = Vec::with_capacity(ORDER.len());
-    for leaves_out in ORDER {
-        let mut headers = request.headers.clone();
-        headers.remove(name);
-        if !leaves_out {
-            headers.extend(own.clone());
-        }
-        let (method, path_and_query) = (request.method.clone(), request.path_and_query.clone());
-        let asked = Admitted { method, path_and_query, path_len: request.path_len, headers, body: Bytes::new() };
-        let Ok((regions, mut outgoing)) = whole_read(sidecar, &asked, matched) else { return HeaderEffect::Unclear };
-        if !leaves_out && !outgoing.headers.contains_key(name) {
-            // No caller's goes there while it is ignored, which may be the mistake.
-            outgoing.headers.extend(own.clone());
-        }
-        let Ok(reply) = regions.origin().ask(region, Arc::new(outgoing), regions.deadline()).await else {
-            return HeaderEffect::Unclear;
-        };
-        replies.push(reply);
-    }
-    effect(name, &replies)
+/// A request that is sent with and without a header.
+struct Comparer<'a> {
+    sidecar: &'a Settings,
+    matched: Matched<'a>,
+    request: &'a Admitted,
 }
 
-/// Whether each of four requests leaves the header out. Two servers that take turns thus differ from
-/// themselves, and not by the header.
+impl Comparer<'_> {
+    /// Effect of the header `name`, whose values are `own`. Asks as callers are answered whose
+    /// requests are passed on, by the upstream that answers.
+    async fn compared(&self, name: &HeaderName, own: &HeaderMap, region: RegionId) -> HeaderEffect {
+        let Self { sidecar, matched, request } = self;
+        let mut replies = Vec::with_capacity(ORDER.len());
+        for leaves_out in ORDER {
+            let mut headers = request.headers.clone();
+            headers.remove(name);
+            if !leaves_out {
+                headers.extend(own.clone());
+            }
+            let (method, path_and_query) = (request.method.clone(), request.path_and_query.clone());
+            let asked = Admitted { method, path_and_query, path_len: request.path_len, headers, body: Bytes::new() };
+            let Ok((regions, mut outgoing)) = whole_read(sidecar, &asked, matched) else {
+                return HeaderEffect::Unclear;
+            };
+            if !leaves_out && !outgoing.headers.contains_key(name) {
+                // No caller's goes there while it is ignored, which may be the error.
+                outgoing.headers.extend(own.clone());
+            }
+            let Ok(reply) = regions.origin().ask(region, Arc::new(outgoing), regions.deadline()).await else {
+                return HeaderEffect::Unclear;
+            };
+            replies.push(reply);
+        }
+        effect(name, &replies)
+    }
+}
+
+/// Pattern of four requests: true leaves the header out. Two servers that take turns thus differ
+/// from themselves, and not by the header.
 const ORDER: [bool; 4] = [false, true, true, false];
 
-/// What four replies in that order show.
+/// Effect that four replies in that order show.
 fn effect(name: &HeaderName, replies: &[Reply]) -> HeaderEffect {
     let [with, without, without_again, with_again] = replies else { return HeaderEffect::Unclear };
-    let content = |reply: &Reply| (reply.status, reply.body.clone());
     if content(with) != content(with_again) || content(without) != content(without_again) {
         return HeaderEffect::Unclear;
     }
-    let is_stable = |name: &HeaderName| {
-        let is_same = |one: &Reply, other: &Reply| values(one, name) == values(other, name);
-        is_same(with, with_again) && is_same(without, without_again)
-    };
+    let fields = with.headers.keys().chain(without.headers.keys());
     // What changes by itself, such as the number of a request, shows nothing.
-    let mut fields = with.headers.keys().chain(without.headers.keys());
-    let is_told = |field: &HeaderName| ![header::DATE, header::AGE].contains(field) && is_stable(field);
-    if content(with) != content(without)
-        || fields.any(|field| is_told(field) && values(with, field) != values(without, field))
-    {
+    let mut fields = fields.filter(|field| {
+        ![header::DATE, header::AGE].contains(field)
+            && values(with, field) == values(with_again, field)
+            && values(without, field) == values(without_again, field)
+    });
+    if content(with) != content(without) || fields.any(|field| values(with, field) != values(without, field)) {
         return HeaderEffect::Differs;
     }
-    let varies = |reply: &Reply| nominated(&reply.headers).is_some_and(|names| names.contains(name));
-    if replies.iter().any(varies) { HeaderEffect::Stated } else { HeaderEffect::Same }
+    let mut nominations = replies.iter().filter_map(|reply| nominated(&reply.headers));
+    if nominations.any(|names| names.contains(name)) { HeaderEffect::Stated } else { HeaderEffect::Same }
+}
+
+const fn content(reply: &Reply) -> (StatusCode, &Bytes) {
+    (reply.status, &reply.body)
 }
 
 fn values<'r>(reply: &'r Reply, name: &HeaderName) -> Vec<&'r HeaderValue> {
@@ -157,7 +170,7 @@ fn line(path: &str, name: &HeaderName, fate: HeaderFate, regions: &[(&str, Heade
     };
     let is_unclear = differs.is_empty() && stated.is_empty() && same.is_empty();
     let (state, advice) = match wrong.filter(|_| fate != HeaderFate::Keyed) {
-        _ if is_unclear => (LineState::Unseen, "give a path that regions answer alike each time".to_owned()),
+        _ if is_unclear => (LineState::Unchecked, "give a path that regions answer alike each time".to_owned()),
         Some(advice) => (LineState::Wrong, advice),
         None => (LineState::Well, String::new()),
     };
@@ -166,7 +179,7 @@ fn line(path: &str, name: &HeaderName, fate: HeaderFate, regions: &[(&str, Heade
 
 fn of(path: &str, state: LineState, saw: String, advice: String) -> ReportLine {
     let title = Check::HeaderPassed.title();
-    ReportLine { state, subject: path.to_owned(), check: Check::HeaderPassed.word(), title, saw, advice }
+    ReportLine { state, subject: path.to_owned(), check: Check::HeaderPassed.into_str(), title, saw, advice }
 }
 
 /// Nobody is asked with it: it stays here.
@@ -205,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_header_has_a_line_with_what_to_write() {
+    fn each_header_gets_advice_line() {
         let mixed = [("eu", HeaderEffect::Same), ("us", HeaderEffect::Differs)];
         let (state, text) = line_of(HeaderFate::Foreign, &mixed);
         assert_eq!(state, LineState::Wrong);
@@ -216,11 +229,11 @@ mod tests {
         assert_eq!(line_of(HeaderFate::Ignored, &mixed).0, LineState::Wrong);
         assert_eq!(line_of(HeaderFate::Ignored, &mixed[..1]).0, LineState::Well);
         assert_eq!(line_of(HeaderFate::Keyed, &mixed).0, LineState::Well);
-        assert_eq!(line_of(HeaderFate::Foreign, &[("eu", HeaderEffect::Unclear)]).0, LineState::Unseen);
+        assert_eq!(line_of(HeaderFate::Foreign, &[("eu", HeaderEffect::Unclear)]).0, LineState::Unchecked);
     }
 
     #[test]
-    fn stated_variation_belongs_into_forward() {
+    fn stated_vary_belongs_in_forward() {
         for fate in [HeaderFate::Foreign, HeaderFate::Ignored] {
             let (state, text) = line_of(fate, &[("eu", HeaderEffect::Stated), ("us", HeaderEffect::Same)]);
             assert!(state == LineState::Wrong && text.contains("in eu say that they vary"), "{text}");
@@ -229,13 +242,13 @@ mod tests {
     }
 
     fn reply(status: u16, body: &'static str, fields: &[(&'static str, &'static str)]) -> Reply {
-        let field = |(name, value): &(&'static str, &'static str)| {
-            (HeaderName::from_static(name), HeaderValue::from_static(value))
-        };
         Reply {
             region: RegionId(0),
             status: http::StatusCode::from_u16(status).unwrap(),
-            headers: fields.iter().map(field).collect(),
+            headers: fields
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect(),
             body: bytes::Bytes::from_static(body.as_bytes()),
             versions: Vec::new(),
             sent: Moment::ZERO,
@@ -244,31 +257,39 @@ mod tests {
         }
     }
 
+    fn stating(name: &'static str, value: &'static str) -> Reply {
+        reply(200, "x", &[(name, value)])
+    }
+
+    fn twice(reply: &Reply) -> [Reply; 2] {
+        [reply.clone(), reply.clone()]
+    }
+
+    /// Effect of `origin` where regions answer so with and without it.
+    fn effect_of([with, again]: [Reply; 2], [without, without_again]: &[Reply; 2]) -> HeaderEffect {
+        effect(&HeaderName::from_static("origin"), &[with, without.clone(), without_again.clone(), again])
+    }
+
     #[test]
-    fn only_what_a_header_changes_differs() {
+    fn only_header_caused_changes_differ() {
         use HeaderEffect::{Differs, Same, Stated, Unclear};
-        let name = HeaderName::from_static("origin");
-        let of = |with: [Reply; 2], without: [Reply; 2]| {
-            let ([with, with_again], [without, without_again]) = (with, without);
-            effect(&name, &[with, without, without_again, with_again])
-        };
-        let plain = || reply(200, "x", &[]);
-        let twice = |make: fn() -> Reply| [make(), make()];
-        assert_eq!(of(twice(|| reply(200, "x", &[])), [plain(), plain()]), Same);
-        assert_eq!(of(twice(|| reply(200, "y", &[])), [plain(), plain()]), Differs);
-        assert_eq!(of(twice(|| reply(404, "x", &[])), [plain(), plain()]), Differs);
-        let cors = || reply(200, "x", &[("access-control-allow-origin", "http://a")]);
-        assert_eq!(of(twice(cors), [plain(), plain()]), Differs, "a page would break");
-        assert_eq!(of([plain(), plain()], twice(cors)), Differs);
-        let numbered = |number| reply(200, "x", &[("x-served-by", number)]);
-        assert_eq!(of([numbered("1"), numbered("4")], [numbered("2"), numbered("3")]), Same);
-        assert_eq!(of([numbered("1"), numbered("2")], [numbered("2"), numbered("1")]), Same, "two in turn");
-        let at = |date| reply(200, "x", &[("date", date)]);
-        assert_eq!(of([at("1"), at("1")], [at("2"), at("2")]), Same);
-        assert_eq!(of([plain(), reply(200, "y", &[])], [plain(), plain()]), Unclear);
-        assert_eq!(of(twice(|| reply(200, "x", &[("vary", "Origin")])), [plain(), plain()]), Differs);
-        let varies = || reply(200, "x", &[("vary", "Accept, Origin")]);
-        assert_eq!(of(twice(varies), twice(varies)), Stated);
-        assert_eq!(effect(&name, &[plain()]), Unclear);
+        let plain = reply(200, "x", &[]);
+        let without = twice(&plain);
+        assert_eq!(effect_of(twice(&plain), &without), Same);
+        assert_eq!(effect_of(twice(&reply(200, "y", &[])), &without), Differs);
+        assert_eq!(effect_of(twice(&reply(404, "x", &[])), &without), Differs);
+        let cors = twice(&stating("access-control-allow-origin", "http://a"));
+        assert_eq!(effect_of(cors.clone(), &without), Differs, "a page would break");
+        assert_eq!(effect_of(twice(&plain), &cors), Differs);
+        let [one, two, three, four] = ["1", "2", "3", "4"].map(|number| stating("x-served-by", number));
+        assert_eq!(effect_of([one.clone(), four], &[two.clone(), three]), Same);
+        assert_eq!(effect_of([one.clone(), two.clone()], &[two, one]), Same, "two in turn");
+        let [one, two] = ["1", "2"].map(|date| twice(&stating("date", date)));
+        assert_eq!(effect_of(one, &two), Same);
+        assert_eq!(effect_of([plain.clone(), reply(200, "y", &[])], &without), Unclear);
+        assert_eq!(effect_of(twice(&stating("vary", "Origin")), &without), Differs);
+        let varies = twice(&stating("vary", "Accept, Origin"));
+        assert_eq!(effect_of(varies.clone(), &varies), Stated);
+        assert_eq!(effect(&HeaderName::from_static("origin"), &[plain]), Unclear);
     }
 }

@@ -1,27 +1,23 @@
-//! What a doctor says of each path that it asked for: whether the sidecar itself refuses it, and how
-//! its second way does.
+//! Lines of a doctor on each path that it asked for: whether the sidecar itself refuses it, and how
+//! the candidate of its route does.
 
 use crate::admin::findings::list;
 use crate::admin::findings::report::{LineState, ReportLine};
-use crate::core::answer::unshaped;
-use crate::core::shape::ShapeRefused;
-use crate::core::trial::Tried;
-use crate::core::way::ledger::Ending;
+use crate::migration::tally::Ending;
+use crate::migration::trial::Tried;
 use crate::payload::compare::Differences;
+use crate::request::answer::unshaped;
+use crate::shape::shapes::ShapeRefused;
 
-/// The check of a second way. Its lines are shown in any case: somebody waits for them.
-pub const SECOND_WAY: &str = "second-way";
+/// The check of a candidate. Its lines appear in any case: somebody waits for them.
+pub const CANDIDATE: &str = "candidate";
 
 /// A request that asks for what cannot be made of any reply, or not of this record.
 pub(super) fn refused(path: &str, why: &ShapeRefused) -> ReportLine {
     let (asks, advice) = match why {
         ShapeRefused::Mask(_) => (
             " and asks no region",
-            "correct the fields in --path: whoever asks for these gets the same; or the route's schema, if records have them",
-        ),
-        ShapeRefused::NotAcceptable => (
-            " and asks no region",
-            "send an Accept that callers send: --header 'Accept: application/json'; or leave strict_accept out of the route",
+            "correct the fields in --path: all who ask for these get the same; or the route's schema, if records have them",
         ),
         ShapeRefused::Mismatch => (
             "",
@@ -41,16 +37,16 @@ pub(super) fn refused(path: &str, why: &ShapeRefused) -> ReportLine {
     }
 }
 
-/// A line for each thing that was seen of the second way, with the regions in which it was.
-pub(super) fn second_way(path: &str, seen: &[(&str, Tried)]) -> Vec<ReportLine> {
-    let mut told: Vec<(&Tried, Vec<&str>)> = Vec::new();
+/// A line for each thing that was seen of the candidate, with the regions in which it was.
+pub(super) fn candidate(path: &str, seen: &[(&str, Tried)]) -> Vec<ReportLine> {
+    let mut reported: Vec<(&Tried, Vec<&str>)> = Vec::new();
     for (region, tried) in seen {
-        match told.iter_mut().find(|(known, _)| *known == tried) {
+        match reported.iter_mut().find(|(known, _)| *known == tried) {
             Some((_, regions)) => regions.push(region),
-            None => told.push((tried, vec![region])),
+            None => reported.push((tried, vec![region])),
         }
     }
-    told.into_iter().map(|(tried, regions)| line(path, tried, &list(regions))).collect()
+    reported.into_iter().map(|(tried, regions)| line(path, tried, &list(regions))).collect()
 }
 
 fn line(path: &str, tried: &Tried, regions: &str) -> ReportLine {
@@ -63,28 +59,28 @@ fn line(path: &str, tried: &Tried, regions: &str) -> ReportLine {
                 None => "state different versions".to_owned(),
             };
             let saw = format!("the two {what} in {regions}, read once: the record may have changed between");
-            (LineState::Unseen, saw, "let both be read again after ten seconds: --listen 30s".to_owned())
+            (LineState::Unchecked, saw, "let both be read again after ten seconds: --listen 30s".to_owned())
         }
-        Tried::NoFirst => {
-            let saw = format!("not compared in {regions}: the first way gave nothing to compare with");
-            (LineState::Unseen, saw, "give a path that the first way answers there".to_owned())
+        Tried::NoCurrent => {
+            let saw = format!("not compared in {regions}: the current upstream gave nothing to compare with");
+            (LineState::Unchecked, saw, "give a path that the current upstream answers there".to_owned())
         }
         Tried::Nothing => {
             let saw = format!("not compared in this time in {regions}");
-            (LineState::Unseen, saw, "let it listen for longer: --listen 30s".to_owned())
+            (LineState::Unchecked, saw, "let it listen for longer: --listen 30s".to_owned())
         }
     };
-    let title = "the second way says what the first says";
-    ReportLine { state, subject: path.to_owned(), check: SECOND_WAY, title, saw, advice }
+    let title = "the candidate says what the current upstream says";
+    ReportLine { state, subject: path.to_owned(), check: CANDIDATE, title, saw, advice }
 }
 
-/// What `new` would give callers, or already does.
+/// Fault that `new` would show callers, or already does.
 fn wrong(path: &str, ending: &Ending, regions: &str) -> (LineState, String, String) {
     let look = format!("nearside explain {path} says where it is asked, and with what");
     let (saw, advice) = match ending {
         Ending::Differs(differences) => (
             format!("differs: the two differ in {} in {regions}", places(differences)),
-            "callers would notice under `new`: compare what both ways say there".to_owned(),
+            "callers would notice under `new`: compare what both upstreams say there".to_owned(),
         ),
         Ending::Unreadable => (
             format!(
@@ -94,11 +90,14 @@ fn wrong(path: &str, ending: &Ending, regions: &str) -> (LineState, String, Stri
             look,
         ),
         Ending::VersionDiffers => (
-            format!("version-differs: in {regions} it states other versions than the first, ten seconds later too"),
-            "it lags, or numbers versions in a way of its own: then write versions = \"own\" in `second`".to_owned(),
+            format!(
+                "version-differs: in {regions} it states other versions than the current one, ten seconds later too"
+            ),
+            "it lags, or numbers versions in a way of its own: then write versions = \"own\" in `candidate`"
+                .to_owned(),
         ),
         Ending::Refused => (
-            format!("refused: in {regions} it refuses or redirects (4xx, 3xx) what the first has"),
+            format!("refused: in {regions} it refuses or redirects (4xx, 3xx) what the current one has"),
             format!("look at its path, url and credentials_file: {look}"),
         ),
         Ending::Failed => (
@@ -107,7 +106,7 @@ fn wrong(path: &str, ending: &Ending, regions: &str) -> (LineState, String, Stri
         ),
         Ending::Same | Ending::Skipped => {
             let saw = format!("not compared in {regions}: there is no memory for it");
-            return (LineState::Unseen, saw, "give the process more memory".to_owned());
+            return (LineState::Unchecked, saw, "give the process more memory".to_owned());
         }
     };
     (LineState::Wrong, saw, advice)

@@ -2,39 +2,27 @@
 
 use super::*;
 use crate::admin::findings::report::LineState;
-use crate::core::scripted::{A, Act, B, REGIONS, SECOND, Say, World, body, status};
+use crate::request::scripted::{A, Act, B, REGIONS, SECOND, World, json, status};
 
 const PATH: &str = "/v1/moved/k";
 const EDITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payload/editions.binpb#nearside.editions.Edition");
 
-fn json(text: &str) -> Say {
-    body(text.to_owned()).with("content-type", "application/json")
+fn moved(candidate: &str) -> World {
+    let settings = format!("candidate = {{ path = \"/v2/of/{{key}}\", {candidate} }}");
+    World::moved(&settings, json("{\"a\":1,\"b\":1}").at(7))
 }
 
-/// `/v1/moved/{key}` shows `context:{key}`.
-fn world(settings: &str, say: Say) -> World {
-    let route =
-        format!("[[service.route]]\npath = \"/v1/moved/{{key}}\"\nrecords = [\"context:{{key}}\"]\n{settings}\n");
-    let acts: [(u64, Act); REGIONS] = [(10, say.clone().into()), (20, say.clone().into()), (30, say.into())];
-    World::with(&route, acts)
+/// Lines of a doctor on the path, after listening for so many seconds.
+async fn reported(world: &World, path: &str, seconds: u32) -> Vec<ReportLine> {
+    reported_with(world, &[path], HeaderMap::new(), seconds).await
 }
 
-fn two_ways(second: &str) -> World {
-    let settings = format!("second = {{ path = \"/v2/of/{{key}}\", {second} }}");
-    world(&settings, json("{\"a\":1,\"b\":1}").at(7))
-}
-
-/// What a doctor says of the path who listens for so many seconds.
-async fn told(world: &World, path: &str, seconds: u32) -> Vec<ReportLine> {
-    told_with(world, &[path], HeaderMap::new(), seconds).await
-}
-
-async fn told_with(world: &World, paths: &[&str], headers: HeaderMap, seconds: u32) -> Vec<ReportLine> {
+async fn reported_with(world: &World, paths: &[&str], headers: HeaderMap, seconds: u32) -> Vec<ReportLine> {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();
     let order = DoctorOrder { paths, headers, listen: seconds * SECOND };
-    let (clock, origin) = (world.sidecar.clock.clone(), world.script.clone());
-    let instead = Instead { clock, origin: Some(origin), ..Instead::default() };
-    examine(world.sidecar.config.clone(), order, instead).await.unwrap()
+    let (clock, origin) = (world.sidecar.fill.shared.clock.clone(), world.script.clone());
+    let instead = Overrides { clock, origin: Some(origin), ..Overrides::default() };
+    examine(world.sidecar.fill.config.clone(), order, instead).await.unwrap()
 }
 
 /// The lines of one check: their states, and what they saw.
@@ -42,38 +30,39 @@ fn of(lines: &[ReportLine], check: &str) -> Vec<(LineState, String)> {
     lines.iter().filter(|line| line.check == check).map(|line| (line.state, line.saw.clone())).collect()
 }
 
-/// The line about the second way, which is the same in all regions.
-async fn second_way(world: &World, seconds: u32) -> (LineState, String) {
-    let lines = told(world, PATH, seconds).await;
-    let mut found = of(&lines, SECOND_WAY);
+/// The line about the candidate, which is the same in all regions.
+async fn about_candidate(world: &World, seconds: u32) -> (LineState, String) {
+    let lines = reported(world, PATH, seconds).await;
+    let mut found = of(&lines, CANDIDATE);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(lines.iter().all(|line| line.state == LineState::Well || !line.advice.is_empty()), "{lines:#?}");
     found.remove(0)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_whose_compressed_replies_cannot_be_used_is_wrong_with_what_came() {
+async fn undecodable_region_is_reported_wrong() {
     for (coding, saw) in [
         ("zstd", "the last one said `zstd`, and its bytes are not that"),
         ("br", "the last one came in the coding `br`, which was not asked for"),
         ("gzip, zstd", "in several codings one behind the other (`gzip, zstd`)"),
     ] {
-        let world = world("compression = \"zstd\"", json("{\"a\":1}").at(7));
+        let world = World::moved("compression = \"zstd\"", json("{\"a\":1}").at(7));
         world.set(A, 1, json("{\"a\":1}").at(7).with("content-encoding", coding));
         // Replies of other routes hide nothing of it.
-        let lines = told_with(&world, &[PATH, "/v1/contexts/k/v"], HeaderMap::new(), 4).await;
-        let region = |name: &str| lines.iter().find(|line| line.check == "coding" && line.subject == name).unwrap();
-        assert_eq!((region("a").state, region("b").state), (LineState::Wrong, LineState::Well));
-        assert!(region("a").saw.contains(saw) && !region("a").advice.is_empty(), "{}", region("a").saw);
+        let lines = reported_with(&world, &[PATH, "/v1/contexts/k/v"], HeaderMap::new(), 4).await;
+        let [odd, well] =
+            ["a", "b"].map(|name| lines.iter().find(|line| line.check == "coding" && line.subject == name).unwrap());
+        assert_eq!((odd.state, well.state), (LineState::Wrong, LineState::Well));
+        assert!(odd.saw.contains(saw) && !odd.advice.is_empty(), "{}", odd.saw);
         world.stop().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_that_the_schema_lacks_are_told_as_refused_and_ask_nobody() {
+async fn fields_missing_in_schema_are_refused() {
     let settings = format!("fields = \"fields\"\nschema = \"{EDITION}\"");
-    let world = world(&settings, json("{}").at(7));
-    let lines = told(&world, "/v1/moved/k?fields=nope", 4).await;
+    let world = World::moved(&settings, json("{}").at(7));
+    let lines = reported(&world, "/v1/moved/k?fields=nope", 4).await;
     let saw = "the sidecar itself answers 400 and asks no region: the path \"nope\" leads to no field of this record";
     assert_eq!(of(&lines, "shape"), [(LineState::Wrong, saw.to_owned())]);
     assert_eq!(lines.iter().filter(|line| line.state == LineState::Wrong).count(), 1);
@@ -82,24 +71,27 @@ async fn fields_that_the_schema_lacks_are_told_as_refused_and_ask_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_does_not_fit_the_schema_is_told_with_what_callers_get() {
+async fn schema_misfit_explains_what_callers_get() {
     let settings = format!("schema = \"{EDITION}\"");
-    let world = world(&settings, json("{").at(7));
+    let world = World::moved(&settings, json("{").at(7));
     let accept = http::HeaderValue::from_static("application/x-protobuf");
     let headers = HeaderMap::from_iter([(http::header::ACCEPT, accept)]);
-    let lines = told_with(&world, &[PATH], headers, 4).await;
-    let told = of(&lines, "shape");
-    assert!(told[0].0 == LineState::Wrong && told[0].1.starts_with("the sidecar itself answers 502: "), "{told:?}");
+    let lines = reported_with(&world, &[PATH], headers, 4).await;
+    let reported = of(&lines, "shape");
+    assert!(
+        reported[0].0 == LineState::Wrong && reported[0].1.starts_with("the sidecar itself answers 502: "),
+        "{reported:?}"
+    );
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_the_second_way_does_is_told_whoever_answers() {
-    for way in ["way = \"check\"", "way = \"new\", new_share = 0.000001", "way = \"new\", new_share = 1"] {
-        let world = two_ways(way);
-        world.set_second(json("{\"b\":1.0, \"a\":1}").at(7));
-        assert_eq!(second_way(&world, 4).await, (LineState::Well, "it does in a, b and c".to_owned()), "{way}");
-        for (second, wrong) in [
+async fn candidate_is_always_reported() {
+    for mode in ["mode = \"check\"", "mode = \"new\", new_share = 0.000001", "mode = \"new\", new_share = 1"] {
+        let world = moved(mode);
+        world.set_candidate(json("{\"b\":1.0, \"a\":1}").at(7));
+        assert_eq!(about_candidate(&world, 4).await, (LineState::Well, "it does in a, b and c".to_owned()), "{mode}");
+        for (candidate, wrong) in [
             (Act::Say(json("{\"a\":1,\"b\":\"secret\"}").at(7)), "differs: the two differ in /b in a, b and c"),
             (status(404).at(7).into(), "differs: the two differ in (record) in a, b and c"),
             (status(401).into(), "refused: in a, b and c it refuses or redirects"),
@@ -108,9 +100,9 @@ async fn how_the_second_way_does_is_told_whoever_answers() {
             (Act::Hang, "failed: in a, b and c it gave no answer in time"),
             (Act::Say(json("{").at(7)), "unreadable: what one of the two says in a, b and c"),
         ] {
-            world.set_second(second);
-            let (state, saw) = second_way(&world, 4).await;
-            assert!(state == LineState::Wrong && saw.starts_with(wrong), "{way}: {saw}");
+            world.set_candidate(candidate);
+            let (state, saw) = about_candidate(&world, 4).await;
+            assert!(state == LineState::Wrong && saw.starts_with(wrong), "{mode}: {saw}");
             assert!(!saw.contains("secret"));
         }
         world.stop().await;
@@ -118,59 +110,60 @@ async fn how_the_second_way_does_is_told_whoever_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_region_has_its_own_second_way_and_one_is_told_apart_from_the_others() {
-    let world = two_ways("way = \"check\"");
+async fn candidates_are_reported_per_region() {
+    let world = moved("mode = \"check\"");
     world.set(B, 20, status(503));
-    let lines = told(&world, PATH, 4).await;
-    let unseen = "not compared in b: the first way gave nothing to compare with".to_owned();
+    let lines = reported(&world, PATH, 4).await;
+    let unseen = "not compared in b: the current upstream gave nothing to compare with".to_owned();
     let well = (LineState::Well, "it does in a and c".to_owned());
-    assert_eq!(of(&lines, SECOND_WAY), [well, (LineState::Unseen, unseen)]);
+    assert_eq!(of(&lines, CANDIDATE), [well, (LineState::Unchecked, unseen)]);
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_read_once_or_not_at_all_is_not_told_as_more_than_that() {
-    let world = two_ways("way = \"check\", versions = \"own\"");
-    world.set_second(json("{\"a\":2,\"b\":2}").at(900));
+async fn single_candidate_read_is_not_overstated() {
+    let world = moved("mode = \"check\", versions = \"own\"");
+    world.set_candidate(json("{\"a\":2,\"b\":2}").at(900));
     let once = "the two differ in /a, /b in a, b and c, read once: the record may have changed between".to_owned();
-    assert_eq!(second_way(&world, 4).await, (LineState::Unseen, once));
+    assert_eq!(about_candidate(&world, 4).await, (LineState::Unchecked, once));
     let changed = async {
         tokio::time::sleep(5 * SECOND).await;
-        world.set_second(json("{\"a\":1,\"b\":3}").at(901));
+        world.set_candidate(json("{\"a\":1,\"b\":3}").at(901));
     };
-    let (again, ()) = tokio::join!(second_way(&world, 15), changed);
+    let (again, ()) = tokio::join!(about_candidate(&world, 15), changed);
     assert_eq!(again, (LineState::Wrong, "differs: the two differ in /b in a, b and c".to_owned()));
-    world.set_second(Act::Hang);
-    let late = (LineState::Unseen, "not compared in this time in a, b and c".to_owned());
-    assert_eq!(second_way(&world, 1).await, late);
+    world.set_candidate(Act::Hang);
+    let late = (LineState::Unchecked, "not compared in this time in a, b and c".to_owned());
+    assert_eq!(about_candidate(&world, 1).await, late);
     world.stop().await;
-    let world = two_ways("way = \"check\"");
-    world.set_second(json("{\"a\":1,\"b\":1}").at(900));
+    let world = moved("mode = \"check\"");
+    world.set_candidate(json("{\"a\":1,\"b\":1}").at(900));
     let once = "the two state different versions in a, b and c, read once: the record may have changed between";
-    assert_eq!(second_way(&world, 4).await, (LineState::Unseen, once.to_owned()));
-    let (state, saw) = second_way(&world, 15).await;
+    assert_eq!(about_candidate(&world, 4).await, (LineState::Unchecked, once.to_owned()));
+    let (state, saw) = about_candidate(&world, 15).await;
     assert!(state == LineState::Wrong && saw.starts_with("version-differs: in a, b and c it states other"), "{saw}");
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_way_that_is_not_asked_has_no_line() {
-    let world = two_ways("way = \"old\"");
-    assert_eq!(of(&told(&world, PATH, 4).await, SECOND_WAY), []);
+async fn unasked_candidate_has_no_line() {
+    let world = moved("mode = \"old\"");
+    assert_eq!(of(&reported(&world, PATH, 4).await, CANDIDATE), []);
     assert!(world.requests().iter().all(|(.., request)| request.path_and_query == PATH));
     world.stop().await;
 }
 
 /// Lines of one caller's header: its value, as callers send it.
 async fn of_header(world: &World, name: &'static str, value: &'static str) -> (LineState, String, String) {
-    let headers = HeaderMap::from_iter([(HeaderName::from_static(name), http::HeaderValue::from_static(value))]);
-    let lines = told_with(world, &[PATH], headers, 1).await;
+    let headers =
+        HeaderMap::from_iter([(http::HeaderName::from_static(name), http::HeaderValue::from_static(value))]);
+    let lines = reported_with(world, &[PATH], headers, 1).await;
     let line = lines.into_iter().find(|line| line.check == "header-passed" && line.subject == PATH).unwrap();
     (line.state, line.saw, line.advice)
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_with_what_makes_another_request() {
+async fn method_override_headers_are_never_sent() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "own").unwrap();
     let own = format!("identity = \"sidecar\"\ncredentials = {{ file = \"{}\" }}", file.path().display());
@@ -180,7 +173,7 @@ async fn nobody_is_asked_with_what_makes_another_request() {
         (&own, "x-original-url", "/b", "goes to no region beside the sidecar's own credentials"),
         (&own, "impersonate-user", "root", "goes to no region beside the sidecar's own credentials"),
     ] {
-        let world = world(settings, json("{\"a\":1}").at(7));
+        let world = World::moved(settings, json("{\"a\":1}").at(7));
         let (state, said, advice) = of_header(&world, name, value).await;
         assert!(state == LineState::Wrong && said.contains(saw), "{name}: {said}");
         assert!(advice.contains("ignore = [") && !advice.contains("forward"), "{advice}");
@@ -191,8 +184,8 @@ async fn nobody_is_asked_with_what_makes_another_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_target_is_asked_for_alone_and_never_forwarded() {
-    let world = world("", json("{\"a\":1}").at(7));
+async fn target_override_is_never_forwarded() {
+    let world = World::moved("", json("{\"a\":1}").at(7));
     let (state, _, advice) = of_header(&world, "x-original-url", "/b").await;
     assert_eq!(state, LineState::Wrong);
     assert!(advice.contains("ignore = [\"x-original-url\"]"), "{advice}");
@@ -203,16 +196,16 @@ async fn another_target_is_asked_for_alone_and_never_forwarded() {
     assert!(state == LineState::Well && saw.contains("makes another request of it"), "{saw}: {advice}");
     world.stop().await;
     let vary = json("{\"a\":1}").at(7).with("vary", "X-Original-URL");
-    let world = self::world("ignore = [\"x-original-url\"]", vary);
+    let world = self::World::moved("ignore = [\"x-original-url\"]", vary);
     let (state, _, advice) = of_header(&world, "x-original-url", "/b").await;
     assert_eq!((state, advice.as_str()), (LineState::Wrong, "take x-original-url out of the route's ignore"));
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_are_compared_by_the_way_that_answers() {
-    let world = two_ways("way = \"new\"");
-    world.set_second(json("{\"a\":1,\"b\":1}").at(7).with("vary", "X-Tenant"));
+async fn headers_are_compared_on_answering_upstream() {
+    let world = moved("mode = \"new\"");
+    world.set_candidate(json("{\"a\":1,\"b\":1}").at(7).with("vary", "X-Tenant"));
     let (state, saw, _) = of_header(&world, "x-tenant", "acme").await;
     assert!(state == LineState::Wrong && saw.contains("say that they vary by x-tenant"), "{saw}");
     world.stop().await;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::{ServiceParts, Shell};
+use super::parts::ServiceParts;
+use super::shell::Shell;
 use crate::admin::service_pages::ServiceState;
 use crate::catalogue::{Catalogue, api};
 
 pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> ServiceParts {
     let types = shell.contents.types.clone();
     let catalogue = Arc::new(Catalogue::new(shell.engine.home(), shell.clock.clone(), types));
-    catalogue.counts().register(&mut shell.registry());
+    shell.registry().register_collector(Box::new(catalogue.counts().clone()));
     shell.serve(callers, "catalogue-connection", api::router(catalogue));
     let types: Vec<String> = shell.config.catalogue.types.iter().map(|known| known.name.clone()).collect();
     ServiceParts {

@@ -1,12 +1,13 @@
 //! Opens the engine that the file names: where records lie and how changes travel.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::ServiceStartError;
+use super::start_error::ServiceStartError;
 use crate::aws::clients::Sdk;
 use crate::aws::engine_clients::EngineClients;
 use crate::config::is_loopback;
@@ -25,7 +26,7 @@ use crate::tasks::supervision::pass_panic_on;
 pub struct Engine {
     kind: EngineKind,
     sdk: Sdk,
-    /// Of the services that share it, one keeps house.
+    /// Lock by which only one of the services that share it keeps house.
     housekeeping: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -82,8 +83,7 @@ impl Engine {
     pub async fn keep_house(self, stopping: CancellationToken) {
         let EngineKind::Embedded(embedded) = &self.kind else { return };
         let Some(_turn) = stopping.run_until_cancelled(self.housekeeping.lock()).await else { return };
-        let wait = || tokio::time::sleep(REDB_HOUSEKEEPING_EVERY);
-        while stopping.run_until_cancelled(wait()).await.is_some() {
+        while stopping.run_until_cancelled(tokio::time::sleep(REDB_HOUSEKEEPING_EVERY)).await.is_some() {
             match stopping.run_until_cancelled(embedded.keep_house(HOME)).await {
                 Some(Ok(())) => {}
                 Some(Err(error)) => tracing::warn!(%error, "what nobody needs any more could not be removed"),
@@ -92,8 +92,8 @@ impl Engine {
         }
     }
 
-    /// Whether a write that changes nothing may be asked for to see that writes are done: it costs a
-    /// commit of the embedded engine, and each time money of AWS's, where a read shows as much.
+    /// True if a write that changes nothing may be asked for to see that writes are done: it costs
+    /// a commit of the embedded engine, and each time money of AWS's, where a read shows as much.
     pub(super) const fn takes_idle_writes(&self) -> bool {
         matches!(self.kind, EngineKind::Embedded(_))
     }
@@ -126,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// What carries the changes of a streamed table to `reader`, whose name is its own.
+    /// Feed of a streamed table's changes to `reader`, whose name is its own.
     pub fn feed(&self, stream: Stream, reader: &str) -> Arc<dyn Feed> {
         match &self.kind {
             EngineKind::Memory(memory) => Arc::new(memory.place(HOME).feed(stream)),
@@ -141,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// Where a region announces; without a topic, nobody hears of anything.
+    /// Topic of a region's announcements; without one, they reach nobody.
     pub async fn topic(&self, region: &ServedRegion) -> Arc<dyn Topic> {
         match &region.topic {
             Some(topic) => Arc::new(SnsTopic::new(&self.sdk.engine_clients(&topic.region).await, topic.arn.clone())),
@@ -152,7 +152,7 @@ impl Engine {
 
 impl MemoryPlaces {
     fn place(&self, name: &str) -> MemoryStore {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.lock();
         places.entry(name.to_owned()).or_insert_with(|| MemoryStore::new(self.clock.clone())).clone()
     }
 }

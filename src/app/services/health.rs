@@ -3,22 +3,25 @@
 //! on the service's pages; a full disk does so with the first write that finds no room.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::app::limits::{STORE_FAILS, STORE_IDLE, TROUBLE_HOLD};
 use crate::engine::EngineError;
 use crate::model::time::{Clock, Moment};
 
-/// What is asked of a place of the engine; each can fail by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Kinds of calls to a place of the engine; each can fail by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub(super) enum Access {
     Reads,
     Writes,
     Announcements,
 }
 
-/// What is known of each place's health. Clones share it.
+/// Health of each place. Clones share it.
 #[derive(Clone)]
 pub(super) struct StoreHealth(Arc<HealthState>);
 
@@ -37,20 +40,10 @@ struct AccessHealth {
 
 /// Failures with no success in between.
 struct Trouble {
-    /// When the first call began that failed.
+    /// Time at which the first call began that failed.
     since: Moment,
     last: Moment,
     error: String,
-}
-
-impl Access {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Reads => "reads",
-            Self::Writes => "writes",
-            Self::Announcements => "announcements",
-        }
-    }
 }
 
 impl StoreHealth {
@@ -92,19 +85,21 @@ impl StoreHealth {
         health.trouble = Some(Trouble { since, last, error });
     }
 
-    /// What is wrong, one line for each place and access.
+    /// Failures, one line for each place and access.
     pub(super) fn lines(&self) -> Vec<String> {
         let now = self.now();
         let is_held = |at: Moment| now.since(at) < TROUBLE_HOLD;
         let mut lines = Vec::new();
         for ((place, access), health) in &*self.known() {
-            let access = access.word();
+            let access = access.into_str();
             if let Some((_, error)) = health.full.as_ref().filter(|(at, _)| is_held(*at)) {
                 lines.push(format!("{place}: {access} are refused: {error}"));
             }
-            let lasts =
-                |trouble: &&Trouble| is_held(trouble.last) && trouble.last.since(trouble.since) >= STORE_FAILS;
-            if let Some(Trouble { since, error, .. }) = health.trouble.as_ref().filter(lasts) {
+            if let Some(Trouble { since, error, .. }) = health
+                .trouble
+                .as_ref()
+                .filter(|trouble| is_held(trouble.last) && trouble.last.since(trouble.since) >= STORE_FAILS)
+            {
                 let span = Duration::from_secs(now.since(*since).as_secs());
                 let span = humantime::format_duration(span);
                 lines.push(format!("{place}: {access} have failed or had no answer for {span}: {error}"));
@@ -123,7 +118,7 @@ impl StoreHealth {
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<(Arc<str>, Access), AccessHealth>> {
         // Each change is a few plain stores.
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock()
     }
 }
 
@@ -156,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_long_call_is_a_reason_and_not_for_ever() {
+    async fn long_call_is_temporary_reason() {
         let (health, home) = setting();
         let began = health.now();
         tokio::time::sleep(STORE_FAILS).await;
@@ -167,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_disk_is_a_reason_though_small_writes_succeed() {
+    async fn full_disk_is_reason_despite_writes() {
         let (health, home) = setting();
         let full = EngineError::Full { what: "the data directory".to_owned(), why: "the disk is full".to_owned() };
         health.failed(&home, Access::Writes, health.now(), &full);
@@ -178,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_item_or_a_role_lacks_is_no_trouble() {
+    async fn refused_or_missing_is_no_reason() {
         let (health, home) = setting();
         let refused = EngineError::Refused { what: "t".to_owned(), why: "why".to_owned() };
         let missing = EngineError::Missing { what: "t".to_owned(), advice: "create it".to_owned() };

@@ -1,6 +1,6 @@
 //! Looks whether the tables, the stream and the topic are there that a process needs: at the start,
 //! until all of them are (somebody may be creating them), then now and then, and at once when a
-//! part is told that something is missing.
+//! part gets the error that something is missing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +8,17 @@ use std::time::Duration;
 use futures_util::future::{FutureExt, join_all};
 use tokio_util::sync::CancellationToken;
 
+use super::engines::Engine;
+use super::service_process::ServiceProcess;
+use super::shell::Shell;
 use super::watched::{Lacking, WatchedEngine};
-use super::{Engine, ServiceProcess, Shell};
 use crate::app::limits::{CHECK_AGAIN, CHECK_WAIT, LOOK_AGAIN, LOOK_FOR_TABLES};
 use crate::aws::clients::Sdk;
 use crate::config::services::ServicesConfig;
 use crate::engine::{EngineError, Feed, ItemKey, Stream, Table, Tables, Topic};
 use crate::model::time::Clock;
 
-/// What of a place a process needs, and what the place is called.
+/// Tables, feed and topic of a place that a process needs, and the place's name.
 pub(super) struct Needed {
     pub(super) place: Arc<str>,
     pub(super) tables: Arc<dyn Tables>,
@@ -25,10 +27,10 @@ pub(super) struct Needed {
     pub(super) topic: Option<Arc<dyn Topic>>,
 }
 
-/// Looks once, unless it is `told` to stop, and goes on looking for as long as the process runs.
-pub(super) async fn look_for_needs(shell: &Shell, process: &ServiceProcess, told: &CancellationToken) {
+/// Looks once, unless `stop` is cancelled, and goes on looking for as long as the process runs.
+pub(super) async fn look_for_needs(shell: &Shell, process: &ServiceProcess, stop: &CancellationToken) {
     let (lacking, places) = (shell.engine.lacking().clone(), places(&shell.engine, process).await);
-    if let Some(found) = told.run_until_cancelled(look(&places)).await {
+    if let Some(found) = stop.run_until_cancelled(look(&places)).await {
         lacking.keep(lines(found, &lacking));
     }
     let (stopping, places) = (shell.tasks.stopping(), Arc::new(places));
@@ -55,15 +57,15 @@ async fn until_next_look(lacking: &Lacking) {
     }
 }
 
-/// What stands in the way. What passes by itself does so only at the start: later, whoever meets it
-/// says so.
+/// Lines on what a look found. What passes by itself counts only at the start: later, the caller
+/// that meets it reports it.
 fn lines(found: Vec<(String, EngineError)>, lacking: &Lacking) -> Vec<String> {
     let was_whole = lacking.was_whole();
-    let told = found.into_iter().filter(|(_, error)| !was_whole || !error.is_transient());
-    told.map(|(place, error)| format!("{place}: {error}")).collect()
+    let reported = found.into_iter().filter(|(_, error)| !was_whole || !error.is_transient());
+    reported.map(|(place, error)| format!("{place}: {error}")).collect()
 }
 
-/// What `--check` says of the engine.
+/// Result of `--check` for the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineCheck {
     /// This is missing, or not allowed.
@@ -96,10 +98,10 @@ pub async fn check(process: &ServiceProcess, config: &ServicesConfig) -> EngineC
         Err(why) => return EngineCheck::NotAsked(why),
     };
     let (passing, lacking): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, error)| error.is_transient());
-    let told = |(place, error): (String, EngineError)| format!("{place}: {error}");
+    let reported = |(place, error): (String, EngineError)| format!("{place}: {error}");
     match passing.into_iter().next() {
-        _ if !lacking.is_empty() => EngineCheck::Lacks(lacking.into_iter().map(told).collect()),
-        Some(why) => EngineCheck::NotAsked(told(why)),
+        _ if !lacking.is_empty() => EngineCheck::Lacks(lacking.into_iter().map(reported).collect()),
+        Some(why) => EngineCheck::NotAsked(reported(why)),
         None => EngineCheck::Whole,
     }
 }
@@ -149,7 +151,8 @@ async fn look(places: &[Needed]) -> Vec<(String, EngineError)> {
     join_all(gets.chain(lists).chain(topics)).await.into_iter().flatten().collect()
 }
 
-/// Of a topic this is all that a look can say: who may publish may not always ask.
+/// True if it is missing. Of a topic this is all that a look can say: who may publish may not
+/// always ask.
 const fn is_missing(error: &EngineError) -> bool {
     matches!(error, EngineError::Missing { .. })
 }
@@ -158,14 +161,15 @@ const fn is_missing(error: &EngineError) -> bool {
 mod tests {
     use super::*;
 
+    fn found() -> Vec<(String, EngineError)> {
+        let throttled = EngineError::Throttled { what: "p-records".to_owned() };
+        let missing = EngineError::Missing { what: "p-history".to_owned(), advice: "create it".to_owned() };
+        vec![("home".to_owned(), throttled), ("home".to_owned(), missing)]
+    }
+
     #[test]
-    fn what_passes_by_itself_stands_in_the_way_of_a_start_only() {
+    fn transient_failure_blocks_start_only() {
         let lacking = Lacking::new(Clock::System);
-        let found = || {
-            let throttled = EngineError::Throttled { what: "p-records".to_owned() };
-            let missing = EngineError::Missing { what: "p-history".to_owned(), advice: "create it".to_owned() };
-            vec![("home".to_owned(), throttled), ("home".to_owned(), missing)]
-        };
         assert_eq!(lines(found(), &lacking).len(), 2);
         lacking.keep(Vec::new());
         assert_eq!(lines(found(), &lacking), ["home: p-history does not exist: create it"]);

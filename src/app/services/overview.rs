@@ -1,18 +1,21 @@
-//! What the pages of a service show: what all of them have in common, and its own part.
+//! Pages of a service: what all of them have in common, and its own part.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use strum::VariantNames;
 
-use super::{ServiceParts, ServiceProcess, Shell};
+use super::parts::ServiceParts;
+use super::service_process::ServiceProcess;
+use super::shell::Shell;
 use crate::admin::guard::Admits;
 use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
 use crate::config::scope::Origins;
 use crate::model::time::Moment;
-use crate::tasks::supervision::FailingTask;
+use crate::tasks::FailingTask;
 use crate::telemetry::metrics::process::{self, ProcessGauges};
 
-/// What is gathered on every call.
+/// Sources that are read on every call.
 struct Sources {
     shell: Arc<Shell>,
     parts: ServiceParts,
@@ -32,7 +35,7 @@ pub(super) fn pages(
     let sources = Arc::new(Sources {
         shell: shell.clone(),
         parts,
-        word: process.word(),
+        word: process.into_str(),
         title: process.title(),
         warnings: origins.warnings.iter().map(ToString::to_string).collect(),
         started: shell.clock.now(),
@@ -52,12 +55,15 @@ impl Sources {
         let ((own, reasons), lacking) = ((self.parts.state)(), self.shell.engine.lacking());
         let mut lines = lacking.lines();
         lines.extend(self.shell.engine.health().lines());
-        let state = match self.shell.shutdown.lingering.is_cancelled() {
-            true => ServiceState::Draining,
-            false if lines.is_empty() => own,
-            false if !lacking.was_whole() || own == ServiceState::Starting => ServiceState::Starting,
+        let state = if self.shell.shutdown.lingering.is_cancelled() {
+            ServiceState::Draining
+        } else if lines.is_empty() {
+            own
+        } else if !lacking.was_whole() || own == ServiceState::Starting {
+            ServiceState::Starting
+        } else {
             // It did its work already, and nobody is helped by going elsewhere.
-            false => ServiceState::Degraded,
+            ServiceState::Degraded
         };
         lines.extend(reasons);
         lines.extend(self.shell.tasks.failing().iter().map(FailingTask::line));
@@ -68,7 +74,7 @@ impl Sources {
         let ServiceReadiness { state, reasons } = self.readiness();
         let shell = &self.shell;
         let mut status = json!({
-            "state": state.word(),
+            "state": state.into_str(),
             "reasons": reasons,
             "warnings": self.warnings,
             "service": self.title,
@@ -86,8 +92,8 @@ impl Sources {
     fn gauges(&self) -> ProcessGauges {
         ProcessGauges {
             uptime: self.shell.clock.now().since(self.started),
-            readiness: self.readiness().state.word(),
-            states: &ServiceState::WORDS,
+            readiness: self.readiness().state.into_str(),
+            states: ServiceState::VARIANTS,
             connections: self.shell.connections.taken(),
             tasks: self.shell.tasks.running(),
             task_panics: self.shell.tasks.panics(),

@@ -8,8 +8,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::health::Access;
 use super::needed::{self, Needed};
+use super::service_process::ServiceProcess;
+use super::shell::Shell;
 use super::watched::WatchedEngine;
-use super::{ServiceProcess, Shell};
 use crate::app::limits::{PROBE_EVERY, PROBE_ROOM_EVERY, STORE_FAILS};
 use crate::engine::{Condition, EngineError, ItemKey, ItemWrite};
 
@@ -65,8 +66,18 @@ async fn probe_access(engine: &WatchedEngine, place: &Needed, access: Access) {
     let call = async {
         match access {
             Access::Writes => {
-                let check = |table| ItemWrite::Check(table, nothing.clone(), Condition::Any);
-                let _ = place.tables.write(place.names.iter().copied().take(1).map(check).collect()).await;
+                let _ = place
+                    .tables
+                    .write(
+                        place
+                            .names
+                            .iter()
+                            .copied()
+                            .take(1)
+                            .map(|table| ItemWrite::Check(table, nothing.clone(), Condition::Any))
+                            .collect(),
+                    )
+                    .await;
             }
             _ => {
                 let gets = place.names.iter().map(|table| place.tables.get(*table, &nothing));
@@ -112,9 +123,10 @@ mod tests {
     impl Idle {
         async fn on(embedded: bool) -> Self {
             let (directory, clock) = (tempfile::tempdir().unwrap(), Clock::simulated(Clock::System.wall()));
-            let config = match embedded {
-                true => EngineConfig::Embedded { directory: directory.path().to_owned() },
-                false => EngineConfig::Memory,
+            let config = if embedded {
+                EngineConfig::Embedded { directory: directory.path().to_owned() }
+            } else {
+                EngineConfig::Memory
             };
             let engine = Engine::open(&config, Sdk::new(None), &clock).await.unwrap();
             let engine = WatchedEngine::new(engine, clock.clone());
@@ -137,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_fails_shows_within_ten_seconds() {
+    async fn failing_store_surfaces_within_ten_seconds() {
         for rates in [
             FaultRates { fails: 1.0, ..FaultRates::default() },
             FaultRates { throttles: 1.0, ..FaultRates::default() },
@@ -151,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn idle_writes_of_an_embedded_store_are_probed() {
+    async fn idle_embedded_store_writes_are_probed() {
         let idle = Idle::on(true).await;
         let lost = FaultRates { loses_answers: 1.0, ..FaultRates::default() };
         let lines = idle.lines_after(lost, 10).await;

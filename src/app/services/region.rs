@@ -1,16 +1,21 @@
 //! Wires a region: its ingester on the changes of the views, its node on the port, or one of them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{RegionDuties, ServiceParts, ServiceStartError, Shell, views};
+use super::parts::ServiceParts;
+use super::service_process::RegionDuties;
+use super::shell::Shell;
+use super::start_error::ServiceStartError;
+use super::views;
 use crate::admin::service_pages::ServiceState;
-use crate::app::{self, App, Instead, StartError};
+use crate::app::{self, App, Overrides, StartError};
 use crate::config::Config;
-use crate::config::services::ServedRegion;
+use crate::config::services::{NodeCompression, ServedRegion};
 use crate::engine::limits::BUCKETS;
 use crate::engine::{EngineError, Stream, Table, Tables, bucket};
 use crate::region::exposition::IngestExposition;
@@ -18,9 +23,9 @@ use crate::region::ingest::{IngestParts, Ingester, is_complete};
 use crate::region::node::{self, NodeSettings};
 use crate::region::origin::TableOrigin;
 
-/// How often it is looked whether the region is complete, before it is looked for its views.
+/// Interval between looks whether the region is complete, before the search for its views.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked for views of which the region has nothing.
+/// Interval between looks for views of which the region has nothing.
 const VIEWS_LOOK_EVERY: Duration = Duration::from_secs(300);
 
 pub(super) async fn open(
@@ -31,57 +36,57 @@ pub(super) async fn open(
     let own = shell.engine.regional(region).await;
     let table = own.clone();
     let ingester = if duties.ingest { Some(ingest(shell, region, own.clone()).await) } else { None };
-    let (node, complete) = match duties.node {
-        true => {
-            let complete = watch_completeness(shell, own.clone());
-            (Some(serve(shell, region, own, complete.clone()).await?), complete)
-        }
-        false => (None, Arc::new(AtomicBool::new(true))),
+    let (node, complete) = if duties.node {
+        let complete = watch_completeness(shell, own.clone());
+        (Some(serve(shell, region, own, complete.clone()).await?), complete)
+    } else {
+        (None, Arc::new(AtomicBool::new(true)))
     };
     let admin = node.as_ref().map(|node| node.admin.to_string());
     let name = region.name.clone();
     let unseen = look_for_views(shell, region, table);
     let (watched, since, clock) = (ingester.clone(), shell.clock.clone(), shell.clock.clone());
-    let state = move || {
-        let mut reasons =
-            watched.as_ref().map_or_else(Vec::new, |ingester| views::failing_parts(ingester.progress(), &since));
-        if complete.load(Ordering::Acquire) {
-            let unseen = unseen.lock().unwrap_or_else(PoisonError::into_inner).join(", ");
-            if !unseen.is_empty() {
-                reasons.push(format!("region.views: nothing has been seen of {unseen}"));
+    Ok(ServiceParts {
+        state: Box::new(move || {
+            let mut reasons =
+                watched.as_ref().map_or_else(Vec::new, |ingester| views::failing_parts(ingester.progress(), &since));
+            if complete.load(Ordering::Acquire) {
+                let unseen = unseen.lock().join(", ");
+                if !unseen.is_empty() {
+                    reasons.push(format!("region.views: nothing has been seen of {unseen}"));
+                }
+                return (ServiceState::Serving, reasons);
             }
-            return (ServiceState::Serving, reasons);
-        }
-        reasons.push("the region has not been filled yet: readers get 503".to_owned());
-        (ServiceState::Starting, reasons)
-    };
-    let status = move || {
-        let ingest = ingester.as_ref().map(|ingester| {
-            let seconds = |span: Duration| span.as_secs_f64();
-            let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-            let (counts, swept) = (&ingester.counts, &ingester.sweep_counts);
-            json!({
-                "state": ingester.state(),
-                "behind_s": ingester.behind().map(seconds),
-                "canary_age_s": ingester.canary_age().map(seconds),
-                "shards": ingester.progress().shards(),
-                "failing": views::failing_parts(ingester.progress(), &clock),
-                "put": count(&counts.put),
-                "not_newer": count(&counts.not_newer),
-                "passed_over": ingester.passed_over(),
-                "announced": count(&ingester.publisher().counts.announced),
-                "sweep": {
-                    "buckets": count(&swept.buckets),
-                    "differing": count(&swept.differing),
-                    "mended": count(&swept.mended),
-                    "failed": count(&swept.failed),
-                },
-            })
-        });
-        let node = admin.as_ref().map(|admin| json!({ "admin": admin }));
-        json!({ "name": name, "ingest": ingest, "node": node })
-    };
-    Ok(ServiceParts { state: Box::new(state), status: Box::new(status), node })
+            reasons.push("the region has not been filled yet: readers get 503".to_owned());
+            (ServiceState::Starting, reasons)
+        }),
+        status: Box::new(move || {
+            let ingest = ingester.as_ref().map(|ingester| {
+                let seconds = |span: Duration| span.as_secs_f64();
+                let (counts, swept) = (&ingester.counts, &ingester.sweep_counts.metrics);
+                json!({
+                    "state": ingester.state(),
+                    "behind_s": ingester.behind().map(seconds),
+                    "canary_age_s": ingester.canary_age().map(seconds),
+                    "shards": ingester.progress().shards(),
+                    "failing": views::failing_parts(ingester.progress(), &clock),
+                    "put": counts.put.get(),
+                    "not_newer": counts.not_newer.get(),
+                    "skipped": ingester.skipped(),
+                    "announced": ingester.publisher().counts.metrics.announced.get(),
+                    "sweep": {
+                        "buckets": swept.buckets.get(),
+                        "differing": swept.differing.get(),
+                        "mended": swept.mended.get(),
+                        "failed": swept.failed.get(),
+                    },
+                })
+            });
+            let node = admin.as_ref().map(|admin| json!({ "admin": admin }));
+            json!({ "name": name, "ingest": ingest, "node": node })
+        }),
+        node,
+    })
 }
 
 async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>) -> Arc<Ingester> {
@@ -123,13 +128,13 @@ async fn serve(
         views,
     };
     let mut config = node::config(&settings).map_err(ServiceStartError::Node)?;
-    if region.compresses {
+    if region.compression == NodeCompression::Zstd {
         node::compress(&mut config);
     }
     config.drain = shell.config.drain;
     config.announcements.endpoint_url = shell.topics.clone();
     config.announcements.insecure_sns_signer = shell.topics.clone().filter(crate::config::is_loopback);
-    let instead = Instead { clock: shell.clock.clone(), ..Instead::default() };
+    let instead = Overrides { clock: shell.clock.clone(), ..Overrides::default() };
     start_node(config, own, complete, instead).await.map_err(|error| ServiceStartError::NodeStart(Box::new(error)))
 }
 
@@ -140,23 +145,23 @@ pub async fn start_node(
     config: Config,
     tables: Arc<dyn Tables>,
     complete: Arc<AtomicBool>,
-    instead: Instead,
+    instead: Overrides,
 ) -> Result<App, StartError> {
     let origin = TableOrigin::new(&config, tables, complete, instead.clock.clone());
-    app::start_with(config, Instead { origin: Some(Arc::new(origin)), ..instead }).await
+    app::start_with(config, Overrides { origin: Some(Arc::new(origin)), ..instead }).await
 }
 
 fn watch_completeness(shell: &Arc<Shell>, own: Arc<dyn Tables>) -> Arc<AtomicBool> {
     let complete = Arc::new(AtomicBool::new(false));
-    let (told, stopping) = (complete.clone(), shell.tasks.stopping());
+    let (reported, stopping) = (complete.clone(), shell.tasks.stopping());
     shell.tasks.spawn_service("completeness", move || {
-        let (own, told, stopping) = (own.clone(), told.clone(), stopping.clone());
-        async move { stopping.run_until_cancelled(node::watch_completeness(&*own, &told)).await }
+        let (own, reported, stopping) = (own.clone(), reported.clone(), stopping.clone());
+        async move { stopping.run_until_cancelled(node::watch_completeness(&*own, &reported)).await }
     });
     complete
 }
 
-/// The views that the region is told to take and of which it has nothing, where no file says which
+/// The views that the region is to take and of which it has nothing, where no file says which
 /// ones there are. A misspelt one is never seen.
 fn look_for_views(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>) -> Arc<Mutex<Vec<String>>> {
     let unseen = Arc::new(Mutex::new(Vec::new()));
@@ -164,16 +169,16 @@ fn look_for_views(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables
     if shell.config.views.file.is_some() || views.is_empty() {
         return unseen;
     }
-    let (told, stopping) = (unseen.clone(), shell.tasks.stopping());
+    let (reported, stopping) = (unseen.clone(), shell.tasks.stopping());
     shell.tasks.spawn_service("views", move || {
-        let look = look_until_seen(views.clone(), own.clone(), told.clone());
+        let look = look_until_seen(views.clone(), own.clone(), reported.clone());
         let stopping = stopping.clone();
         async move { stopping.run_until_cancelled(look).await }
     });
     unseen
 }
 
-async fn look_until_seen(mut views: Vec<String>, own: Arc<dyn Tables>, told: Arc<Mutex<Vec<String>>>) {
+async fn look_until_seen(mut views: Vec<String>, own: Arc<dyn Tables>, reported: Arc<Mutex<Vec<String>>>) {
     while !views.is_empty() {
         let mut wait = LOOK_EVERY;
         // An incomplete region has not taken yet what there is.
@@ -185,14 +190,14 @@ async fn look_until_seen(mut views: Vec<String>, own: Arc<dyn Tables>, told: Arc
                 }
             }
             views = without;
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = views.clone();
+            *reported.lock() = views.clone();
             wait = VIEWS_LOOK_EVERY;
         }
         tokio::time::sleep(wait).await;
     }
 }
 
-/// Whether the table has a copy of this view.
+/// True if the table has a copy of this view.
 async fn has_any(own: &dyn Tables, view: &str) -> Result<bool, EngineError> {
     for number in 0..BUCKETS {
         if !own.query(Table::Contexts, &bucket::of(view, number), None, 1).await?.items.is_empty() {
@@ -210,7 +215,7 @@ mod tests {
     use crate::model::time::Clock;
 
     #[tokio::test]
-    async fn a_view_is_seen_in_whatever_bucket_it_has_a_record() {
+    async fn view_is_found_in_any_bucket() {
         let own = MemoryStore::new(Clock::default());
         assert_eq!(has_any(&own, "limits").await, Ok(false));
         let item = Item::new(ItemKey::new(bucket::partition("limits", "acme"), "acme"), 5);

@@ -8,8 +8,8 @@ use crate::engine::EngineError;
 use crate::engine::aws::create::{Creation, OnReady};
 use crate::model::time::Clock;
 
-/// Sets up all that `config` names; what is told of it begins with the AWS region. The other engines
-/// need nothing.
+/// Sets up all that `config` names; what is reported of it begins with the AWS region. The other
+/// engines need nothing.
 ///
 /// # Errors
 /// What AWS says, if it does not pass.
@@ -17,14 +17,23 @@ pub async fn set_up(config: &ServicesConfig, clock: &Clock, on_ready: &OnReady<'
     let EngineConfig::Aws { region: home, prefix, endpoint_url } = &config.engine else { return Ok(()) };
     let sdk = Sdk::new(endpoint_url.clone());
     let clients = sdk.engine_clients(home).await;
-    let told = |what: &str, was_there| on_ready(&format!("{home}: {what}"), was_there);
     // Reading many shards is slow on an emulator.
     let shards = endpoint_url.as_ref().is_some_and(is_loopback).then_some(1);
-    Creation { clients: &clients, prefix, clock: clock.clone(), on_ready: &told }.home(shards).await?;
+    let creation = Creation {
+        clients: &clients,
+        prefix,
+        clock: clock.clone(),
+        on_ready: &|what: &str, was_there| on_ready(&format!("{home}: {what}"), was_there),
+    };
+    creation.home(shards).await?;
     for region in &config.regions {
         let clients = sdk.engine_clients(&region.name).await;
-        let told = |what: &str, was_there| on_ready(&format!("{}: {what}", region.name), was_there);
-        let creation = Creation { clients: &clients, prefix, clock: clock.clone(), on_ready: &told };
+        let creation = Creation {
+            clients: &clients,
+            prefix,
+            clock: clock.clone(),
+            on_ready: &|what: &str, was_there| on_ready(&format!("{}: {what}", region.name), was_there),
+        };
         creation.region().await?;
         if let Some(topic) = &region.topic {
             let clients = sdk.engine_clients(&topic.region).await;
@@ -34,7 +43,7 @@ pub async fn set_up(config: &ServicesConfig, clock: &Clock, on_ready: &OnReady<'
     Ok(())
 }
 
-/// What the file does not name, and so was not created; `None` when that is nothing.
+/// Things that the file does not name, and that so were not created; `None` if there are none.
 pub fn left_out(config: &ServicesConfig) -> Option<&'static str> {
     config.regions.is_empty().then_some(
         "no region's tables and no topic: the file names no region; run `nearside setup` with each region's own file",

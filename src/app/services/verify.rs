@@ -17,10 +17,10 @@ mod progress;
 
 pub use progress::VerifyShown;
 
-/// How to compare.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyOrder {
-    /// How long a change may be on its way.
+    /// Longest time that a change may be on its way.
     pub wait: Duration,
     pub views_per_second: u32,
     /// Otherwise examples show the first digits of a key's hash.
@@ -37,14 +37,14 @@ pub enum VerifyError {
     Engine(#[from] EngineError),
 }
 
-/// What was compared, and what was found.
+/// Scope of a comparison, and its findings.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOutcome {
     pub report: VerifyReport,
     /// The regions whose copies were compared.
     pub compared: Vec<String>,
     /// Those that take none of the views.
-    pub passed_over: Vec<String>,
+    pub skipped: Vec<String>,
 }
 
 /// Compares everything that `config` names.
@@ -64,9 +64,9 @@ pub async fn verify(
     let (mut regions, mut verified) = (Vec::new(), VerifyOutcome::default());
     for region in &config.regions {
         let (name, views) = (region.name.clone(), region.only());
-        let takes = |name: &String| views.as_ref().is_none_or(|views| views.contains(name));
-        let is_compared = contents.views.iter().any(|view| takes(&view.name));
-        let noted = if is_compared { &mut verified.compared } else { &mut verified.passed_over };
+        let mut made = contents.views.iter().map(|view| &view.name);
+        let is_compared = made.any(|name| views.as_ref().is_none_or(|taken| taken.contains(name)));
+        let noted = if is_compared { &mut verified.compared } else { &mut verified.skipped };
         noted.push(name.clone());
         let tables = progress.counting(engine.regional(region).await);
         regions.push(VerifiedRegion { name, tables, views });
@@ -88,7 +88,7 @@ pub async fn verify(
 }
 
 impl VerifyOutcome {
-    /// Whether something was compared, and nothing of it differs.
+    /// True if something was compared, and nothing of it differs.
     pub fn is_clean(&self) -> bool {
         self.report.is_clean() && self.has_compared()
     }
@@ -109,20 +109,20 @@ impl VerifyOutcome {
             let (buckets, regions) = (report.buckets, self.compared.join(", "));
             writeln!(out, "compared {buckets} buckets of views with the copies in {regions}")?;
         }
-        if !self.passed_over.is_empty() {
-            writeln!(out, "not compared: {}, which takes none of these views", self.passed_over.join(", "))?;
+        if !self.skipped.is_empty() {
+            writeln!(out, "not compared: {}, which takes none of these views", self.skipped.join(", "))?;
         }
-        if self.compared.is_empty() && self.passed_over.is_empty() {
+        if self.compared.is_empty() && self.skipped.is_empty() {
             writeln!(
                 out,
                 "not compared: any region, because the file names none; verify with each region's file too"
             )?;
         }
         for ((place, how), count) in &report.differing {
-            writeln!(out, "{place}: {} {count}", how.word())?;
+            writeln!(out, "{place}: {} {count}", how.into_str())?;
         }
         for example in &report.examples {
-            writeln!(out, "  {}: {} {} {}", example.place, example.how.word(), example.view, example.key)?;
+            writeln!(out, "  {}: {} {} {}", example.place, example.how.into_str(), example.view, example.key)?;
         }
         if report.is_partial {
             writeln!(out, "so much differs that not everything was compared")?;
@@ -151,20 +151,23 @@ mod tests {
     fn of(views: u64, buckets: u64, compared: &[&str]) -> VerifyOutcome {
         let report = VerifyReport { views, buckets, ..VerifyReport::default() };
         let compared = compared.iter().map(|name| (*name).to_owned()).collect();
-        VerifyOutcome { report, compared, passed_over: Vec::new() }
+        VerifyOutcome { report, compared, skipped: Vec::new() }
     }
 
     #[test]
-    fn what_was_not_compared_is_said_and_that_nothing_was_is_no_success() {
+    fn incomplete_comparison_is_no_success() {
         let home = of(3, 0, &[]);
         assert!(home.is_clean() && written(&home).contains("not compared: any region"), "{}", written(&home));
         let nothing = of(0, 0, &[]);
         assert!(!nothing.is_clean() && !written(&nothing).contains("nothing differs"), "{}", written(&nothing));
         let all = of(3, 512, &["eu-west-1", "us-east-1"]);
-        let told = written(&all);
-        assert!(all.is_clean() && told.contains("the copies in eu-west-1, us-east-1\n"), "{told}");
-        assert!(!told.contains("not compared") && told.ends_with("nothing differs in what was compared\n"), "{told}");
-        let passed_over = VerifyOutcome { passed_over: vec!["mars".to_owned()], ..home };
-        assert!(written(&passed_over).contains("not compared: mars, which takes none"), "{}", written(&passed_over));
+        let reported = written(&all);
+        assert!(all.is_clean() && reported.contains("the copies in eu-west-1, us-east-1\n"), "{reported}");
+        assert!(
+            !reported.contains("not compared") && reported.ends_with("nothing differs in what was compared\n"),
+            "{reported}"
+        );
+        let skipped = VerifyOutcome { skipped: vec!["mars".to_owned()], ..home };
+        assert!(written(&skipped).contains("not compared: mars, which takes none"), "{}", written(&skipped));
     }
 }

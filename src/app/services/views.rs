@@ -1,19 +1,21 @@
 //! Wires the views service: the mapper on the changes of the records, jobs and the sweep.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{ServiceParts, Shell};
+use super::parts::ServiceParts;
+use super::shell::Shell;
 use crate::admin::service_pages::ServiceState;
 use crate::engine::Stream;
-use crate::engine::follow::{Failing, FeedProgress};
+use crate::engine::follow::FeedProgress;
 use crate::model::time::Clock;
 use crate::views::{ViewsCounters, ViewsService};
 
 pub(super) fn open(shell: &Shell) -> ServiceParts {
     let counters = ViewsCounters::default();
-    counters.register(&mut shell.registry());
+    shell.registry().register_collector(Box::new(counters.metrics.clone()));
     let service = ViewsService {
         definitions: shell.contents.views.iter().cloned().map(Arc::new).collect(),
         store: shell.engine.home(),
@@ -29,34 +31,33 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
     let (progress, clock) = (service.progress.clone(), shell.clock.clone());
     let doing = service.status.clone();
     let wrong: Arc<Mutex<Option<String>>> = Arc::default();
-    let (told, stopping) = (wrong.clone(), shell.tasks.stopping());
+    let (reported, stopping) = (wrong.clone(), shell.tasks.stopping());
     shell.tasks.spawn_service("views", move || {
-        let (service, told, stopping) = (service.clone(), told.clone(), stopping.clone());
+        let (service, reported, stopping) = (service.clone(), reported.clone(), stopping.clone());
         async move {
             if let Err(error) = service.run(&stopping).await {
                 tracing::error!(%error, "no view is made until the file of definitions is corrected and this restarted");
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+                *reported.lock() = Some(error.to_string());
             }
         }
     });
     let names: Vec<String> = shell.contents.views.iter().map(|view| view.name.clone()).collect();
     let (seen, since, engine) = (progress.clone(), clock.clone(), shell.engine.clone());
-    let state = move || {
-        let wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let failing = failing_parts(&seen, &since);
-        match (wrong, failing) {
-            (Some(wrong), _) => (ServiceState::Starting, vec![wrong]),
-            (None, failing) if !failing.is_empty() => (ServiceState::Serving, failing),
-            // Who cannot reach the store does not know who else makes them.
-            (None, _) if seen.through().is_none() && engine.health().lines().is_empty() => (
-                ServiceState::Serving,
-                vec!["standing by: another process makes the views, or none has begun".into()],
-            ),
-            (None, _) => (ServiceState::Serving, Vec::new()),
-        }
-    };
     ServiceParts {
-        state: Box::new(state),
+        state: Box::new(move || {
+            let wrong = wrong.lock().clone();
+            let failing = failing_parts(&seen, &since);
+            match (wrong, failing) {
+                (Some(wrong), _) => (ServiceState::Starting, vec![wrong]),
+                (None, failing) if !failing.is_empty() => (ServiceState::Serving, failing),
+                // Who cannot reach the store does not know who else makes them.
+                (None, _) if seen.through().is_none() && engine.health().lines().is_empty() => (
+                    ServiceState::Serving,
+                    vec!["standing by: another process makes the views, or none has begun".into()],
+                ),
+                (None, _) => (ServiceState::Serving, Vec::new()),
+            }
+        }),
         status: Box::new(move || {
             let behind = progress.through().map(|through| clock.wall().since(through).as_secs_f64());
             let doing = doing.get();
@@ -77,12 +78,16 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
     }
 }
 
-/// What of reading a feed does not get on, that which has failed for longest first.
+/// Parts of reading a feed that fail, that which has failed for longest first.
 pub(super) fn failing_parts(progress: &FeedProgress, clock: &Clock) -> Vec<String> {
     let now = clock.now();
-    let told = |failing: Failing| format!("{} for {:?}: {}", failing.part, now.since(failing.since), failing.error);
-    progress.failing().into_iter().take(FAILING_TOLD).map(told).collect()
+    progress
+        .failing()
+        .into_iter()
+        .take(FAILING_REPORTED)
+        .map(|failing| format!("{} for {:?}: {}", failing.part, now.since(failing.since), failing.error))
+        .collect()
 }
 
 /// Failing shards that pages name.
-const FAILING_TOLD: usize = 10;
+const FAILING_REPORTED: usize = 10;

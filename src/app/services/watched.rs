@@ -2,15 +2,16 @@
 //! missing, or a call is not allowed) is noted on the way, whichever part asked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
-use futures_util::stream::{BoxStream, StreamExt};
+use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Engine;
+use super::engines::Engine;
 use super::health::{Access, StoreHealth};
 use crate::app::limits::{LACKING_HOLD, LACKING_LINES};
 use crate::config::services::ServedRegion;
@@ -30,7 +31,7 @@ pub struct WatchedEngine {
     health: StoreHealth,
 }
 
-/// What the home region is called where a place is named.
+/// Name of the home region where a place is named.
 const HOME: &str = "home";
 
 impl WatchedEngine {
@@ -79,16 +80,16 @@ impl WatchedEngine {
     }
 }
 
-/// What somebody has to act on, one line each. Clones share it.
+/// Defects that somebody has to act on, one line each. Clones share it.
 #[derive(Clone)]
 pub(super) struct Lacking(Arc<LackingState>);
 
 struct LackingState {
     clock: Clock,
-    /// What the last look found.
+    /// Findings of the last look.
     looked: Mutex<Vec<String>>,
-    /// What parts were told, and when last.
-    told: Mutex<BTreeMap<String, Moment>>,
+    /// Errors that parts got, and the last time of each.
+    reported: Mutex<BTreeMap<String, Moment>>,
     /// Everything was there once.
     was_whole: AtomicBool,
     look: Notify,
@@ -96,29 +97,24 @@ struct LackingState {
     whole_lines: RateLimiter,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change is one call of a collection.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Lacking {
     pub(super) fn new(clock: Clock) -> Self {
-        let (looked, told, was_whole) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        let (looked, reported, was_whole) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         let (look, lines, whole_lines) = (Notify::new(), RateLimiter::new(), RateLimiter::new());
-        Self(Arc::new(LackingState { clock, looked, told, was_whole, look, lines, whole_lines }))
+        Self(Arc::new(LackingState { clock, looked, reported, was_whole, look, lines, whole_lines }))
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        let mut lines = locked(&self.0.looked).clone();
+        let mut lines = self.0.looked.lock().clone();
         let now = self.0.clock.now();
-        let told = locked(&self.0.told);
-        let fresh = told.iter().filter(|(line, at)| now.since(**at) < LACKING_HOLD && !lines.contains(line));
+        let reported = self.0.reported.lock();
+        let fresh = reported.iter().filter(|(line, at)| now.since(**at) < LACKING_HOLD && !lines.contains(line));
         let fresh: Vec<String> = fresh.map(|(line, _)| line.clone()).collect();
         lines.extend(fresh);
         lines
     }
 
-    /// Whether everything has been there since the start, if only once.
+    /// True if everything has been there since the start, if only once.
     pub(super) fn was_whole(&self) -> bool {
         self.0.was_whole.load(Ordering::Acquire)
     }
@@ -129,21 +125,21 @@ impl Lacking {
         for line in found.iter().filter(|line| !known.contains(line)) {
             self.log(line);
         }
-        let had_found = !std::mem::replace(&mut *locked(&self.0.looked), found.clone()).is_empty();
+        let had_found = !std::mem::replace(&mut *self.0.looked.lock(), found.clone()).is_empty();
         if found.is_empty() {
             self.0.was_whole.store(true, Ordering::Release);
-            if had_found && let Some(left_out) = self.0.whole_lines.take(self.0.clock.now()) {
-                tracing::info!(left_out, "all that this process needs is there");
+            if had_found && let Some(suppressed) = self.0.whole_lines.admit(self.0.clock.now()) {
+                tracing::info!(suppressed, "all that this process needs is there");
             }
         }
     }
 
-    /// Returns when a part was told that something is missing.
+    /// Returns when a part got the error that something is missing.
     pub(super) async fn wants_look(&self) {
         self.0.look.notified().await;
     }
 
-    /// A part was told this. What is missing, a look finds out.
+    /// Notes an error that a part got. What is missing, a look finds out.
     fn note(&self, place: &str, error: &EngineError) {
         match error {
             EngineError::Missing { .. } => self.0.look.notify_one(),
@@ -153,8 +149,8 @@ impl Lacking {
     }
 
     fn log(&self, line: &str) {
-        if let Some(left_out) = self.0.lines.take(self.0.clock.now()) {
-            tracing::error!(left_out, "{line}");
+        if let Some(suppressed) = self.0.lines.admit(self.0.clock.now()) {
+            tracing::error!(suppressed, "{line}");
         }
     }
 
@@ -162,10 +158,10 @@ impl Lacking {
         if !self.lines().contains(&line) {
             self.log(&line);
         }
-        let (now, mut told) = (self.0.clock.now(), locked(&self.0.told));
-        told.retain(|_, at| now.since(*at) < LACKING_HOLD);
-        if told.len() < LACKING_LINES || told.contains_key(&line) {
-            told.insert(line, now);
+        let (now, mut reported) = (self.0.clock.now(), self.0.reported.lock());
+        reported.retain(|_, at| now.since(*at) < LACKING_HOLD);
+        if reported.len() < LACKING_LINES || reported.contains_key(&line) {
+            reported.insert(line, now);
         }
     }
 }
@@ -223,7 +219,7 @@ impl AsEngineError for WriteError {
 }
 
 impl Tables for Watched<Arc<dyn Tables>> {
-    delegate_tables!(inner: passed_over, writes_at_once);
+    delegate_tables!(inner: skipped, writes_at_once);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.observe(Access::Reads, self.inner.get(table, key)).boxed()
@@ -261,12 +257,8 @@ impl Feed for Watched<Arc<dyn Feed>> {
 
     fn open(&self, shard: &ShardId, from: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
         let (place, lacking) = (self.place.clone(), self.lacking.clone());
-        let note = move |batch: &Result<FeedBatch, EngineError>| {
-            if let Err(error) = batch {
-                lacking.note(&place, error);
-            }
-        };
-        self.inner.open(shard, from).inspect(note).boxed()
+        let batches = self.inner.open(shard, from);
+        batches.inspect_err(move |error| lacking.note(&place, error)).boxed()
     }
 }
 
@@ -291,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_allowed_is_told_while_it_happens_and_not_for_ever() {
+    async fn denial_is_reported_while_it_lasts() {
         let lacking = Lacking::new(Clock::System);
         lacking.keep(Vec::new());
         lacking.note("eu-west-1", &EngineError::Throttled { what: "t".to_owned() });
@@ -305,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_forgotten_when_it_has_not_happened_again_for_a_while() {
+    async fn denial_expires_without_recurrence() {
         let lacking = Lacking::new(Clock::simulated(Clock::System.wall()));
         lacking.note("home", &denied());
         assert_eq!(lacking.lines().len(), 1);
@@ -314,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_comes_and_goes_fills_no_log() {
+    fn flapping_store_floods_no_log() {
         let (lines, lacking) = (CountedLines::start(), Lacking::new(Clock::System));
         for number in 0..100 {
             lacking.keep(vec![format!("home: p-records does not answer: attempt {number}")]);
@@ -328,10 +320,13 @@ mod tests {
         assert_eq!(lines.with("all that this process needs is there"), RATIONED_LINES.0 as usize);
     }
 
+    fn missing(what: &str) -> EngineError {
+        EngineError::Missing { what: what.to_owned(), advice: "create it".to_owned() }
+    }
+
     #[tokio::test]
-    async fn something_missing_makes_it_look_at_once() {
+    async fn missing_table_triggers_immediate_check() {
         let lacking = Lacking::new(Clock::System);
-        let missing = |what: &str| EngineError::Missing { what: what.to_owned(), advice: "create it".to_owned() };
         // A transaction names all of its tables.
         lacking.note("home", &missing("p-history, p-records"));
         lacking.wants_look().await;

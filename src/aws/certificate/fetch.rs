@@ -6,12 +6,13 @@
 //! yielded a certificate yet are fetched one at a time per topic and have slots of their own, so
 //! made-up URLs displace each other but never a certificate.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -48,7 +49,7 @@ pub enum Without {
     Unfit(#[from] Unfit),
 }
 
-/// Where certificates come from: the network, or whatever a test or `nearside dev` supplies.
+/// Source of certificates: the network, or whatever a test or `nearside-lab dev` supplies.
 pub enum Fetcher {
     /// Does not follow redirects or use proxies.
     Network(reqwest::Client),
@@ -108,7 +109,7 @@ pub struct CertificateCache {
     permits: Semaphore,
 }
 
-/// What is known about one URL.
+/// State of one URL.
 struct Slot {
     url: Url,
     current: ArcSwapOption<Certificate>,
@@ -225,12 +226,11 @@ impl CertificateCache {
             used: AtomicU64::new(self.clock.now().as_nanos()),
             attempt: tokio::sync::Mutex::new(None),
         });
-        let unknown = || slots.iter().enumerate().filter(|(_, slot)| slot.current.load().is_none());
-        if unknown().count() < limits::UNKNOWN_CERTIFICATES {
+        if unknown(&slots).count() < limits::UNKNOWN_CERTIFICATES {
             slots.push(slot.clone());
             return Ok(slot);
         }
-        let idle = unknown().filter(|(_, slot)| Arc::strong_count(slot) == 1);
+        let idle = unknown(&slots).filter(|(_, slot)| Arc::strong_count(slot) == 1);
         let oldest = idle.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(place, _)| place);
         slots[oldest.ok_or(Unfetched::Busy)?] = slot.clone();
         Ok(slot)
@@ -255,8 +255,13 @@ impl CertificateCache {
 
     fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
         // A panic while the lock is held cannot leave the list half-changed.
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
+}
+
+/// Slots without a certificate, with their positions.
+fn unknown(slots: &[Arc<Slot>]) -> impl Iterator<Item = (usize, &Arc<Slot>)> {
+    slots.iter().enumerate().filter(|(_, slot)| slot.current.load().is_none())
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ fn certified(change: impl FnOnce(&mut rcgen::CertificateParams)) -> String {
 }
 
 #[test]
-fn the_exact_url_of_the_topics_region_and_partition_is_admitted() {
+fn exact_url_of_region_is_admitted() {
     for (partition, region, host) in [
         ("aws", "eu-west-1", "sns.eu-west-1.amazonaws.com"),
         ("aws-us-gov", "us-gov-east-1", "sns.us-gov-east-1.amazonaws.com"),
@@ -57,7 +57,7 @@ fn the_exact_url_of_the_topics_region_and_partition_is_admitted() {
 }
 
 #[test]
-fn a_look_alike_of_the_host_is_refused() {
+fn lookalike_host_is_refused() {
     for url in [
         format!("https://sns.eu-west-1.amazonaws.com.evil.com/{FILE}"),
         format!("https://sns.us-east-1.amazonaws.com/{FILE}"),
@@ -80,7 +80,7 @@ fn a_look_alike_of_the_host_is_refused() {
 }
 
 #[test]
-fn another_scheme_a_port_or_userinfo_is_refused() {
+fn other_scheme_port_or_userinfo_refused() {
     for url in [
         format!("http://sns.eu-west-1.amazonaws.com/{FILE}"),
         format!("HTTPS://sns.eu-west-1.amazonaws.com/{FILE}"),
@@ -97,7 +97,7 @@ fn another_scheme_a_port_or_userinfo_is_refused() {
 }
 
 #[test]
-fn another_path_a_query_or_a_fragment_is_refused() {
+fn other_path_query_or_fragment_refused() {
     for rest in [
         "",
         "SimpleNotificationService-.pem",
@@ -123,7 +123,7 @@ fn another_path_a_query_or_a_fragment_is_refused() {
 }
 
 #[test]
-fn an_insecure_signer_is_admitted_at_exactly_its_origin() {
+fn insecure_signer_admitted_at_exact_origin() {
     let insecure = Url::parse("http://localhost:4566/ignored").unwrap();
     let trust = Trust::new(&topic("aws", "eu-west-1"), Some(&insecure));
     for path in [format!("_aws/sns/{FILE}"), FILE.into(), "SimpleNotificationService-6c.pem".into()] {
@@ -154,22 +154,29 @@ fn an_insecure_signer_is_admitted_at_exactly_its_origin() {
 }
 
 #[test]
-fn a_certificate_holds_from_its_first_to_its_last_second() {
+fn validity_includes_first_and_last_second() {
     let pem = Signer::generate(BEFORE, AFTER).certificate_pem().to_owned();
-    let at = |now| Certificate::inspect(pem.as_bytes(), &ireland(), &genuine(), now).map(|_| ());
-    let millis = |wall: Wall, by: i64| Wall::from_millis(wall.as_millis().saturating_add_signed(by));
-    assert_eq!(at(BEFORE), Ok(()));
-    assert_eq!(at(millis(BEFORE, -1)), Err(Unfit::NotYetValid));
-    assert_eq!(at(millis(AFTER, 999)), Ok(()));
-    assert_eq!(at(millis(AFTER, 1000)), Err(Unfit::Expired));
+    for (now, outcome) in [
+        (BEFORE, Ok(())),
+        (shifted(BEFORE, -1), Err(Unfit::NotYetValid)),
+        (shifted(AFTER, 999), Ok(())),
+        (shifted(AFTER, 1000), Err(Unfit::Expired)),
+    ] {
+        let inspected = Certificate::inspect(pem.as_bytes(), &ireland(), &genuine(), now);
+        assert_eq!(inspected.map(|_| ()), outcome);
+    }
     let kept = inspect(&pem).unwrap();
     assert_eq!(kept.valid(NOW), Ok(()));
     assert_eq!(kept.valid(AFTER + DAY), Err(Unfit::Expired));
-    assert_eq!(kept.valid(millis(BEFORE, -1)), Err(Unfit::NotYetValid));
+    assert_eq!(kept.valid(shifted(BEFORE, -1)), Err(Unfit::NotYetValid));
+}
+
+fn shifted(wall: Wall, millis: i64) -> Wall {
+    Wall::from_millis(wall.as_millis().saturating_add_signed(millis))
 }
 
 #[test]
-fn a_key_below_2048_bits_is_refused() {
+fn key_below_2048_bits_is_refused() {
     // 1024 bits, made with openssl because aws-lc-rs does not make such keys. Valid until 2100 and
     // otherwise sound.
     let pem = include_bytes!("small_key.pem");
@@ -178,14 +185,14 @@ fn a_key_below_2048_bits_is_refused() {
 }
 
 #[test]
-fn a_key_that_is_not_rsa_is_refused() {
+fn non_rsa_key_is_refused() {
     let key = KeyPair::generate().unwrap();
     let pem = signer::params(SUBJECT, BEFORE, AFTER).self_signed(&key).unwrap().pem();
     assert_eq!(inspect(&pem).map(|_| ()), Err(Unfit::NotRsa));
 }
 
 #[test]
-fn a_certificate_issued_to_somebody_else_is_refused_unless_its_origin_is_relaxed() {
+fn foreign_certificate_needs_relaxed_origin() {
     for name in ["sqs.amazonaws.com", "sns.amazonaws.com.evil.com", "sns-signing.us-east-1.amazonaws.com", ""] {
         let pem = certified(|params| params.distinguished_name.push(DnType::CommonName, name));
         assert_eq!(inspect(&pem).map(|_| ()), Err(Unfit::Subject), "{name}");
@@ -195,26 +202,28 @@ fn a_certificate_issued_to_somebody_else_is_refused_unless_its_origin_is_relaxed
 }
 
 #[test]
-fn the_names_that_sns_certificates_carry_in_each_partition_are_known() {
-    let named = |partition: &str, region: &str, name: &str, alternative: bool| {
-        let pem = certified(|params| {
-            if alternative {
-                params.distinguished_name.push(DnType::CommonName, "whoever");
-                params.subject_alt_names = vec![SanType::DnsName(name.try_into().unwrap())];
-            } else {
-                params.distinguished_name.push(DnType::CommonName, name);
-            }
-        });
-        let trust = Trust::new(&topic(partition, region), None);
-        Certificate::inspect(pem.as_bytes(), &trust, &genuine(), NOW).is_ok()
-    };
-    assert!(named("aws", "us-east-1", "sns.amazonaws.com", false));
-    assert!(named("aws", "us-east-1", "sns.amazonaws.com", true));
-    assert!(named("aws", "af-south-1", "sns-signing.af-south-1.amazonaws.com", true));
-    assert!(named("aws-us-gov", "us-gov-east-1", "sns-us-gov-west-1.amazonaws.com", false));
-    assert!(named("aws-cn", "cn-north-1", "sns-cn-north-1.amazonaws.com.cn", false));
-    assert!(!named("aws-cn", "cn-north-1", "sns.amazonaws.com", false));
-    assert!(!named("aws", "eu-west-1", "sns-us-gov-west-1.amazonaws.com", false));
+fn sns_certificate_names_known_per_partition() {
+    assert!(is_known("aws", "us-east-1", "sns.amazonaws.com", false));
+    assert!(is_known("aws", "us-east-1", "sns.amazonaws.com", true));
+    assert!(is_known("aws", "af-south-1", "sns-signing.af-south-1.amazonaws.com", true));
+    assert!(is_known("aws-us-gov", "us-gov-east-1", "sns-us-gov-west-1.amazonaws.com", false));
+    assert!(is_known("aws-cn", "cn-north-1", "sns-cn-north-1.amazonaws.com.cn", false));
+    assert!(!is_known("aws-cn", "cn-north-1", "sns.amazonaws.com", false));
+    assert!(!is_known("aws", "eu-west-1", "sns-us-gov-west-1.amazonaws.com", false));
+}
+
+/// True if a certificate with this name is taken for the region's.
+fn is_known(partition: &str, region: &str, name: &str, alternative: bool) -> bool {
+    let pem = certified(|params| {
+        if alternative {
+            params.distinguished_name.push(DnType::CommonName, "other");
+            params.subject_alt_names = vec![SanType::DnsName(name.try_into().unwrap())];
+        } else {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+    });
+    let trust = Trust::new(&topic(partition, region), None);
+    Certificate::inspect(pem.as_bytes(), &trust, &genuine(), NOW).is_ok()
 }
 
 /// An authority, the certificate it issued to SNS, and both as they are served.
@@ -233,21 +242,21 @@ fn chain(change: impl FnOnce(&mut rcgen::CertificateParams)) -> Chain {
 }
 
 #[test]
-fn a_chain_whose_links_hold_is_accepted() {
+fn valid_chain_is_accepted() {
     let Chain { authority, leaf } = chain(|_| {});
     assert!(inspect(&format!("{leaf}{}", authority.pem())).is_ok());
     assert!(inspect(&leaf).is_ok(), "TLS to the host is the root: the authority need not be served");
 }
 
 #[test]
-fn a_chain_is_broken_by_an_authority_that_did_not_sign_it() {
+fn chain_needs_signature_of_authority() {
     // Same name, different key: only the signature tells them apart.
     let (one, other) = (chain(|_| {}), chain(|_| {}));
     assert_eq!(inspect(&format!("{}{}", one.leaf, other.authority.pem())).map(|_| ()), Err(Unfit::Chain));
 }
 
 #[test]
-fn a_chain_is_broken_by_an_authority_of_another_name() {
+fn chain_needs_matching_authority_name() {
     let one = chain(|_| {});
     let key = KeyPair::from_pem(&one.authority.key().serialize_pem()).unwrap();
     let mut params = signer::params("Another Authority", BEFORE, AFTER);
@@ -257,13 +266,13 @@ fn a_chain_is_broken_by_an_authority_of_another_name() {
 }
 
 #[test]
-fn a_chain_is_broken_by_an_issuer_that_may_not_issue() {
+fn chain_rejects_non_ca_issuer() {
     let Chain { authority, leaf } = chain(|params| params.is_ca = IsCa::ExplicitNoCa);
     assert_eq!(inspect(&format!("{leaf}{}", authority.pem())).map(|_| ()), Err(Unfit::Chain));
 }
 
 #[test]
-fn a_chain_expires_with_its_first_link() {
+fn chain_expires_with_first_link() {
     let Chain { authority, leaf } =
         chain(|params| params.not_after = Wall::from_millis(NOW.as_millis() - 1000).to_system_time().into());
     assert_eq!(inspect(&format!("{leaf}{}", authority.pem())).map(|_| ()), Err(Unfit::Expired));

@@ -19,7 +19,7 @@ fn both_protocols_mean_the_same_fault() {
 }
 
 #[test]
-fn missing_kms_key_is_no_missing_queue() {
+fn missing_kms_key_is_not_queue() {
     for code in ["KMS.NotFoundException", "KMSNotFound", "com.amazonaws.sqs#KmsNotFound"] {
         assert_eq!(fault(code), CallFault::Key(faults::bare(code).to_owned()));
     }
@@ -29,7 +29,7 @@ fn missing_kms_key_is_no_missing_queue() {
 }
 
 #[test]
-fn server_errors_pass_and_are_no_refusals() {
+fn server_errors_are_transient_not_refusals() {
     for (code, status) in [
         (Some("InternalError"), 500),
         (Some("ServiceUnavailable"), 503),
@@ -46,7 +46,7 @@ fn server_errors_pass_and_are_no_refusals() {
 }
 
 #[test]
-fn refused_signature_names_clock_where_it_is_that() {
+fn clock_skew_explains_refused_signature() {
     let expired = "Signature expired: 20261125T063612Z is now earlier than 20261125T070112Z";
     for code in ["SignatureDoesNotMatch", "InvalidSignatureException"] {
         let clock = of_answer(Some(code), Some(403), Some(expired));
@@ -61,7 +61,6 @@ fn refused_signature_names_clock_where_it_is_that() {
 
 #[test]
 fn advice_fits_call_and_code() {
-    let advice = |call, code: &str| CallFailure { call, fault: fault(code) }.advice();
     assert!(advice("Subscribe", "NotFound").contains("topic"));
     assert!(advice("ReceiveMessage", "QueueDoesNotExist").contains("a new queue"));
     assert!(advice("Subscribe", "OptInRequired").contains("enable the region"));
@@ -71,23 +70,30 @@ fn advice_fits_call_and_code() {
     assert_eq!(waits.least_wait(), Duration::from_secs(60));
 }
 
-#[test]
-fn only_denial_repeats_what_aws_said() {
-    let said = |code: &str| of_answer(Some(code), Some(400), Some("token=secret")).to_string();
-    assert!(!said("InvalidParameter").contains("secret"));
-    assert!(!said("ExpiredToken").contains("secret"));
-    assert!(said("AccessDenied").contains("secret"));
+fn advice(call: &'static str, code: &str) -> &'static str {
+    CallFailure { call, fault: fault(code) }.advice()
 }
 
 #[test]
-fn missing_credentials_say_who_should_give_them() {
-    let of = |error: CredentialsError| of_credentials(&ConnectorError::other(error.into(), None)).unwrap();
-    assert_eq!(of(CredentialsError::not_loaded("x")), "none found");
-    assert!(of(CredentialsError::provider_timed_out(Duration::ZERO)).contains("in time"));
+fn only_denial_repeats_what_aws_said() {
+    for (code, repeats) in [("InvalidParameter", false), ("ExpiredToken", false), ("AccessDenied", true)] {
+        let said = of_answer(Some(code), Some(400), Some("token=secret")).to_string();
+        assert_eq!(said.contains("secret"), repeats, "{said}");
+    }
+}
+
+#[test]
+fn missing_credentials_name_expected_source() {
+    assert_eq!(source_named_by(CredentialsError::not_loaded("x")), "none found");
+    assert!(source_named_by(CredentialsError::provider_timed_out(Duration::ZERO)).contains("in time"));
     let unusable = UnusableCredentials("AWS_ACCESS_KEY_ID holds a line end".to_owned());
     let wrapped = ConnectorError::other(CredentialsError::invalid_configuration(unusable).into(), None);
     assert_eq!(super::unusable(&wrapped).unwrap(), "AWS_ACCESS_KEY_ID holds a line end");
     let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
-    assert_eq!(of(CredentialsError::provider_error(absent)), "what gives them failed: entity not found");
+    assert_eq!(source_named_by(CredentialsError::provider_error(absent)), "what gives them failed: entity not found");
     assert_eq!(of_credentials(&ConnectorError::other("x".into(), None)), None);
+}
+
+fn source_named_by(error: CredentialsError) -> String {
+    of_credentials(&ConnectorError::other(error.into(), None)).unwrap()
 }

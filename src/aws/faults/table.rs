@@ -1,6 +1,22 @@
 //! Rows of the table: codes by meaning, each with its advice.
 
-use super::{FaultRow, Meaning, row};
+use std::time::Duration;
+
+use super::meaning::Meaning;
+
+/// One meaning of one or more codes.
+#[derive(Debug)]
+pub struct FaultRow {
+    pub codes: &'static [&'static str],
+    pub meaning: Meaning,
+    /// Shortest wait before the next try, where the caller's own first wait is too short.
+    pub least_wait: Duration,
+    pub advice: &'static str,
+}
+
+const fn row(meaning: Meaning, least_wait_s: u64, codes: &'static [&'static str], advice: &'static str) -> FaultRow {
+    FaultRow { codes, meaning, least_wait: Duration::from_secs(least_wait_s), advice }
+}
 
 pub const GONE: &str = "check that the topic, table or stream exists in that region and account";
 pub const GONE_QUEUE: &str = "a new queue shows after about a second; one that is deleted is made anew";
@@ -37,7 +53,7 @@ const IN_FLIGHT: &str = "nothing to do: the queue has too many messages in fligh
 pub(super) const OURS: &str =
     "look the code up under the call's name in AWS's documentation; report it if no setting explains it";
 const ENDPOINT: &str = "check that announcements.endpoint_url (or engine.endpoint_url) is that service's endpoint";
-const CONDITION: &str = "nothing to do: another write came first, and the caller is told";
+const CONDITION: &str = "nothing to do: another write came first, and the caller is notified";
 const TAGS: &str = "correct announcements.queue_tags, or the account's tag policy";
 const EXISTS: &str = "it was made by somebody else with other attributes: remove it, or use another name";
 const UNUSED: &str = "report it: Nearside makes no call that leads to this";

@@ -39,7 +39,7 @@ fn as_markdown(row: &FaultRow) -> String {
         0 => "usual".to_owned(),
         seconds => format!("at least {seconds} s"),
     };
-    format!("| {} | {} | {wait} | {} |", codes.join(", "), row.meaning.word(), row.advice)
+    format!("| {} | {} | {wait} | {} |", codes.join(", "), row.meaning.into_str(), row.advice)
 }
 
 #[test]

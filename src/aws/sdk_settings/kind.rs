@@ -30,10 +30,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The fault of a value, which is never shown: it may be a secret.
+    /// The fault of a value, which is never printed: it may be a secret.
     pub(super) fn wrong(self, value: &str) -> Option<ConfigProblem> {
-        let problem = |what: &str, instead: &str| Some(ConfigProblem::new(what, instead));
-        let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         match self {
             Self::Url if !is_url(value) => problem("no http or https URL", "write it as https://HOST[:PORT]"),
             Self::Bool if !["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)) => {
@@ -70,13 +68,20 @@ impl Kind {
     }
 }
 
+fn problem(what: &str, instead: &str) -> Option<ConfigProblem> {
+    Some(ConfigProblem::new(what, instead))
+}
+
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 const fn is_of_session(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'=' | b',' | b'.' | b'@' | b'-')
 }
 
 fn is_url(value: &str) -> bool {
-    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
-    is_plain && Url::parse(value).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    is_visible(value) && Url::parse(value).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 /// The reason why a file was not read.
@@ -110,18 +115,21 @@ pub(super) fn contents(path: &Path) -> Result<String, NotRead> {
     if path == Path::new("/dev/null") {
         return Ok(String::new());
     }
-    let failed = |why: std::io::Error| match why.kind() {
-        std::io::ErrorKind::NotFound => NotRead::Absent,
-        _ => NotRead::Failed(why),
-    };
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+    if !std::fs::metadata(path).map_err(not_read)?.is_file() {
         return Err(NotRead::NoFile);
     }
     let mut text = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(PROFILE_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+    let file = std::fs::File::open(path).map_err(not_read)?;
+    file.take(PROFILE_FILE_BYTES + 1).read_to_end(&mut text).map_err(not_read)?;
     if text.len() as u64 > PROFILE_FILE_BYTES {
         return Err(NotRead::TooLarge);
     }
     String::from_utf8(text).map_err(|_| NotRead::NoText)
+}
+
+fn not_read(why: std::io::Error) -> NotRead {
+    match why.kind() {
+        std::io::ErrorKind::NotFound => NotRead::Absent,
+        _ => NotRead::Failed(why),
+    }
 }

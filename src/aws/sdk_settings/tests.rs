@@ -40,9 +40,9 @@ fn faults(profile: &str, variables: &[(&str, &str)]) -> [Vec<String>; 2] {
     [settings.fatal, settings.ignored].map(|list| list.iter().map(|wrong| wrong.place.to_string()).collect())
 }
 
-/// The SDK has no way to be told that they are unset.
+/// The SDK has no option to treat them as unset.
 #[test]
-fn an_empty_variable_is_refused_where_the_sdk_reads_it() {
+fn empty_variable_read_by_sdk_refused() {
     let (file, role) = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN");
     let (relative, full) = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI");
     let (token, endpoint) = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_SERVICE_ENDPOINT");
@@ -74,7 +74,7 @@ fn an_empty_variable_is_refused_where_the_sdk_reads_it() {
 }
 
 #[test]
-fn what_the_sdk_never_looks_at_is_passed_over() {
+fn settings_unread_by_sdk_are_skipped() {
     let wrong = [
         ("AWS_ROLE_ARN", "role"),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", "/dev"),
@@ -88,9 +88,8 @@ fn what_the_sdk_never_looks_at_is_passed_over() {
         ["AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"],
         "the first that is configured"
     );
-    let from = |source: &str| format!("[default]\nrole_arn = {ROLE}\ncredential_source = {source}\n");
-    assert_eq!(faults(&from("EcsContainer"), &wrong)[0], ["AWS_CONTAINER_CREDENTIALS_FULL_URI"]);
-    assert_eq!(faults(&from("Ec2InstanceMetadata"), &wrong)[0], ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]);
+    assert_eq!(faults(&role_from("EcsContainer"), &wrong)[0], ["AWS_CONTAINER_CREDENTIALS_FULL_URI"]);
+    assert_eq!(faults(&role_from("Ec2InstanceMetadata"), &wrong)[0], ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]);
     let absent = ("AWS_PROFILE", "absent");
     assert_eq!(faults("", &[absent])[0], ["AWS_PROFILE"]);
     let container = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials");
@@ -104,8 +103,12 @@ fn what_the_sdk_never_looks_at_is_passed_over() {
     assert_eq!(faults("[default]\n", &[absent, container])[0], ["AWS_PROFILE"], "the SDK goes on but once");
 }
 
+fn role_from(source: &str) -> String {
+    format!("[default]\nrole_arn = {ROLE}\ncredential_source = {source}\n")
+}
+
 #[test]
-fn each_wrong_variable_is_named_without_its_value() {
+fn wrong_variables_named_without_values() {
     for Rule(name, _, _, fatal) in RULES {
         // So that the source is asked which reads it.
         let from =
@@ -115,7 +118,7 @@ fn each_wrong_variable_is_named_without_its_value() {
         let found = if *fatal && !name.ends_with("_FILE") { &settings.fatal } else { &settings.ignored };
         let named = found.iter().find(|it| it.place == Place::Variable((*name).into()));
         let named = named.unwrap_or_else(|| panic!("{name}: {settings:?}"));
-        assert!(!named.instead.is_empty());
+        assert!(!named.suggestion.is_empty());
         assert!(name.ends_with("_FILE") || !named.to_string().contains("wrong\nvalue"), "{named}");
     }
 }
@@ -139,27 +142,37 @@ fn keys_in_variables_need_no_profile() {
 }
 
 #[test]
-fn the_two_files_are_one_profile() {
-    let directory = tempfile::tempdir().unwrap();
-    let of = |config: &str, credentials: &str| {
-        let files = ["config", "credentials"].map(|name| directory.path().join(name));
-        std::fs::write(&files[0], config).unwrap();
-        std::fs::write(&files[1], credentials).unwrap();
-        let files = files.map(|file| file.to_str().unwrap().to_owned());
-        with(&[("AWS_CONFIG_FILE", &*files[0]), ("AWS_SHARED_CREDENTIALS_FILE", &*files[1])])
-    };
-    let split = of("[default]\naws_access_key_id = key\n", "[default]\naws_secret_access_key = secret\n");
+fn config_and_credentials_files_are_merged() {
+    let split = with_files("[default]\naws_access_key_id = key\n", "[default]\naws_secret_access_key = secret\n");
     assert_eq!(split.fatal, vec![], "each half in its file");
-    let wrong = of("[default]\nendpoint_url = none\n", "[default]\nendpoint_url = http://a\n");
+    let wrong = with_files("[default]\nendpoint_url = none\n", "[default]\nendpoint_url = http://a\n");
     assert_eq!((wrong.fatal.len(), wrong.endpoint("SNS")), (0, Some("http://a")), "the credentials file goes before");
-    let role = |source: &str| format!("[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = x\n{source}");
-    assert_eq!(of(&role("[profile x]\n"), "").fatal.len(), 0);
-    assert_eq!(of(&role(""), "[x]\n").fatal.len(), 0);
-    assert_eq!(of(&role("[x]\n"), "").fatal.len(), 1, "without its prefix it is none in the config file");
+    assert_eq!(with_files(&role_of_x("[profile x]\n"), "").fatal.len(), 0);
+    assert_eq!(with_files(&role_of_x(""), "[x]\n").fatal.len(), 0);
+    assert_eq!(
+        with_files(&role_of_x("[x]\n"), "").fatal.len(),
+        1,
+        "without its prefix it is none in the config file"
+    );
+}
+
+/// The settings where the two profile files say this.
+fn with_files(config: &str, credentials: &str) -> SdkSettings {
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["config", "credentials"].map(|name| directory.path().join(name));
+    std::fs::write(&files[0], config).unwrap();
+    std::fs::write(&files[1], credentials).unwrap();
+    let files = files.map(|file| file.to_str().unwrap().to_owned());
+    with(&[("AWS_CONFIG_FILE", &*files[0]), ("AWS_SHARED_CREDENTIALS_FILE", &*files[1])])
+}
+
+/// A profile whose role the profile `x` assumes, and what follows.
+fn role_of_x(after: &str) -> String {
+    format!("[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = x\n{after}")
 }
 
 #[test]
-fn a_home_that_cannot_be_read_counts_as_empty() {
+fn unreadable_home_counts_as_empty() {
     let settings = with(&[("HOME", "/dev/null")]);
     assert_eq!((settings.fatal.len(), settings.ignored.len()), (0, 2));
 }
@@ -177,16 +190,16 @@ fn endpoints_come_from_service_then_all() {
 }
 
 #[test]
-fn wrong_profile_lines_have_their_place() {
+fn wrong_profile_lines_report_position() {
     let settings = with_profile(
         "[default]\nuse_fips_endpoint = maybe\nmax_attempts = abc\nrole_arn = arn:aws:iam::1:role/r\n",
         &[],
     );
-    let at = |list: &[ConfigError]| list.iter().map(|it| it.to_string()).collect::<Vec<_>>();
-    let fatal = at(&settings.fatal);
+    let [fatal, ignored] = [&settings.fatal, &settings.ignored]
+        .map(|list| list.iter().map(|wrong| wrong.to_string()).collect::<Vec<_>>());
     assert!(fatal[0].contains("config:2:1: use_fips_endpoint: neither true nor false"), "{fatal:?}");
     assert!(fatal[1].contains("config:4:1: role_arn: nothing says who assumes it"), "{fatal:?}");
-    assert!(at(&settings.ignored)[0].contains("config:3:1: max_attempts"), "{settings:?}");
+    assert!(ignored[0].contains("config:3:1: max_attempts"), "{settings:?}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Which envelopes pass for SNS's, and of which topic.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -43,7 +44,7 @@ fn region(name: &str, arn: Option<&str>) -> RegionConfig {
         account: "123456789012".into(),
         name: "changes".into(),
     });
-    RegionConfig { name: name.into(), url: Url::parse("http://127.0.0.1:1").unwrap(), topic, tls: Default::default() }
+    RegionConfig { name: name.into(), url: Url::parse("http://127.0.0.1:1").unwrap(), topic, ..Default::default() }
 }
 
 type Served = Arc<Mutex<HashMap<String, Result<Bytes, Unfetched>>>>;
@@ -68,8 +69,8 @@ impl World {
         let fetcher = Fetcher::given({
             let (served, fetched) = (served.clone(), fetched.clone());
             move |url| {
-                fetched.lock().unwrap().push(url.to_string());
-                served.lock().unwrap().get(url.as_str()).cloned().unwrap_or(Err(Unfetched::Status(404)))
+                fetched.lock().push(url.to_string());
+                served.lock().get(url.as_str()).cloned().unwrap_or(Err(Unfetched::Status(404)))
             }
         });
         let clock = Clock::simulated(NOW);
@@ -86,7 +87,7 @@ impl World {
     }
 
     fn answer(&self, url: &str, answer: Result<Bytes, Unfetched>) {
-        self.served.lock().unwrap().insert(url.into(), answer);
+        self.served.lock().insert(url.into(), answer);
     }
 
     async fn verify(&self, raw: &str) -> Result<Verified, Rejected> {
@@ -94,7 +95,7 @@ impl World {
     }
 
     fn fetches(&self) -> usize {
-        self.fetched.lock().unwrap().len()
+        self.fetched.lock().len()
     }
 }
 
@@ -113,7 +114,7 @@ fn at(url: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_genuine_notification_of_either_signature_version_is_verified() {
+async fn genuine_notification_verifies_in_both_versions() {
     let world = World::new();
     for version in [SignatureVersion::One, SignatureVersion::Two] {
         let raw = genuine(version);
@@ -125,7 +126,7 @@ async fn a_genuine_notification_of_either_signature_version_is_verified() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_confirmations_are_verified_and_their_token_is_not_shown() {
+async fn confirmations_verify_without_exposing_token() {
     let world = World::new();
     let confirmation = SNS.confirmation(TOPIC, "tok3n", NOW, URL, SignatureVersion::One);
     let verified = world.verify(&confirmation).await.unwrap();
@@ -142,7 +143,7 @@ async fn both_confirmations_are_verified_and_their_token_is_not_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_altered_message_subject_timestamp_id_or_type_is_forged() {
+async fn altered_fields_are_forged() {
     let world = World::new();
     let mut envelope = Envelope::parse(genuine(SignatureVersion::Two).as_bytes()).unwrap();
     envelope.subject = Some("a subject".into());
@@ -177,7 +178,7 @@ async fn an_altered_topic_is_forged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_signed_by_another_key_is_forged() {
+async fn signature_of_another_key_is_forged() {
     let world = World::new();
     for version in [SignatureVersion::One, SignatureVersion::Two] {
         let forged = STRANGER.notification(TOPIC, MESSAGE, NOW, URL, version);
@@ -190,18 +191,18 @@ async fn a_message_signed_by_another_key_is_forged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signature_of_one_version_does_not_pass_as_the_other() {
+async fn signature_versions_are_not_interchangeable() {
     let world = World::new();
     let one = altered(&genuine(SignatureVersion::One), "SignatureVersion", "2");
     let two = altered(&genuine(SignatureVersion::Two), "SignatureVersion", "1");
     assert_eq!(world.verify(&one).await, Err(Rejected::Signature));
     assert_eq!(world.verify(&two).await, Err(Rejected::Signature));
     let three = world.verify(&altered(&genuine(SignatureVersion::Two), "SignatureVersion", "3")).await.unwrap_err();
-    assert_eq!((three.word(), three.retry()), ("unknown-signature-version", false));
+    assert_eq!((three.outcome().into_str(), three.retry()), ("unknown-signature-version", false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_topic_of_another_region_or_of_none_is_wrong() {
+async fn topic_of_other_region_is_wrong() {
     let world = World::new();
     let us = SNS.notification(TOPIC_US, MESSAGE, NOW, URL_US, SignatureVersion::Two);
     assert_eq!(world.verify(&us).await, Err(Rejected::Topic), "configured, but for another region");
@@ -212,7 +213,7 @@ async fn a_topic_of_another_region_or_of_none_is_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_certificate_from_elsewhere_is_not_even_fetched() {
+async fn foreign_certificate_url_is_never_fetched() {
     let world = World::new();
     let file = "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
     for (url, word) in [
@@ -230,13 +231,13 @@ async fn a_certificate_from_elsewhere_is_not_even_fetched() {
         world.serve(&url, &SNS);
         world.serve(Url::parse(&url).unwrap().as_str(), &SNS);
         let rejected = world.verify(&at(&url)).await.unwrap_err();
-        assert_eq!((rejected.word(), rejected.retry()), (word, false), "{url}");
+        assert_eq!((rejected.outcome().into_str(), rejected.retry()), (word, false), "{url}");
     }
     assert_eq!(world.fetches(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_under_an_expired_or_not_yet_valid_certificate_is_rejected() {
+async fn certificate_outside_validity_is_rejected() {
     for (from, until, unfit, word) in [
         (NOW.as_millis() - 2 * DAY, NOW.as_millis() - DAY, Unfit::Expired, "expired"),
         (NOW.as_millis() + DAY, NOW.as_millis() + 2 * DAY, Unfit::NotYetValid, "not-yet-valid"),
@@ -247,12 +248,12 @@ async fn a_message_under_an_expired_or_not_yet_valid_certificate_is_rejected() {
         let raw = signer.notification(TOPIC, MESSAGE, NOW, URL, SignatureVersion::Two);
         let rejected = world.verify(&raw).await.unwrap_err();
         assert_eq!(rejected, Rejected::Certificate(unfit));
-        assert_eq!((rejected.word(), rejected.retry()), (word, false));
+        assert_eq!((rejected.outcome().into_str(), rejected.retry()), (word, false));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_under_a_certificate_that_is_not_sns_s_is_rejected() {
+async fn non_sns_certificate_is_rejected() {
     let world = World::new();
     let key = signer::rsa_key();
     let until = NOW + Duration::from_millis(DAY);
@@ -262,11 +263,11 @@ async fn a_message_under_a_certificate_that_is_not_sns_s_is_rejected() {
     let raw = evil.notification(TOPIC, MESSAGE, NOW, URL, SignatureVersion::Two);
     let rejected = world.verify(&raw).await.unwrap_err();
     assert_eq!(rejected, Rejected::Certificate(Unfit::Subject));
-    assert_eq!((rejected.word(), rejected.retry()), ("bad-certificate", false));
+    assert_eq!((rejected.outcome().into_str(), rejected.retry()), ("bad-certificate", false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_under_a_broken_chain_is_rejected() {
+async fn message_under_broken_chain_is_rejected() {
     let world = World::new();
     let chain = format!("{}{}", SNS.certificate_pem(), STRANGER.certificate_pem());
     world.answer(URL, Ok(chain.into()));
@@ -275,23 +276,23 @@ async fn a_message_under_a_broken_chain_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_field_or_an_oversized_envelope_is_rejected_for_good() {
+async fn malformed_envelope_is_rejected_permanently() {
     let world = World::new();
     for field in ["Message", "MessageId", "Timestamp", "TopicArn", "Type", "Signature", "SigningCertURL"] {
         let mut fields: Value = serde_json::from_str(&genuine(SignatureVersion::Two)).unwrap();
         fields.as_object_mut().unwrap().remove(field);
         let rejected = world.verify(&fields.to_string()).await.unwrap_err();
         assert_eq!(rejected, Rejected::Malformed(Malformed::Missing(field)));
-        assert_eq!((rejected.word(), rejected.retry()), ("malformed", false));
+        assert_eq!((rejected.outcome().into_str(), rejected.retry()), ("malformed", false));
     }
     let long = "x".repeat(ENVELOPE_BYTES);
     let oversized = SNS.notification(TOPIC, &long, NOW, URL, SignatureVersion::Two);
     let rejected = world.verify(&oversized).await.unwrap_err();
-    assert_eq!((rejected.word(), rejected.retry()), ("oversized", false));
+    assert_eq!((rejected.outcome().into_str(), rejected.retry()), ("oversized", false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_message_is_verified_with_its_time_of_publication() {
+async fn old_message_verifies_with_publication_time() {
     // R13: an old timestamp is no reason to drop an announcement.
     let world = World::new();
     let hours_ago = Wall::from_millis(NOW.as_millis() - DAY);
@@ -301,13 +302,13 @@ async fn an_old_message_is_verified_with_its_time_of_publication() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_certificate_that_cannot_be_fetched_asks_for_a_retry_and_a_later_one_succeeds() {
+async fn unfetchable_certificate_asks_for_retry() {
     let world = World::new();
     for unfetched in [Unfetched::Unreachable, Unfetched::Status(302), Unfetched::Late, Unfetched::Oversized] {
         world.answer(URL, Err(unfetched));
         let rejected = world.verify(&genuine(SignatureVersion::Two)).await.unwrap_err();
         assert_eq!(rejected, Rejected::Unfetched(unfetched));
-        assert_eq!((rejected.word(), rejected.retry()), ("no-certificate", true));
+        assert_eq!((rejected.outcome().into_str(), rejected.retry()), ("no-certificate", true));
         tokio::time::advance(limits::CERTIFICATE_PAUSE).await;
     }
     world.serve(URL, &SNS);
@@ -315,7 +316,7 @@ async fn a_certificate_that_cannot_be_fetched_asks_for_a_retry_and_a_later_one_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_certificate_under_the_old_url_is_fetched_when_a_signature_fails() {
+async fn failed_signature_refetches_renewed_certificate() {
     let world = World::new();
     assert!(world.verify(&genuine(SignatureVersion::Two)).await.is_ok());
     tokio::time::advance(limits::CERTIFICATE_PAUSE).await;
@@ -326,7 +327,7 @@ async fn a_new_certificate_under_the_old_url_is_fetched_when_a_signature_fails()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_forgeries_fetches_a_certificate_once_per_pause() {
+async fn forgery_flood_refetches_once_per_pause() {
     let world = World::new();
     let forged = STRANGER.notification(TOPIC, MESSAGE, NOW, URL, SignatureVersion::Two);
     for _ in 0..100 {
@@ -341,7 +342,7 @@ async fn a_flood_of_forgeries_fetches_a_certificate_once_per_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signature_that_fails_while_the_certificate_cannot_be_fetched_again_asks_for_a_retry() {
+async fn failed_refetch_asks_for_retry() {
     let world = World::new();
     assert!(world.verify(&genuine(SignatureVersion::Two)).await.is_ok());
     tokio::time::advance(limits::CERTIFICATE_PAUSE).await;
@@ -352,7 +353,7 @@ async fn a_signature_that_fails_while_the_certificate_cannot_be_fetched_again_as
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kept_certificate_is_fetched_again_when_its_validity_ends() {
+async fn kept_certificate_is_refetched_when_expired() {
     let world = World::new();
     assert!(world.verify(&genuine(SignatureVersion::Two)).await.is_ok());
     world.clock.suspend(Duration::from_millis(2 * DAY));
@@ -370,27 +371,32 @@ async fn a_kept_certificate_is_fetched_again_when_its_validity_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_insecure_signer_counts_at_its_origin_alone() {
+async fn insecure_signer_counts_at_origin_alone() {
     let emulator = "http://localhost:4566/_aws/sns/SimpleNotificationService-6c6f63.pem";
     let elsewhere = "http://localhost:4567/_aws/sns/SimpleNotificationService-6c6f63.pem";
     let key = signer::rsa_key();
     let params = signer::params("localhost", Wall::default(), NOW + Duration::from_millis(DAY));
     let own = Signer::of(&key, params.self_signed(&key).unwrap().pem());
     let world = World::with(Some("http://localhost:4566"));
-    let at = |url| own.notification(TOPIC, MESSAGE, NOW, url, SignatureVersion::One);
     for url in [emulator, elsewhere, URL] {
         world.serve(url, &own);
     }
-    assert!(world.verify(&at(emulator)).await.is_ok());
-    assert_eq!(world.verify(&at(elsewhere)).await.unwrap_err().word(), "wrong-host");
-    assert_eq!(world.verify(&at(URL)).await.unwrap_err().word(), "bad-certificate", "SNS's own keep their subject");
+    let [at_emulator, at_elsewhere, at_sns] =
+        [emulator, elsewhere, URL].map(|url| own.notification(TOPIC, MESSAGE, NOW, url, SignatureVersion::One));
+    assert!(world.verify(&at_emulator).await.is_ok());
+    assert_eq!(world.verify(&at_elsewhere).await.unwrap_err().outcome().into_str(), "wrong-host");
+    assert_eq!(
+        world.verify(&at_sns).await.unwrap_err().outcome().into_str(),
+        "bad-certificate",
+        "SNS's own keep their subject"
+    );
     let strict = World::new();
     strict.serve(emulator, &own);
-    assert_eq!(strict.verify(&at(emulator)).await.unwrap_err().word(), "wrong-host");
+    assert_eq!(strict.verify(&at_emulator).await.unwrap_err().outcome().into_str(), "wrong-host");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_passes_unverified_only_after_the_first_was_applied_for_the_same_region() {
+async fn only_applied_copies_skip_verification() {
     let world = World::new();
     let raw = genuine(SignatureVersion::Two);
     let Ok(Verified::Notification { message_id, .. }) = world.verify(&raw).await else { panic!() };
@@ -409,7 +415,7 @@ async fn a_copy_passes_unverified_only_after_the_first_was_applied_for_the_same_
 
 proptest::proptest! {
     #[test]
-    fn arbitrary_changes_to_a_genuine_envelope_are_never_verified(at in 0usize..10_000, byte in proptest::prelude::any::<u8>()) {
+    fn tampered_envelopes_never_verify(at in 0usize..10_000, byte in proptest::prelude::any::<u8>()) {
         static RAW: LazyLock<String> = LazyLock::new(|| genuine(SignatureVersion::Two));
         let genuine = Envelope::parse(RAW.as_bytes()).unwrap();
         let mut raw = RAW.clone().into_bytes();
@@ -426,7 +432,7 @@ proptest::proptest! {
 }
 
 #[tokio::test]
-async fn a_url_that_was_admitted_admits_no_other() {
+async fn admitted_url_admits_no_other() {
     let world = World::new();
     world.verify(&genuine(SignatureVersion::Two)).await.unwrap();
     let elsewhere =

@@ -4,12 +4,13 @@
 //! The table has a fixed number of places and holds lines only weakly. Lines that no entry holds
 //! are never handed out; their remaining memory is freed when their place is used again.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use http::HeaderMap;
+use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 
-use super::{size, write};
+use super::lines::{size, write};
 use crate::cache::limits;
 
 /// Header lines in HTTP/1.1 form (`name: value`, CR, LF).
@@ -63,7 +64,7 @@ impl Requests {
         if own.lines.len() > limits::SHARED_REQUEST_BYTES {
             return own;
         }
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.0.lock();
         let place = SipHasher13::new().hash(&own.lines) as usize % places.len();
         match places[place].as_ref().and_then(Weak::upgrade).filter(|known| **known == *own.lines) {
             // An entry that replaces the only holder counts the weight from now on.
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_the_same_are_kept_and_weighed_once() {
+    fn equal_lines_are_weighed_once() {
         let requests = Requests::default();
         let [first, second, third, other] =
             ["text/html", "text/html", "text/html", "text/plain"].map(|what| requests.share(&accepting(what)));
@@ -99,7 +100,7 @@ mod tests {
 
     /// A fill stores its entry again once all regions have answered.
     #[test]
-    fn who_takes_the_place_of_the_only_holder_weighs_them() {
+    fn replacement_of_only_holder_weighs_lines() {
         let requests = Requests::default();
         let mut only = requests.share(&accepting("text/html"));
         for _ in 0..3 {
@@ -110,10 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_holds_nobodys_lines_by_itself() {
+    fn table_alone_keeps_no_lines() {
         let requests = Requests::default();
         let lines = Arc::downgrade(&requests.share(&accepting("text/html")).lines);
         assert!(lines.upgrade().is_none());
-        assert_eq!(requests.share(&accepting("text/html")).weight, 59, "whoever brings them again weighs them");
+        assert_eq!(
+            requests.share(&accepting("text/html")).weight,
+            59,
+            "a request that brings them again weighs them"
+        );
     }
 }

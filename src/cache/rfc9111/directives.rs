@@ -1,8 +1,9 @@
 //! Parses `Cache-Control`: what a request asks for ([`RequestDirectives`]) and what a reply says
 //! ([`ResponseDirectives`]). See RFC 9111, 5.2 and 5.4, and RFC 5861.
 //!
-//! A directive that contradicts itself or cannot be parsed gets the more careful reading (4.2.1):
-//! an age of zero, or the whole reply instead of some of its fields.
+//! A directive that contradicts itself or cannot be parsed gets the more careful reading (4.2.1): a
+//! duration of zero, for `min-fresh` the longest there is; of several `max-stale` the smallest; and
+//! `no-cache="..."` or `private="..."` with bad names applies to the whole reply.
 
 use std::time::Duration;
 
@@ -22,13 +23,14 @@ pub enum Delta {
 }
 
 impl Delta {
-    fn read(self, value: Option<&[u8]>) -> Self {
-        let read = value.and_then(delta_seconds).map_or(Self::Invalid, Self::Seconds);
-        if self == Self::Absent || self == read { read } else { Self::Invalid }
+    /// `self` together with the value of one more such directive.
+    fn merged(self, value: Option<&[u8]>) -> Self {
+        let parsed = value.and_then(delta_seconds).map_or(Self::Invalid, Self::Seconds);
+        if self == Self::Absent || self == parsed { parsed } else { Self::Invalid }
     }
 
     /// The duration; `invalid` if it could not be parsed.
-    pub fn span_or(self, invalid: Duration) -> Option<Duration> {
+    pub fn duration(self, invalid: Duration) -> Option<Duration> {
         match self {
             Self::Absent => None,
             Self::Invalid => Some(invalid),
@@ -42,19 +44,29 @@ pub(crate) fn delta_seconds(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
-    Some(text.iter().fold(0, add).min(limits::DELTA_SECONDS))
+    Some(
+        text.iter()
+            .fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+            .min(limits::DELTA_SECONDS),
+    )
 }
 
-/// How stale a reply the request accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Staleness of a reply that the request accepts, the smallest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MaxStale {
-    Any,
     /// Up to this long after its lifetime.
     Within(Duration),
+    Any,
 }
 
-/// What a request asks of caches (5.2.1). Parsed once per request; allocates nothing.
+impl MaxStale {
+    /// One directive; a value that cannot be parsed accepts nothing stale beyond zero seconds.
+    fn parsed(value: Option<&[u8]>) -> Self {
+        value.map_or(Self::Any, |text| Self::Within(Duration::from_secs(delta_seconds(text).unwrap_or_default())))
+    }
+}
+
+/// Cache directives of a request (5.2.1). Parsed once per request; allocates nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
     /// Validate with a region first. Also set by `Pragma: no-cache` when there is no
@@ -76,34 +88,31 @@ pub struct RequestDirectives {
 impl RequestDirectives {
     pub fn of(headers: &HeaderMap) -> Self {
         let (mut max_age, mut min_fresh, mut stale_if_error) = (Delta::Absent, Delta::Absent, Delta::Absent);
-        let mut asked = Self::default();
-        for (name, value) in directives(headers, &header::CACHE_CONTROL) {
-            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
-            if is("no-cache") {
-                asked.no_cache = true;
-            } else if is("no-store") {
-                asked.no_store = true;
-            } else if is("only-if-cached") {
-                asked.only_if_cached = true;
-            } else if is("max-age") {
-                max_age = max_age.read(value);
-            } else if is("min-fresh") {
-                min_fresh = min_fresh.read(value);
-            } else if is("stale-if-error") {
-                stale_if_error = stale_if_error.read(value);
-            } else if is("max-stale") {
-                asked.max_stale = match value {
-                    None => Some(MaxStale::Any),
-                    Some(text) => delta_seconds(text).map(Duration::from_secs).map(MaxStale::Within),
-                };
+        let mut directives = Self::default();
+        for (name, value) in all_directives(headers, &header::CACHE_CONTROL) {
+            if name.eq_ignore_ascii_case(b"no-cache") {
+                directives.no_cache = true;
+            } else if name.eq_ignore_ascii_case(b"no-store") {
+                directives.no_store = true;
+            } else if name.eq_ignore_ascii_case(b"only-if-cached") {
+                directives.only_if_cached = true;
+            } else if name.eq_ignore_ascii_case(b"max-age") {
+                max_age = max_age.merged(value);
+            } else if name.eq_ignore_ascii_case(b"min-fresh") {
+                min_fresh = min_fresh.merged(value);
+            } else if name.eq_ignore_ascii_case(b"stale-if-error") {
+                stale_if_error = stale_if_error.merged(value);
+            } else if name.eq_ignore_ascii_case(b"max-stale") {
+                let more = MaxStale::parsed(value);
+                directives.max_stale = Some(directives.max_stale.map_or(more, |earlier| earlier.min(more)));
             }
         }
-        asked.max_age = max_age.span_or(Duration::ZERO);
-        asked.min_fresh = min_fresh.span_or(Duration::MAX);
-        asked.stale_if_error = stale_if_error.span_or(Duration::ZERO);
-        asked.no_cache |= !headers.contains_key(header::CACHE_CONTROL)
-            && directives(headers, &header::PRAGMA).any(|(name, _)| name.eq_ignore_ascii_case(b"no-cache"));
-        asked
+        directives.max_age = max_age.duration(Duration::ZERO);
+        directives.min_fresh = min_fresh.duration(Duration::MAX);
+        directives.stale_if_error = stale_if_error.duration(Duration::ZERO);
+        directives.no_cache |= !headers.contains_key(header::CACHE_CONTROL)
+            && all_directives(headers, &header::PRAGMA).any(|(name, _)| name.eq_ignore_ascii_case(b"no-cache"));
+        directives
     }
 }
 
@@ -142,7 +151,7 @@ impl Extent {
     }
 }
 
-/// What a reply says to shared caches (5.2.2).
+/// Directives of a reply for shared caches (5.2.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseDirectives {
     /// Must not be stored (5.2.2.5).
@@ -171,28 +180,27 @@ pub struct ResponseDirectives {
 impl ResponseDirectives {
     pub fn of(headers: &HeaderMap) -> Self {
         let mut said = Self::default();
-        for (name, value) in directives(headers, &header::CACHE_CONTROL) {
-            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
-            if is("no-store") {
+        for (name, value) in all_directives(headers, &header::CACHE_CONTROL) {
+            if name.eq_ignore_ascii_case(b"no-store") {
                 said.no_store = true;
-            } else if is("no-cache") {
+            } else if name.eq_ignore_ascii_case(b"no-cache") {
                 said.no_cache = std::mem::take(&mut said.no_cache).widen(value);
-            } else if is("private") {
+            } else if name.eq_ignore_ascii_case(b"private") {
                 said.private = std::mem::take(&mut said.private).widen(value);
-            } else if is("public") {
+            } else if name.eq_ignore_ascii_case(b"public") {
                 said.public = true;
-            } else if is("must-revalidate") {
+            } else if name.eq_ignore_ascii_case(b"must-revalidate") {
                 said.must_revalidate = true;
-            } else if is("proxy-revalidate") {
+            } else if name.eq_ignore_ascii_case(b"proxy-revalidate") {
                 said.proxy_revalidate = true;
-            } else if is("must-understand") {
+            } else if name.eq_ignore_ascii_case(b"must-understand") {
                 said.must_understand = true;
-            } else if is("max-age") {
-                said.max_age = said.max_age.read(value);
-            } else if is("s-maxage") {
-                said.s_maxage = said.s_maxage.read(value);
-            } else if is("stale-if-error") {
-                said.stale_if_error = said.stale_if_error.read(value);
+            } else if name.eq_ignore_ascii_case(b"max-age") {
+                said.max_age = said.max_age.merged(value);
+            } else if name.eq_ignore_ascii_case(b"s-maxage") {
+                said.s_maxage = said.s_maxage.merged(value);
+            } else if name.eq_ignore_ascii_case(b"stale-if-error") {
+                said.stale_if_error = said.stale_if_error.merged(value);
             }
         }
         said
@@ -201,7 +209,10 @@ impl ResponseDirectives {
 
 /// The directives in all lines of `name`, each with its unquoted value. Works on bytes, so that a
 /// line with non-ASCII text does not hide the directives beside it.
-fn directives<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
+fn all_directives<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
     headers.get_all(name).into_iter().flat_map(|line| Directives { rest: line.as_bytes() })
 }
 
@@ -213,9 +224,8 @@ impl<'a> Iterator for Directives<'a> {
     type Item = (&'a [u8], Option<&'a [u8]>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let ends_name = |byte: &u8| matches!(byte, b',' | b'=');
         loop {
-            let end = self.rest.iter().position(ends_name).unwrap_or(self.rest.len());
+            let end = self.rest.iter().position(|byte| matches!(byte, b',' | b'=')).unwrap_or(self.rest.len());
             let (name, rest) = self.rest.split_at(end);
             let name = name.trim_ascii();
             match rest.split_first() {

@@ -24,7 +24,7 @@ pub fn kept(headers: &HeaderMap, received: Wall) -> HeaderMap {
     kept
 }
 
-/// Whether [`kept`] leaves out a field that the caller who asked must still get. Cookies do not
+/// True if [`kept`] leaves out a field that the caller who asked must still get. Cookies do not
 /// count: no entry holds them, and they reach the caller another way.
 pub fn withholds(headers: &HeaderMap) -> bool {
     let said = ResponseDirectives::of(headers);

@@ -1,26 +1,25 @@
-//! How long a reply is fresh and how old it is (RFC 9111, 4.2). There is no heuristic: a reply that
-//! states no lifetime has none.
+//! Lifetime and age of a reply (RFC 9111, 4.2). There is no heuristic: a reply that states no
+//! lifetime has none.
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, header};
 
-use super::directives::{Delta, ResponseDirectives, delta_seconds};
+use super::directives::{ResponseDirectives, delta_seconds};
 use crate::model::time::{Moment, Wall};
 
 /// The lifetime that a reply states for shared caches, if any (4.2.1): `s-maxage`, else `max-age`,
 /// else `Expires` minus `Date`. A value that cannot be parsed, or that is given twice with
 /// different values, counts as zero.
-pub fn lifetime(said: &ResponseDirectives, headers: &HeaderMap, received: Wall) -> Option<Duration> {
-    if said.s_maxage != Delta::Absent {
-        return said.s_maxage.span_or(Duration::ZERO);
-    }
-    if said.max_age != Delta::Absent {
-        return said.max_age.span_or(Duration::ZERO);
-    }
-    headers.contains_key(header::EXPIRES).then(|| {
-        let date = date(headers, &header::DATE).unwrap_or(received);
-        date_once(headers, &header::EXPIRES).map_or(Duration::ZERO, |expires| expires.since(date))
+pub fn lifetime(directives: &ResponseDirectives, headers: &HeaderMap, received: Wall) -> Option<Duration> {
+    let stated = directives.s_maxage.duration(Duration::ZERO).or_else(|| directives.max_age.duration(Duration::ZERO));
+    stated.or_else(|| {
+        headers.contains_key(header::EXPIRES).then(|| {
+            // Two different `Expires` would choose the lifetime, and count as none; a second `Date` only
+            // says what it is counted from.
+            let made = date(headers, &header::DATE).unwrap_or(received);
+            date_once(headers, &header::EXPIRES).map_or(Duration::ZERO, |expires| expires.since(made))
+        })
     })
 }
 

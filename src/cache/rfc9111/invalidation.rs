@@ -1,9 +1,9 @@
-//! What an unsafe request invalidates (RFC 9111, 4.4).
+//! Invalidation by unsafe requests (RFC 9111, 4.4).
 
 use http::{HeaderMap, Method, StatusCode, header};
 use url::Url;
 
-use super::is_safe;
+use super::handling::is_safe;
 use crate::cache::limits;
 
 /// The paths, with their queries, whose stored replies are invalid after an unsafe request.
@@ -46,22 +46,26 @@ fn local(to: &str, target: &str, host: Option<&str>, bases: &[&Url]) -> Vec<Stri
     // "relative" from both.
     let Ok(here) = Url::parse(&format!("http://caller.invalid{target}")) else { return Vec::new() };
     let Ok(url) = here.join(to) else { return Vec::new() };
-    let below = |base: &Url| {
-        let prefix = base.path().trim_end_matches('/');
-        url.path().strip_prefix(prefix).filter(|path| path.starts_with('/'))
-    };
     let mut paths = Vec::new();
     if url.origin() == here.origin() || is_host(&url, host) {
         paths.push(url.path());
-        paths.extend(bases.first().and_then(|base| below(base)));
+        paths.extend(bases.first().and_then(|base| below(base, &url)));
     } else {
-        paths.extend(bases.iter().filter(|base| base.origin() == url.origin()).find_map(|base| below(base)));
+        paths.extend(bases.iter().filter(|base| base.origin() == url.origin()).find_map(|base| below(base, &url)));
     }
-    let whole = |path: &str| url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
-    paths.into_iter().map(whole).collect()
+    paths
+        .into_iter()
+        .map(|path| url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
+        .collect()
 }
 
-/// Whether the URL's authority matches the caller's `Host`.
+/// The URL's path below that of a base.
+fn below<'a>(base: &Url, url: &'a Url) -> Option<&'a str> {
+    let prefix = base.path().trim_end_matches('/');
+    url.path().strip_prefix(prefix).filter(|path| path.starts_with('/'))
+}
+
+/// True if the URL's authority matches the caller's `Host`.
 fn is_host(url: &Url, host: Option<&str>) -> bool {
     let asked = host.and_then(|host| Url::parse(&format!("{}://{host}/", url.scheme())).ok());
     asked.is_some_and(|asked| asked.origin() == url.origin())

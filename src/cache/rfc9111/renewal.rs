@@ -1,16 +1,17 @@
-//! What a 304 (RFC 9111, 4.3.4) or the reply to a HEAD (4.3.5) does to a stored reply.
+//! Effects of a 304 (RFC 9111, 4.3.4) or of the reply to a HEAD (4.3.5) on a stored reply.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, header};
 
+use super::storing::storable;
 use super::validators::speaks_of;
-use super::{fields, freshness, storable};
+use super::{fields, freshness};
 use crate::cache::content::Content;
-use crate::cache::entry::{Entry, Hold};
+use crate::cache::entry::{Entry, Validity};
 use crate::http::exchange::Reply;
 
-/// What to do with a stored reply after a 304.
+/// Effect of a 304 on a stored reply.
 #[derive(Debug)]
 pub enum Renewal {
     /// Still valid: store this in its place and serve it.
@@ -46,15 +47,15 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
         age_at_receipt: freshness::initial_age(&reply.headers, reply.sent, reply.received, received).into(),
         derived: crate::cache::derived::Derived::NONE,
         json: Default::default(),
-        hold: Hold::Unrouted(stored.unwrap_or_default()),
+        validity: Validity::Unrouted(stored.unwrap_or_default()),
     });
     if keep { Renewal::Store(entry) } else { Renewal::ServeOnly(entry) }
 }
 
-/// What to do with the stored reply to GET after a HEAD.
+/// Effect of a HEAD on the stored reply to GET.
 #[derive(Debug)]
 pub enum HeadEffect {
-    /// The same representation with new headers: store this in its place.
+    /// Store this in its place: the representation is the same, with new headers.
     Store(Arc<Entry>),
     /// The representation has changed: remove what is stored.
     Remove,
@@ -68,14 +69,15 @@ pub fn after_head(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> HeadEffe
     if reply.status != StatusCode::OK || entry.status != StatusCode::OK {
         return HeadEffect::Nothing;
     }
-    let differs = |name| match (reply.headers.get(&name), entry.header(&name)) {
+    let fields = [header::ETAG, header::LAST_MODIFIED, header::CONTENT_LENGTH];
+    let other_field = fields.iter().any(|name| match (reply.headers.get(name), entry.header(name)) {
         (Some(new), Some(old)) => old != new,
-        (Some(_), None) => name != header::CONTENT_LENGTH,
+        (Some(_), None) => *name != header::CONTENT_LENGTH,
         (None, _) => false,
-    };
+    });
     let length = reply.headers.get(header::CONTENT_LENGTH).and_then(|line| line.to_str().ok()?.trim().parse().ok());
     let other_length = length.is_some_and(|length: u64| length != entry.content.body_len() as u64);
-    if differs(header::ETAG) || differs(header::LAST_MODIFIED) || differs(header::CONTENT_LENGTH) || other_length {
+    if other_field || other_length {
         return HeadEffect::Remove;
     }
     match renewed(entry, headers, reply) {

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::directives::MaxStale;
-use super::{RequestDirectives, StoredFacts};
+use super::directives::{MaxStale, RequestDirectives};
+use super::stored_facts::StoredFacts;
 use crate::cache::entry::Entry;
 use crate::model::time::Moment;
 
-/// What to do with a stored reply for one request.
+/// Decision about a stored reply for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Fresh {
         age: Duration,
-        /// What is left of the lifetime, for `Cache-Status`.
+        /// Rest of the lifetime, for `Cache-Status`.
         ttl: Duration,
     },
     /// Serve it labelled as stale: the caller accepts one this old (`max-stale`).
@@ -34,16 +34,17 @@ pub fn decide(asked: &RequestDirectives, entry: &Entry, stored: &StoredFacts, no
     let ttl = stored.lifetime.saturating_sub(age);
     let too_old = asked.max_age.is_some_and(|most| age > most);
     let too_short = asked.min_fresh.is_some_and(|least| ttl < least);
-    let ask = || if asked.only_if_cached { Decision::Unsatisfiable } else { Decision::Revalidate };
+    let ask = if asked.only_if_cached { Decision::Unsatisfiable } else { Decision::Revalidate };
     if stored.always_validate || asked.no_cache || too_old {
-        return ask();
+        return ask;
     }
-    match ttl.is_zero() {
-        false if !too_short => Decision::Fresh { age, ttl },
-        true if !stored.never_stale && takes_stale(asked, age.saturating_sub(stored.lifetime)) => {
-            Decision::Stale { age }
-        }
-        _ => ask(),
+    if !ttl.is_zero() {
+        return if too_short { ask } else { Decision::Fresh { age, ttl } };
+    }
+    if !stored.never_stale && takes_stale(asked, age.saturating_sub(stored.lifetime)) {
+        Decision::Stale { age }
+    } else {
+        ask
     }
 }
 
@@ -64,7 +65,7 @@ pub enum OriginTrouble {
     Disconnected,
 }
 
-/// Whether `entry` may be served, labelled, in place of `trouble` (4.2.4; RFC 5861, 4).
+/// True if `entry` may be served, labelled, in place of `trouble` (4.2.4; RFC 5861, 4).
 ///
 /// For a 500, 502, 503 or 504 only the reply or the request can allow it, for as long as they say.
 /// When disconnected, `unless_said` is the limit if the reply sets none. `no-cache` always forbids

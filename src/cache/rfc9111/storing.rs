@@ -1,16 +1,17 @@
-//! Whether a reply may be stored for everybody (RFC 9111, 3 and 3.5), and what its `Vary` says
-//! (4.1).
+//! Conditions for storing a reply for everybody (RFC 9111, 3 and 3.5), and the nominations of its
+//! `Vary` (4.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-use super::directives::{Delta, Extent, ResponseDirectives};
+use super::directives::{Delta, Extent, RequestDirectives, ResponseDirectives};
+use super::freshness;
+use super::stored_facts::StoredFacts;
 use super::validators::has_validator;
-use super::{RequestDirectives, StoredFacts, freshness};
 use crate::cache::limits;
 use crate::http::exchange::Reply;
 
-/// What to keep about `reply` to a request of `method` with `headers`; `None` if it must not be
-/// stored or could never be used.
+/// Returns the facts to keep about `reply` to a request of `method` with `headers`; `None` if it
+/// must not be stored or could never be used.
 ///
 /// This is stricter than the RFC in two places. A request or reply with cookies is stored only if
 /// the reply says `public` or keeps its cookie out itself, because entries here serve every caller.
@@ -35,7 +36,7 @@ pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<S
         lifetime: lifetime.unwrap_or_default(),
         always_validate: said.no_cache == Extent::Everything,
         never_stale: said.must_revalidate || said.proxy_revalidate || said.s_maxage != Delta::Absent,
-        stale_if_error: said.stale_if_error.span_or(std::time::Duration::ZERO),
+        stale_if_error: said.stale_if_error.duration(std::time::Duration::ZERO),
         vary: nominated(&reply.headers)?,
     })
 }
@@ -43,8 +44,8 @@ pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<S
 /// Section 3.5, and cookies.
 fn may_be_shared(said: &ResponseDirectives, request: &HeaderMap, reply: &HeaderMap) -> bool {
     let said_so = said.public || said.must_revalidate || matches!(said.s_maxage, Delta::Seconds(_));
-    let kept_out = |name: &HeaderName| said.private.fields().contains(name) || said.no_cache.fields().contains(name);
-    let cookie = reply.contains_key(header::SET_COOKIE) && !kept_out(&header::SET_COOKIE);
+    let kept_out = [&said.private, &said.no_cache].iter().any(|extent| extent.fields().contains(&header::SET_COOKIE));
+    let cookie = reply.contains_key(header::SET_COOKIE) && !kept_out;
     let with_cookies = cookie || request.contains_key(header::COOKIE);
     (said_so || !request.contains_key(header::AUTHORIZATION)) && (said.public || !with_cookies)
 }
@@ -72,7 +73,7 @@ pub fn nominated_by<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Box<[He
     (names.len() <= limits::VARY_NAMES).then(|| names.into_boxed_slice())
 }
 
-/// Whether a reply is complete in itself: not a part (206, 3.3) and not about another reply (304,
+/// True if a reply is complete in itself: not a part (206, 3.3) and not about another reply (304,
 /// 4.3.4).
 fn is_final(status: StatusCode) -> bool {
     status.as_u16() >= 200 && !matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)

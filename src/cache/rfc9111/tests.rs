@@ -1,11 +1,13 @@
 //! One test per point of RFC 9111, named by its section.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::*;
 use crate::cache::content::Content;
-use crate::cache::entry::{Entry, Hold};
+use crate::cache::entry::{Entry, Validity};
 use crate::http::exchange::Reply;
 use crate::model::ids::RegionId;
 use crate::model::time::{Moment, Wall};
@@ -46,7 +48,8 @@ fn reply(status: u16, pairs: &[(&str, &str)]) -> Reply {
     }
 }
 
-/// What may be stored of a 200 with `pairs`, for a GET with `request`'s headers.
+/// Facts stored for a 200 with `pairs` that answers a GET with `request`'s headers; `None` if it
+/// may not be stored.
 fn stored_of(request: &[(&str, &str)], pairs: &[(&str, &str)]) -> Option<StoredFacts> {
     storable(&Method::GET, &headers(request), &reply(200, pairs))
 }
@@ -66,7 +69,9 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
         age_at_receipt: freshness::initial_age(&reply.headers, START, START, DATE).into(),
         derived: crate::cache::derived::Derived::NONE,
         json: Default::default(),
-        hold: Hold::Unrouted(storable(&Method::GET, &HeaderMap::new(), &self::reply(200, pairs)).unwrap_or_default()),
+        validity: Validity::Unrouted(
+            storable(&Method::GET, &HeaderMap::new(), &self::reply(200, pairs)).unwrap_or_default(),
+        ),
     }
 }
 
@@ -74,7 +79,7 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
 /// headers.
 fn decided(request: &[(&str, &str)], pairs: &[(&str, &str)], after: u64) -> Decision {
     let entry = entry(pairs);
-    let Hold::Unrouted(stored) = &entry.hold else { unreachable!() };
+    let Validity::Unrouted(stored) = &entry.validity else { unreachable!() };
     decide(&RequestDirectives::of(&headers(request)), &entry, stored, START + seconds(after))
 }
 

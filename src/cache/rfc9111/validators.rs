@@ -48,8 +48,7 @@ impl<'a> Iterator for EntityTags<'a> {
     type Item = EntityTag<'a>;
 
     fn next(&mut self) -> Option<EntityTag<'a>> {
-        let separates = |byte: &u8| matches!(byte, b',' | b' ' | b'\t');
-        let start = self.rest.iter().position(|byte| !separates(byte))?;
+        let start = self.rest.iter().position(|byte| !matches!(byte, b',' | b' ' | b'\t'))?;
         let text = &self.rest[start..];
         let (weak, text) = text.strip_prefix(b"W/").map_or((false, text), |text| (true, text));
         let quoted = text.strip_prefix(b"\"").and_then(|inside| {
@@ -89,7 +88,7 @@ pub(crate) fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
     has_validator(stored)
 }
 
-/// Whether a stored reply that may be served now meets the caller's own condition, so that the
+/// True if a stored reply that may be served now meets the caller's own condition, so that the
 /// caller gets a 304 (4.3.2).
 ///
 /// Conditions apply only to what would otherwise be a success (RFC 9110, 13.2.1). `If-None-Match`
@@ -101,13 +100,16 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
         return not_modified_instead(request, entry, &entry.content);
     }
     let Some(since) = date(request, &header::IF_MODIFIED_SINCE) else { return false };
-    let made = || entry.content.value(&header::DATE).filter(|_| entry.hold.routed().is_none());
-    let modified = entry.content.value(&header::LAST_MODIFIED).or_else(made);
+    let modified = entry
+        .content
+        .value(&header::LAST_MODIFIED)
+        .or_else(|| entry.content.value(&header::DATE).filter(|_| entry.validity.routed().is_none()));
     modified.and_then(date_of).is_some_and(|modified| modified <= since)
 }
 
-/// The same of what is made of the entry and shown instead. By its tag alone: a reload may have it
-/// made in another way, of which the region's `Last-Modified` knows nothing.
+/// Compares the caller's condition with what is made of the entry and served instead, by its tag
+/// alone: a reload may have it made in another way, of which the region's `Last-Modified` knows
+/// nothing.
 pub fn not_modified_instead(request: &HeaderMap, entry: &Entry, content: &Content) -> bool {
     let stored = content.value(&header::ETAG).and_then(EntityTag::first);
     let lines = request.get_all(header::IF_NONE_MATCH).into_iter().map(|line| line.as_bytes().trim_ascii());
@@ -118,7 +120,7 @@ pub fn not_modified_instead(request: &HeaderMap, entry: &Entry, content: &Conten
         })
 }
 
-/// Whether a 304 is about this stored reply (4.3.4): judged by a strong tag, else by a weak one,
+/// True if a 304 is about this stored reply (4.3.4): judged by a strong tag, else by a weak one,
 /// else by `Last-Modified`. A 304 that names no validator is about the reply whose validators were
 /// sent.
 pub(crate) fn speaks_of(update: &HeaderMap, stored: &HeaderMap) -> bool {

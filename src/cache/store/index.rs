@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::cache::key::Key;
 use crate::cache::limits;
@@ -77,8 +78,10 @@ impl OfType {
     }
 
     fn keys(&self, record: u64) -> Vec<u64> {
-        let several = || self.several.get(&record).into_iter().flatten().map(|(key, _)| *key).collect();
-        self.one.get(&record).map_or_else(several, |key| vec![*key])
+        self.one.get(&record).map_or_else(
+            || self.several.get(&record).into_iter().flatten().map(|(key, _)| *key).collect(),
+            |key| vec![*key],
+        )
     }
 
     fn records(&self) -> impl Iterator<Item = u64> {
@@ -94,7 +97,7 @@ pub(super) struct Index {
     departed: Mutex<Departed>,
 }
 
-/// What has gone and still has to be reported or cleaned up.
+/// Departed entries that still have to be reported or cleaned up.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     /// Records that no entry shows any more.
@@ -112,7 +115,7 @@ impl Default for Index {
 
 impl Index {
     fn shard(&self, id: RecordId) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[shard_of(id.hash)])
+        self.shards[shard_of(id.hash)].lock()
     }
 
     /// Counts the key with this hash under each record. Returns false, with nothing counted, if one
@@ -137,7 +140,7 @@ impl Index {
         for id in shows.iter().map(ShownRecord::id) {
             let gone = self.shard(id).get_mut(place_of(id.record_type)).is_some_and(|of| of.take(id.hash, key));
             if gone {
-                let mut departed = lock(&self.departed);
+                let mut departed = self.departed.lock();
                 if departed.records.len() < limits::UNTOLD_RELEASES {
                     departed.records.push(id);
                 }
@@ -147,14 +150,14 @@ impl Index {
 
     /// Notes variants whose list has gone.
     pub(super) fn orphan(&self, keys: &[Key]) {
-        let mut departed = lock(&self.departed);
+        let mut departed = self.departed.lock();
         let room = limits::UNTOLD_RELEASES.saturating_sub(departed.orphans.len());
         departed.orphans.extend(keys.iter().take(room).cloned());
     }
 
     /// Takes what has departed since the last call.
     pub(super) fn departed(&self) -> Departed {
-        std::mem::take(&mut *lock(&self.departed))
+        std::mem::take(&mut *self.departed.lock())
     }
 
     pub(super) fn has(&self, id: RecordId) -> bool {
@@ -178,7 +181,7 @@ impl Index {
         };
         let mut found = Vec::new();
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
-            for (record_type, of) in types(&lock(&self.shards[shard])) {
+            for (record_type, of) in types(&self.shards[shard].lock()) {
                 let due = of.records().filter(|hash| slice.contains(*hash));
                 found.extend(due.map(|hash| (RecordId { record_type, hash }, of.keys(hash))));
             }
@@ -188,20 +191,22 @@ impl Index {
         found
     }
 
-    /// How many records, of one type or of all, some entry shows.
+    /// Number of records, of one type or of all, that some entry shows.
     pub(super) fn count(&self, record_type: Option<TypeId>) -> usize {
-        let of_shard = |shard: &Mutex<Shard>| {
-            let shard = lock(shard);
-            let wanted = types(&shard).filter(|(of_type, _)| record_type.is_none_or(|it| it == *of_type));
-            wanted.map(|(_, of)| of.one.len() + of.several.len()).sum::<usize>()
-        };
-        self.shards.iter().map(of_shard).sum()
+        self.shards
+            .iter()
+            .map(|shard| {
+                let shard = shard.lock();
+                let wanted = types(&shard).filter(|(of_type, _)| record_type.is_none_or(|it| it == *of_type));
+                wanted.map(|(_, of)| of.one.len() + of.several.len()).sum::<usize>()
+            })
+            .sum()
     }
 
     pub(super) fn records(&self) -> Vec<RecordId> {
         let mut records = Vec::new();
         for shard in &self.shards {
-            let shard = lock(shard);
+            let shard = shard.lock();
             for (of_type, of) in types(&shard) {
                 records.extend(of.records().map(|hash| RecordId { record_type: of_type, hash }));
             }
@@ -223,9 +228,4 @@ fn types(shard: &Shard) -> impl Iterator<Item = (TypeId, &OfType)> {
 /// Record hashes are keyed, so that nobody can aim at one shard.
 const fn shard_of(hash: u64) -> usize {
     (hash >> (u64::BITS - limits::INDEX_SHARDS.trailing_zeros())) as usize
-}
-
-/// A panic elsewhere leaves the maps whole: no call in between can fail.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! When unrouted URIs were last invalidated (RFC 9111, 4.4). A reply to an earlier request is
-//! neither stored nor shared.
+//! Times at which unrouted URIs were last invalidated (RFC 9111, 4.4). A reply to an earlier
+//! request is neither stored nor shared.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

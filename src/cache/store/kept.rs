@@ -1,6 +1,6 @@
 //! Holds what is stored under each key, up to a capacity, and decides what makes room.
 //!
-//! A shard is a list of slots without gaps, and a table of their places; when a slot is removed,
+//! A shard is a list of slots without gaps, and a table of their positions; when a slot is removed,
 //! the last one fills its place. This is a segmented CLOCK: a hand moves around each shard. New
 //! arrivals are on probation: one that was read by the time the hand comes by for the second time
 //! becomes established, otherwise it is evicted. The hand acts on established slots only while they
@@ -11,12 +11,13 @@
 //! ([`Held::leave`]), before the call that removed it returns and with no lock held. When a call
 //! that adds something returns, the total is within the capacity.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hashbrown::HashTable;
+use parking_lot::RwLock;
 
-use super::Held;
+use super::held::Held;
 use super::index::Index;
 use crate::cache::key::{Key, KeyRef};
 use crate::cache::limits;
@@ -24,7 +25,7 @@ use crate::cache::limits;
 #[cfg(test)]
 mod tests;
 
-/// What to do with the value under a key.
+/// Action on the value under a key.
 pub(super) enum Change {
     Keep,
     /// Replace it with this.
@@ -75,14 +76,15 @@ impl Slot {
     }
 }
 
-/// The bits of a state that count reads; more reads are not told apart.
+/// The bits of a state that count reads; more reads are not distinguished.
 const READS: u8 = 0b11;
 /// The hand has not come by yet.
 const NEW: u8 = 1 << 2;
 const ESTABLISHED: u8 = 1 << 3;
 
 impl SegmentedClock {
-    /// Empty, with room for `capacity` bytes by [`Held::weight`]. `index` is told of what leaves.
+    /// Empty, with room for `capacity` bytes by [`Held::weight`]. `index` is notified of what
+    /// leaves.
     pub(super) fn new(capacity: u64, index: Arc<Index>) -> Self {
         Self {
             shards: (0..limits::STORE_SHARDS).map(|_| RwLock::default()).collect(),
@@ -97,29 +99,29 @@ impl SegmentedClock {
 
     #[inline]
     pub(super) fn get(&self, key: KeyRef<'_>) -> Option<Held> {
-        let shard = read(self.shard(key.hash()));
-        let place = shard.find(key)?;
-        let state = &shard.states[place];
+        let shard = self.shard(key.hash()).read();
+        let position = shard.find(key)?;
+        let state = &shard.states[position];
         let before = state.load(Ordering::Relaxed);
         if before & READS < READS {
             // Of two concurrent reads one may go uncounted. A slot that is read often is not
             // written to, so that its cache line stays shared.
             state.store(before + 1, Ordering::Relaxed);
         }
-        Some(shard.slots[place].held.clone())
+        Some(shard.slots[position].held.clone())
     }
 
     /// The values under keys with this hash. Does not count as a read.
     pub(super) fn under(&self, hash: u64) -> Vec<(Key, Held)> {
-        let shard = read(self.shard(hash));
-        let slots = shard.table.iter_hash(hash).map(|place| &shard.slots[*place as usize]);
+        let shard = self.shard(hash).read();
+        let slots = shard.table.iter_hash(hash).map(|position| &shard.slots[*position as usize]);
         let found = slots.filter(|slot| slot.hash == hash);
         found.map(|slot| (slot.key().to_key(), slot.held.clone())).collect()
     }
 
     /// The keys of one shard whose content is `wanted`. Does not count as a read.
     pub(super) fn keys(&self, shard: usize, wanted: impl Fn(KeyRef<'_>, &Held) -> bool) -> Vec<Key> {
-        let shard = read(&self.shards[shard]);
+        let shard = self.shards[shard].read();
         let found = shard.slots.iter().filter(|slot| wanted(slot.key(), &slot.held));
         found.map(|slot| slot.key().to_key()).collect()
     }
@@ -127,19 +129,19 @@ impl SegmentedClock {
     /// Applies `decide` to the value under `key` while nobody else can change it. `decide` must not
     /// call back into this store.
     pub(super) fn change(&self, key: KeyRef<'_>, decide: impl FnOnce(Option<&Held>) -> Change) {
-        let mut shard = write(self.shard(key.hash()));
-        let place = shard.find(key);
+        let mut shard = self.shard(key.hash()).write();
+        let position = shard.find(key);
         let mut came = 0;
-        let (gone, refused) = match decide(place.map(|place| &shard.slots[place].held)) {
+        let (gone, refused) = match decide(position.map(|position| &shard.slots[position].held)) {
             Change::Keep => return,
-            Change::Remove => (place.map(|place| self.take(&mut shard, place).held), None),
+            Change::Remove => (position.map(|position| self.take(&mut shard, position).held), None),
             // It would push out everything else, and then itself.
             Change::Put(held) if held.weight() as u64 > self.capacity() => {
-                (place.map(|place| self.take(&mut shard, place).held), Some(held))
+                (position.map(|position| self.take(&mut shard, position).held), Some(held))
             }
             Change::Put(held) => {
                 came = held.weight() as u64;
-                (self.put(&mut shard, place, key.hash(), held), None)
+                (self.put(&mut shard, position, key.hash(), held), None)
             }
         };
         drop(shard);
@@ -149,8 +151,8 @@ impl SegmentedClock {
     }
 
     pub(super) fn remove(&self, key: KeyRef<'_>) {
-        let mut shard = write(self.shard(key.hash()));
-        let gone = shard.find(key).map(|place| self.take(&mut shard, place));
+        let mut shard = self.shard(key.hash()).write();
+        let gone = shard.find(key).map(|position| self.take(&mut shard, position));
         drop(shard);
         self.left(key.hash(), gone.map(|slot| slot.held), false);
     }
@@ -170,7 +172,7 @@ impl SegmentedClock {
         // unless others read just as fast.
         while self.weight() > wanted {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-            let gone = self.come_by(&mut write(&self.shards[turn]), share, newcomer.map(|(hash, _)| hash));
+            let gone = self.come_by(&mut self.shards[turn].write(), share, newcomer.map(|(hash, _)| hash));
             if let Some(Slot { hash, held }) = gone {
                 self.left(hash, Some(held), true);
             }
@@ -193,7 +195,7 @@ impl SegmentedClock {
 
     /// Number of slots in use.
     pub(super) fn count(&self) -> usize {
-        self.shards.iter().map(|shard| read(shard).slots.len()).sum()
+        self.shards.iter().map(|shard| shard.read().slots.len()).sum()
     }
 
     fn left(&self, key: u64, gone: Option<Held>, evicted: bool) {
@@ -203,26 +205,26 @@ impl SegmentedClock {
     }
 
     /// Returns the value it replaces. The new one inherits that one's reads.
-    fn put(&self, shard: &mut Shard, place: Option<usize>, hash: u64, held: Held) -> Option<Held> {
+    fn put(&self, shard: &mut Shard, position: Option<usize>, hash: u64, held: Held) -> Option<Held> {
         let weight = held.weight() as u64;
-        let Some(place) = place else {
+        let Some(position) = position else {
             self.weight.fetch_add(weight, Ordering::Relaxed);
             shard.push(Slot { hash, held });
             return None;
         };
-        let gone = std::mem::replace(&mut shard.slots[place].held, held);
+        let gone = std::mem::replace(&mut shard.slots[position].held, held);
         // One addition, so that nobody makes room for both. A negative difference wraps, and so
         // does the sum.
         let more = weight.wrapping_sub(gone.weight() as u64);
         self.weight.fetch_add(more, Ordering::Relaxed);
-        if *shard.states[place].get_mut() & ESTABLISHED != 0 {
+        if *shard.states[position].get_mut() & ESTABLISHED != 0 {
             self.established.fetch_add(more, Ordering::Relaxed);
         }
         Some(gone)
     }
 
-    fn take(&self, shard: &mut Shard, place: usize) -> Slot {
-        let (slot, state) = shard.remove(place);
+    fn take(&self, shard: &mut Shard, position: usize) -> Slot {
+        let (slot, state) = shard.remove(position);
         let weight = slot.held.weight() as u64;
         self.weight.fetch_sub(weight, Ordering::Relaxed);
         if state & ESTABLISHED != 0 {
@@ -238,23 +240,23 @@ impl SegmentedClock {
             if shard.hand >= shard.slots.len() {
                 shard.hand = 0;
             }
-            let place = shard.hand;
-            let state = shard.states.get_mut(place)?.get_mut();
+            let position = shard.hand;
+            let state = shard.states.get_mut(position)?.get_mut();
             match *state {
                 kept if kept & ESTABLISHED != 0 => {
                     if self.established.load(Ordering::Relaxed) > share {
                         if kept & READS == 0 {
-                            return Some(self.take(shard, place));
+                            return Some(self.take(shard, position));
                         }
                         *state -= 1;
                     }
                 }
                 new if new & NEW != 0 => *state = new & READS,
-                0 if newcomer == Some(shard.slots[place].hash) => {}
-                0 => return Some(self.take(shard, place)),
+                0 if newcomer == Some(shard.slots[position].hash) => {}
+                0 => return Some(self.take(shard, position)),
                 _ => {
                     *state = ESTABLISHED;
-                    self.established.fetch_add(shard.slots[place].held.weight() as u64, Ordering::Relaxed);
+                    self.established.fetch_add(shard.slots[position].held.weight() as u64, Ordering::Relaxed);
                 }
             }
             shard.hand += 1;
@@ -270,8 +272,8 @@ impl SegmentedClock {
 
 impl Shard {
     fn find(&self, key: KeyRef<'_>) -> Option<usize> {
-        let place = self.table.find(key.hash(), |place| self.slots[*place as usize].is_under(key));
-        place.map(|place| *place as usize)
+        let position = self.table.find(key.hash(), |position| self.slots[*position as usize].is_under(key));
+        position.map(|position| *position as usize)
     }
 
     fn push(&mut self, slot: Slot) {
@@ -281,26 +283,25 @@ impl Shard {
             self.slots.reserve_exact(more);
             self.states.reserve_exact(more);
         }
-        let place = u32::try_from(self.slots.len()).expect("that many do not fit into memory");
+        let position = u32::try_from(self.slots.len()).expect("that many do not fit into memory");
         let hash = slot.hash;
         self.slots.push(slot);
         self.states.push(AtomicU8::new(NEW));
         let slots = &self.slots;
-        self.table.insert_unique(hash, place, |place| slots[*place as usize].hash);
+        self.table.insert_unique(hash, position, |position| slots[*position as usize].hash);
     }
 
-    /// Removes the slot at `place` and moves the last one there.
-    fn remove(&mut self, place: usize) -> (Slot, u8) {
-        let hash = |shard: &Self, place: usize| shard.slots[place].hash;
+    /// Removes the slot at `position` and moves the last one there.
+    fn remove(&mut self, position: usize) -> (Slot, u8) {
         let last = self.slots.len() - 1;
-        let (this, moved) = (hash(self, place), hash(self, last));
-        let found = self.table.find_entry(this, |found| *found as usize == place);
-        found.expect("each slot's place is in the table").remove();
-        if place != last {
+        let (this, moved) = (self.slots[position].hash, self.slots[last].hash);
+        let found = self.table.find_entry(this, |found| *found as usize == position);
+        found.expect("each slot's position is in the table").remove();
+        if position != last {
             let found = self.table.find_mut(moved, |found| *found as usize == last);
-            *found.expect("each slot's place is in the table") = place as u32;
+            *found.expect("each slot's position is in the table") = position as u32;
         }
-        let removed = (self.slots.swap_remove(place), self.states.swap_remove(place).into_inner());
+        let removed = (self.slots.swap_remove(position), self.states.swap_remove(position).into_inner());
         self.give_back();
         removed
     }
@@ -312,16 +313,7 @@ impl Shard {
             let room = 2 * slots.len();
             slots.shrink_to(room);
             states.shrink_to(room);
-            table.shrink_to(room, |place| slots[*place as usize].hash);
+            table.shrink_to(room, |position| slots[*position as usize].hash);
         }
     }
-}
-
-/// A panic elsewhere leaves a shard whole: nothing that changes it can fail half way.
-fn read(shard: &RwLock<Shard>) -> RwLockReadGuard<'_, Shard> {
-    shard.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
-    shard.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -35,7 +35,7 @@ mod tests {
 
     use super::*;
     use crate::cache::content::Content;
-    use crate::cache::entry::{Entry, Hold};
+    use crate::cache::entry::{Entry, Validity};
     use crate::cache::key::{HashKey, KeyBuffer};
     use crate::cache::rfc9111::StoredFacts;
     use crate::model::ids::RegionId;
@@ -53,7 +53,7 @@ mod tests {
                 age_at_receipt: ShortSpan::default(),
                 derived: crate::cache::derived::Derived::NONE,
                 json: Default::default(),
-                hold: Hold::Unrouted(StoredFacts::default()),
+                validity: Validity::Unrouted(StoredFacts::default()),
             });
             store.put_unrouted(&mut buffer, &format!("/{place}"), &HeaderMap::new(), &entry);
         }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_smaller_store_lets_go_of_what_is_too_much_and_a_larger_one_of_nothing() {
+    async fn shrinking_evicts_and_growing_keeps() {
         let store = filled(64 << 20, 200);
         let held = store.bytes();
         store.resize(128 << 20).await;

@@ -25,7 +25,7 @@ impl Store {
         found.map(|(_, entry)| entry)
     }
 
-    /// How many records, of one type or of all, some entry shows.
+    /// Number of records, of one type or of all, that some entry shows.
     pub fn count_records(&self, record_type: Option<TypeId>) -> usize {
         self.index.count(record_type)
     }

@@ -5,8 +5,10 @@ use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Map, json};
 
+use super::fields::state_version;
 use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::RETRY_AFTER_SECONDS;
+use crate::catalogue::problem_kind::ProblemKind;
 use crate::engine::EngineError;
 use crate::http::bodies::NotRead;
 use crate::http::problem;
@@ -43,53 +45,6 @@ pub(super) enum RequestRefused {
     BrokenBody,
     #[error("too many bytes of requests are held; nothing was done, send it again")]
     Busy,
-}
-
-/// Each problem once: its name here, its status, and the stable word of its `type`.
-macro_rules! problems {
-    ($($name:ident = $status:ident $word:literal,)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum ProblemKind { $($name,)* }
-
-        impl ProblemKind {
-            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
-
-            pub(super) const fn status(self) -> StatusCode {
-                match self { $(Self::$name => StatusCode::$status,)* }
-            }
-
-            pub(super) const fn word(self) -> &'static str {
-                match self { $(Self::$name => $word,)* }
-            }
-        }
-    };
-}
-
-problems! {
-    BadJson = BAD_REQUEST "bad-json",
-    BadKey = BAD_REQUEST "bad-key",
-    BadBatch = BAD_REQUEST "bad-batch",
-    BadCursor = BAD_REQUEST "bad-cursor",
-    BadQuery = BAD_REQUEST "bad-query",
-    BadHeader = BAD_REQUEST "bad-header",
-    NotFound = NOT_FOUND "not-found",
-    UnknownType = NOT_FOUND "unknown-type",
-    UnknownPath = NOT_FOUND "unknown-path",
-    Method = METHOD_NOT_ALLOWED "method",
-    SlowBody = REQUEST_TIMEOUT "slow-body",
-    PreconditionFailed = PRECONDITION_FAILED "precondition-failed",
-    LargeBody = PAYLOAD_TOO_LARGE "large-body",
-    NotJson = UNSUPPORTED_MEDIA_TYPE "not-json",
-    Schema = UNPROCESSABLE_ENTITY "schema",
-    SchemaCost = UNPROCESSABLE_ENTITY "schema-cost",
-    KeyReused = UNPROCESSABLE_ENTITY "idempotency-key-reused",
-    StoreFailed = INTERNAL_SERVER_ERROR "store-failed",
-    Damaged = INTERNAL_SERVER_ERROR "damaged",
-    Busy = SERVICE_UNAVAILABLE "busy",
-    Contended = SERVICE_UNAVAILABLE "contended",
-    StoreUnavailable = SERVICE_UNAVAILABLE "store-unavailable",
-    OutcomeUnknown = SERVICE_UNAVAILABLE "outcome-unknown",
-    StoreFull = INSUFFICIENT_STORAGE "store-full",
 }
 
 impl RequestRefused {
@@ -132,20 +87,23 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::NotFound { .. } => ProblemKind::NotFound,
         CatalogueError::PreconditionFailed { .. } => ProblemKind::PreconditionFailed,
         CatalogueError::BadIdempotencyKey => ProblemKind::BadHeader,
-        CatalogueError::KeyReused => ProblemKind::KeyReused,
+        CatalogueError::KeyReused => ProblemKind::IdempotencyKeyReused,
         CatalogueError::Contended => ProblemKind::Contended,
         CatalogueError::OutcomeUnknown => ProblemKind::OutcomeUnknown,
         CatalogueError::Store(EngineError::Full { .. }) => ProblemKind::StoreFull,
-        CatalogueError::Store(error) | CatalogueError::Unread(error) => match error.is_transient() {
-            true => ProblemKind::StoreUnavailable,
-            false => ProblemKind::StoreFailed,
-        },
+        CatalogueError::Store(error) | CatalogueError::Unread(error) => {
+            if error.is_transient() {
+                ProblemKind::StoreUnavailable
+            } else {
+                ProblemKind::StoreFailed
+            }
+        }
         CatalogueError::Damaged { .. } => ProblemKind::Damaged,
         CatalogueError::Part { why, .. } => kind_of(why),
     }
 }
 
-/// A store that is down fails each request, of whoever sends them.
+/// A store that is down fails each request, of any sender.
 static FAILURE_LINES: RateLimiter = RateLimiter::new();
 
 impl IntoResponse for RequestRefused {
@@ -165,8 +123,8 @@ impl IntoResponse for RequestRefused {
                     version = *found;
                 }
                 CatalogueError::Store(error) | CatalogueError::Unread(error) => {
-                    if let Some(left_out) = FAILURE_LINES.take(Clock::System.now()) {
-                        tracing::warn!(%error, left_out, "the catalogue's store failed");
+                    if let Some(suppressed) = FAILURE_LINES.admit(Clock::System.now()) {
+                        tracing::warn!(%error, suppressed, "the catalogue's store failed");
                     }
                 }
                 _ => {}
@@ -175,13 +133,13 @@ impl IntoResponse for RequestRefused {
         if let Some(version) = version {
             more.insert("version".to_owned(), json!(version));
         }
-        let mut response = problem::document(kind.status(), kind.word(), &self.to_string(), more);
+        let mut response = problem::document(kind.status(), kind.into_str(), &self.to_string(), more);
         // Counted where all answers pass.
         response.extensions_mut().insert(kind);
         let headers = response.headers_mut();
         // One record's version, not that of a part of a batch.
         if let (Some(version), false) = (version, matches!(self, Self::Catalogue(CatalogueError::Part { .. }))) {
-            super::state_version(headers, version);
+            state_version(headers, version);
         }
         if kind.status() == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
@@ -198,7 +156,7 @@ mod tests {
     use crate::telemetry::scripted::CountedLines;
 
     #[test]
-    fn a_store_that_is_down_fills_no_log() {
+    fn store_outage_floods_no_log() {
         let lines = CountedLines::start();
         for _ in 0..1_000 {
             let error = EngineError::Unavailable { what: "p-records".to_owned(), why: "down".to_owned() };

@@ -1,4 +1,4 @@
-//! What a request says: conditions, an idempotency key, a body, the parts of a batch.
+//! Parts of a request: conditions, an idempotency key, a body, the parts of a batch.
 
 use std::sync::Arc;
 
@@ -37,7 +37,6 @@ fn tags(
     called: &'static str,
     weak: bool,
 ) -> Result<Option<Tags>, RequestRefused> {
-    let malformed = || RequestRefused::Header(called);
     let (mut any, mut versions) = (false, Vec::new());
     let mut tags = 0_usize;
     for value in headers.get_all(&name) {
@@ -53,7 +52,7 @@ fn tags(
                 }
                 [b'*', after @ ..] => (any, rest) = (true, after),
                 _ => {
-                    let (tag, after) = EntityTag::read(rest).ok_or_else(malformed)?;
+                    let (tag, after) = EntityTag::read(rest).ok_or(RequestRefused::Header(called))?;
                     versions.extend(tag.version().filter(|_| weak || !tag.is_weak));
                     rest = after;
                 }
@@ -61,16 +60,17 @@ fn tags(
             tags += 1;
             rest = rest.trim_ascii_start();
             if !rest.is_empty() && !rest.starts_with(b",") {
-                return Err(malformed());
+                return Err(RequestRefused::Header(called));
             }
         }
     }
     match (any, tags) {
-        // An empty list would be one that holds for nothing, or for everything: more likely a mistake.
-        (_, 0) if headers.contains_key(name) => Err(malformed()),
+        // An empty list would be one that holds for nothing, or for everything: more likely a
+        // fault.
+        (_, 0) if headers.contains_key(name) => Err(RequestRefused::Header(called)),
         (_, 0) => Ok(None),
         (true, 1) => Ok(Some(Tags::Any)),
-        (true, _) => Err(malformed()),
+        (true, _) => Err(RequestRefused::Header(called)),
         (false, _) => Ok(Some(Tags::These(versions))),
     }
 }
@@ -88,8 +88,7 @@ impl<'a> EntityTag<'a> {
         let quoted = quoted.strip_prefix(b"\"")?;
         let end = quoted.iter().position(|byte| *byte == b'"')?;
         let (opaque, after) = (&quoted[..end], &quoted[end + 1..]);
-        let is_opaque = |byte: &u8| !matches!(byte, 0..=0x20 | 0x7f);
-        opaque.iter().all(is_opaque).then_some((Self { is_weak, opaque }, after))
+        opaque.iter().all(|byte| !matches!(byte, 0..=0x20 | 0x7f)).then_some((Self { is_weak, opaque }, after))
     }
 
     /// The version that it states, if it is one of ours.
@@ -173,21 +172,26 @@ pub(super) fn batch(body: &[u8]) -> Result<Vec<RecordWrite>, CatalogueError> {
         let known = "GET /openapi.json describes a batch";
         CatalogueError::BadBatch(format!("line {line}, column {column}: not what a batch has there; {known}"))
     })?;
-    let part = |(at, part): (usize, BatchPart<'_>)| {
-        let refused = |why: &str| Err(CatalogueError::BadBatch(format!("part {at} (from 0): {why}")));
-        let only_if = match (part.if_version, part.if_absent) {
-            (Some(_), true) => return refused("`ifVersion` and `ifAbsent` cannot both hold"),
-            (Some(version), false) => Preconditions::version_is(version),
-            (None, true) => Preconditions::absent(),
-            (None, false) => Preconditions::none(),
-        };
-        if (part.method == Method::Put) != part.body.is_some() {
-            return refused("a PUT has a `body`, and a DELETE has none");
-        }
-        let body = part.body.map(|body| Bytes::copy_from_slice(body.get().as_bytes()));
-        Ok(RecordWrite { record_type: part.record_type, key: part.key, body, only_if })
+    batch.writes.into_iter().enumerate().map(|(at, part)| write_of(at, part)).collect()
+}
+
+/// The write that a batch's part asks for.
+fn write_of(at: usize, part: BatchPart<'_>) -> Result<RecordWrite, CatalogueError> {
+    let only_if = match (part.if_version, part.if_absent) {
+        (Some(_), true) => return Err(bad_part(at, "`ifVersion` and `ifAbsent` cannot both hold")),
+        (Some(version), false) => Preconditions::version_is(version),
+        (None, true) => Preconditions::absent(),
+        (None, false) => Preconditions::none(),
     };
-    batch.writes.into_iter().enumerate().map(part).collect()
+    if (part.method == Method::Put) != part.body.is_some() {
+        return Err(bad_part(at, "a PUT has a `body`, and a DELETE has none"));
+    }
+    let body = part.body.map(|body| Bytes::copy_from_slice(body.get().as_bytes()));
+    Ok(RecordWrite { record_type: part.record_type, key: part.key, body, only_if })
+}
+
+fn bad_part(at: usize, why: &str) -> CatalogueError {
+    CatalogueError::BadBatch(format!("part {at} (from 0): {why}"))
 }
 
 /// The query of a page.

@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::catalogue::preconditions::{Preconditions, Tags};
 use crate::catalogue::tests::{Stage, stage};
 use crate::engine::faulty::FaultRates;
 use crate::engine::{EngineError, Table};
@@ -14,6 +15,7 @@ use crate::http::listener::bind_tcp;
 use crate::http::service::{self, Listener, ServingTasks};
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
+use strum::VariantArray;
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
@@ -100,6 +102,11 @@ impl Port {
     async fn put(&self, path: &str, body: &str) -> Reply {
         self.send(&format!("PUT {path}"), "Content-Type: application/json\r\n", body).await
     }
+
+    /// Puts a record with an idempotency key.
+    async fn put_once(&self, body: &str) -> Reply {
+        self.send("PUT /v1/records/shard/a", "Idempotency-Key: k-1\r\n", body).await
+    }
 }
 
 fn document() -> Value {
@@ -119,29 +126,27 @@ fn fits(schema: &str, value: &Value) {
 }
 
 #[test]
-fn the_document_has_every_route_and_nothing_else() {
+fn document_has_exactly_served_routes() {
     let document = document();
-    let methods = |item: &Value| {
-        let names = item.as_object().unwrap().keys().filter(|name| *name != "parameters" && *name != "head");
-        names.cloned().collect::<Vec<_>>()
-    };
-    let paths = document["paths"].as_object().unwrap();
-    let described: BTreeSet<_> =
-        paths.iter().flat_map(|(path, item)| methods(item).into_iter().map(move |it| (it, path.clone()))).collect();
+    let members =
+        document["paths"].as_object().unwrap().iter().flat_map(|(path, item)| {
+            item.as_object().unwrap().keys().map(move |member| (member.clone(), path.clone()))
+        });
+    let described: BTreeSet<_> = members.filter(|(name, _)| name != "parameters" && name != "head").collect();
     let routed: BTreeSet<_> =
         routes().into_iter().map(|(method, path, _)| (method.to_owned(), path.to_owned())).collect();
     assert_eq!(described, routed);
 }
 
 #[test]
-fn the_document_has_every_status_and_problem() {
+fn document_has_every_status_and_problem() {
     let document = document();
     let known = &document["components"]["schemas"]["Problem"]["properties"];
     let listed = known["type"]["enum"].as_array().unwrap();
     let listed: BTreeSet<_> = listed.iter().map(|urn| urn.as_str().unwrap().to_owned()).collect();
     // What the port's guard says before this router is asked.
     let of_the_guard = (StatusCode::FORBIDDEN, "cross-site");
-    let kinds = ProblemKind::ALL.iter().map(|kind| (kind.status(), kind.word())).chain([of_the_guard]);
+    let kinds = ProblemKind::VARIANTS.iter().map(|kind| (kind.status(), kind.into_str())).chain([of_the_guard]);
     let kinds: Vec<_> = kinds.collect();
     assert_eq!(listed, kinds.iter().map(|(_, word)| crate::http::problem::urn(word)).collect());
     for (status, word) in &kinds {
@@ -159,12 +164,12 @@ fn the_document_has_every_status_and_problem() {
 fn problems_page_shows_the_catalogues() {
     // What the port's guard says before this router is asked.
     let of_the_guard = ("cross-site".to_owned(), 403);
-    let kinds = ProblemKind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.status().as_u16()));
+    let kinds = ProblemKind::VARIANTS.iter().map(|kind| (kind.into_str().to_owned(), kind.status().as_u16()));
     assert_eq!(crate::http::problem::page::chapter("The catalogue"), kinds.chain([of_the_guard]).collect());
 }
 
 #[test]
-fn the_examples_of_the_document_fit_its_schemas() {
+fn document_examples_fit_schemas() {
     fn walk(value: &Value, checked: &mut usize) {
         if let (Some(schema), Some(example)) = (value.get("schema"), value.get("example")) {
             let errors = validator(schema.clone()).validate(example).err().map(|error| error.to_string());
@@ -183,7 +188,7 @@ fn the_examples_of_the_document_fit_its_schemas() {
 }
 
 #[tokio::test]
-async fn methods_and_paths_outside_of_the_table_are_refused() {
+async fn unlisted_methods_and_paths_are_refused() {
     let port = port().await;
     let methods = ["GET", "PUT", "DELETE", "POST", "PATCH"];
     for path in routes().map(|(_, path, _)| path) {
@@ -208,7 +213,7 @@ async fn methods_and_paths_outside_of_the_table_are_refused() {
 }
 
 #[tokio::test]
-async fn odd_keys_are_one_segment_and_come_back_as_they_were() {
+async fn odd_keys_round_trip_as_segment() {
     let port = port().await;
     let longest = "k".repeat(512);
     for (encoded, key) in [
@@ -255,7 +260,7 @@ async fn odd_keys_are_one_segment_and_come_back_as_they_were() {
 }
 
 #[tokio::test]
-async fn every_answer_about_a_record_states_its_version() {
+async fn record_answers_state_their_version() {
     let port = port().await;
     let path = "/v1/records/tenant/acme";
     let sent = "{ \"plan\":\"free\" ,\"n\": 1e2}";
@@ -309,16 +314,15 @@ async fn every_answer_about_a_record_states_its_version() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_is_told_its_first_result_and_that_it_is_a_repetition() {
+async fn repeated_request_replays_first_result() {
     let port = port().await;
-    let send = async |body: &str| port.send("PUT /v1/records/shard/a", "Idempotency-Key: k-1\r\n", body).await;
     port.stage.faults.set(FaultRates { loses_answers: 1.0, ..FaultRates::default() });
-    assert_eq!(send("{}").await.problem(), (503, "outcome-unknown".to_owned()));
+    assert_eq!(port.put_once("{}").await.problem(), (503, "outcome-unknown".to_owned()));
     port.stage.faults.set(FaultRates::default());
-    let again = send("{}").await;
+    let again = port.put_once("{}").await;
     assert_eq!((again.status, again.header("idempotency-replayed")), (201, Some("true")));
     again.states(port.stage.memory.dump(Table::Records)[0].version);
-    assert_eq!(send("{\"a\":1}").await.problem(), (422, "idempotency-key-reused".to_owned()));
+    assert_eq!(port.put_once("{\"a\":1}").await.problem(), (422, "idempotency-key-reused".to_owned()));
     for lines in ["Idempotency-Key: a\r\nIdempotency-Key: b\r\n", "Idempotency-Key: \r\n", "Idempotency-Key: a b\r\n"]
     {
         let refused = port.send("PUT /v1/records/shard/a", lines, "{}").await;
@@ -329,7 +333,7 @@ async fn a_repeated_request_is_told_its_first_result_and_that_it_is_a_repetition
 }
 
 #[tokio::test]
-async fn what_was_read_is_not_said_to_be_unwritten() {
+async fn failed_read_is_not_reported_unwritten() {
     let port = port().await;
     port.put("/v1/records/shard/a", "{}").await;
     for (rates, word) in [
@@ -349,7 +353,7 @@ async fn what_was_read_is_not_said_to_be_unwritten() {
 }
 
 #[tokio::test]
-async fn a_batch_and_pages_have_the_form_of_the_document() {
+async fn batches_and_pages_match_document() {
     let port = port().await;
     let first = json!({"writes": [
         {"method": "PUT", "type": "shard", "key": "a/b", "body": {"n": 1}, "ifAbsent": true},
@@ -395,7 +399,7 @@ async fn a_batch_and_pages_have_the_form_of_the_document() {
 }
 
 #[tokio::test]
-async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
+async fn bodies_must_be_bounded_json() {
     let port = port().await;
     let target = "PUT /v1/records/shard/a";
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES - 8));
@@ -431,7 +435,7 @@ async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
+async fn stalled_body_times_out() {
     let port = port().await;
     let head = "PUT /v1/records/shard/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
     let half = format!("{head}{JSON}Content-Length: 10\r\n\r\n{{");
@@ -440,7 +444,7 @@ async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
 
 /// A page counts with the most that it can be before it is read, then with what it is.
 #[tokio::test]
-async fn a_page_counts_until_its_caller_has_it_and_many_do_not_keep_a_writer_out() {
+async fn unread_pages_never_block_writers() {
     let port = port().await;
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES - 8));
     for key in 0..3 {
@@ -449,12 +453,14 @@ async fn a_page_counts_until_its_caller_has_it_and_many_do_not_keep_a_writer_out
     assert_eq!(port.pages.held(), 0);
     let Port { stage, held, pages, .. } = &port;
     let api = Api { catalogue: stage.catalogue.clone(), held: held.clone(), pages: pages.clone() };
-    let query = || Query::try_from_uri(&"/?limit=200".parse().unwrap());
-    let unread = list_records(Shared(api.clone()), Ok(Path("shard".to_owned())), query()).await.unwrap();
+    let uri = "/?limit=200".parse().unwrap();
+    let unread =
+        list_records(Shared(api.clone()), Ok(Path("shard".to_owned())), Query::try_from_uri(&uri)).await.unwrap();
     let one = pages.held();
     assert!((3 * RECORD_BYTES as u64..PAGE_HELD_BYTES / 2).contains(&one), "{one}");
-    let path = || Ok(Path(("shard".to_owned(), "1".to_owned())));
-    let other = read_history(Shared(api), path(), query()).await.unwrap();
+    let other = read_history(Shared(api), Ok(Path(("shard".to_owned(), "1".to_owned()))), Query::try_from_uri(&uri))
+        .await
+        .unwrap();
     assert!(pages.held() > one + RECORD_BYTES as u64);
     let _most = pages.reserve(PAGES_HELD_BYTES - PAGE_HELD_BYTES - pages.held() + 1).unwrap();
     for path in ["/v1/records/shard", "/v1/records/shard/1/history"] {
@@ -470,20 +476,14 @@ async fn refusals_are_counted_by_problem() {
     let port = port().await;
     assert_eq!(port.get("/v2").await.problem(), (404, "unknown-path".to_owned()));
     let mut registry = prometheus_client::registry::Registry::default();
-    port.stage.catalogue.counts().register(&mut registry);
+    registry.register_collector(Box::new(port.stage.catalogue.counts().clone()));
     let mut page = String::new();
     prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
     assert!(page.contains("catalogue_refusals_total{problem=\"unknown-path\"} 1\n"), "{page}");
 }
 
 #[test]
-fn entity_tags_are_read_as_rfc_9110_writes_them() {
-    use crate::catalogue::preconditions::{Preconditions, Tags};
-    let read = |lines: &[&'static str]| {
-        let lines = lines.iter().map(|line| (header::IF_MATCH, HeaderValue::from_static(line)));
-        request::preconditions(&lines.collect())
-    };
-    let these = |versions: &[u64]| Tags::These(versions.to_vec());
+fn entity_tags_follow_rfc_9110() {
     for (lines, expected) in [
         (&["*"][..], Some(Tags::Any)),
         (&["\"5\""], Some(these(&[5]))),
@@ -499,7 +499,7 @@ fn entity_tags_are_read_as_rfc_9110_writes_them() {
         (&["\"abc\", \"05\", \"+5\", \"\""], Some(these(&[]))),
         (&[], None),
     ] {
-        assert_eq!(read(lines), Ok(Preconditions { matches: expected, none_match: None }), "{lines:?}");
+        assert_eq!(if_match(lines), Ok(Preconditions { matches: expected, none_match: None }), "{lines:?}");
     }
     for lines in [
         &["5"][..],
@@ -516,7 +516,7 @@ fn entity_tags_are_read_as_rfc_9110_writes_them() {
         &["W/ \"5\""],
         &["\"a b\""],
     ] {
-        assert_eq!(read(lines), Err(RequestRefused::Header("If-Match")), "{lines:?}");
+        assert_eq!(if_match(lines), Err(RequestRefused::Header("If-Match")), "{lines:?}");
     }
     let not_utf8 = HeaderValue::from_bytes(b"\"\xfc,\", W/\"5\", \"6\"").unwrap();
     let none_match = request::preconditions(&[(header::IF_NONE_MATCH, not_utf8)].into_iter().collect());
@@ -524,9 +524,18 @@ fn entity_tags_are_read_as_rfc_9110_writes_them() {
     assert_eq!(none_match, Ok(expected), "weak tags are as good as others there");
 }
 
+fn if_match(lines: &[&'static str]) -> Result<Preconditions, RequestRefused> {
+    let lines = lines.iter().map(|line| (header::IF_MATCH, HeaderValue::from_static(line)));
+    request::preconditions(&lines.collect())
+}
+
+fn these(versions: &[u64]) -> Tags {
+    Tags::These(versions.to_vec())
+}
+
 /// A page of another site may send what has no `Content-Type` without asking first.
 #[tokio::test]
-async fn a_body_without_its_type_and_a_batch_with_a_condition_in_its_head_are_refused() {
+async fn untyped_body_or_conditional_batch_refused() {
     let port = port().await;
     let batch = r#"{"writes":[{"method":"PUT","type":"shard","key":"a","body":{}}]}"#;
     let head = format!("Host: localhost\r\nConnection: close\r\nContent-Length: {}\r\n", batch.len());
@@ -542,10 +551,10 @@ async fn a_body_without_its_type_and_a_batch_with_a_condition_in_its_head_are_re
 }
 
 #[test]
-fn what_a_full_store_refuses_is_a_507_that_is_certain() {
+fn full_store_gives_definite_507() {
     let full = EngineError::Full { what: "the data directory".to_owned(), why: "the disk is full".to_owned() };
     let refused = RequestRefused::from(CatalogueError::Store(full));
-    assert_eq!((refused.kind().status().as_u16(), refused.kind().word()), (507, "store-full"));
+    assert_eq!((refused.kind().status().as_u16(), refused.kind().into_str()), (507, "store-full"));
     assert!(refused.to_string().ends_with("nothing was written"), "{refused}");
     let failed = EngineError::NotWritten { what: "the data directory".to_owned(), why: "gone".to_owned() };
     assert_eq!(RequestRefused::from(CatalogueError::Store(failed)).kind(), ProblemKind::StoreUnavailable);

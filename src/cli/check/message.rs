@@ -3,20 +3,20 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::cli::CommandError;
+use crate::cli::error::CommandError;
 use crate::config::Config;
 use crate::config::error::{nearest, quoted};
-use crate::core::router::Router;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PATH_PUBLISHER};
 use crate::protocol::announcement::{FIELD_NAMES, decode, unknown_names};
+use crate::routing::router::Router;
 
 /// Prints what the message would do.
 ///
 /// # Errors
 /// If it is not an announcement, or does nothing.
 pub(super) fn explain(config: &Config, file: &Path, path: Option<&str>) -> Result<(), CommandError> {
-    let unreadable = |error: std::io::Error| CommandError::Usage(format!("{}: {error}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| CommandError::Usage(format!("{}: {error}", file.display())))?;
     let unknown = unknown(&text);
     let announcement = decode(&text).map_err(|why| {
         CommandError::Usage(printable(&format!(
@@ -44,14 +44,16 @@ fn printable(text: &str) -> String {
 
 /// A line for each field name that is unknown.
 fn unknown(text: &str) -> Vec<String> {
-    let line = |name: String| match nearest(&name, FIELD_NAMES) {
-        Some(meant) => format!("{} is no field of an announcement: did you mean `{meant}`?", quoted(&name)),
-        None => format!("{} is no field of an announcement, and says nothing", quoted(&name)),
-    };
-    unknown_names(text).into_iter().map(line).collect()
+    unknown_names(text)
+        .into_iter()
+        .map(|name| match nearest(&name, FIELD_NAMES) {
+            Some(meant) => format!("{} is no field of an announcement: did you mean `{meant}`?", quoted(&name)),
+            None => format!("{} is no field of an announcement, and says nothing", quoted(&name)),
+        })
+        .collect()
 }
 
-/// What a message says and does, or why it does nothing.
+/// Contents and effects of a message, or why it has none.
 #[derive(Debug, Default)]
 struct Said {
     lines: Vec<String>,
@@ -61,10 +63,13 @@ struct Said {
 fn said(config: &Config, announcement: &Announcement, path: Option<&str>) -> Said {
     let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
     let mut said = Said::default();
-    let version = |version: Option<u64>| version.map_or(String::new(), |version| format!(" at version {version}"));
     said.lines.push(match kind {
-        AnnouncementKind::Changed { version: stated } => format!("CHANGED: {record_type}:{key}{}", version(*stated)),
-        AnnouncementKind::Deleted { version: stated } => format!("DELETED: {record_type}:{key}{}", version(*stated)),
+        AnnouncementKind::Changed { version: stated } => {
+            format!("CHANGED: {record_type}:{key}{}", at_version(*stated))
+        }
+        AnnouncementKind::Deleted { version: stated } => {
+            format!("DELETED: {record_type}:{key}{}", at_version(*stated))
+        }
         AnnouncementKind::Reload => format!("RELOAD of {}: asked for again, versions go on", scope(record_type, key)),
         AnnouncementKind::Reset => {
             format!("RESET of {}: asked for again, versions are forgotten", scope(record_type, key))
@@ -93,6 +98,10 @@ fn said(config: &Config, announcement: &Announcement, path: Option<&str>) -> Sai
     said
 }
 
+fn at_version(version: Option<u64>) -> String {
+    version.map_or(String::new(), |version| format!(" at version {version}"))
+}
+
 fn scope(record_type: &str, key: &str) -> String {
     match (record_type.is_empty(), key.is_empty()) {
         (true, _) => "everything".to_owned(),
@@ -102,24 +111,24 @@ fn scope(record_type: &str, key: &str) -> String {
 }
 
 fn missing(kind: &AnnouncementKind, numbered: bool, ingested_at: bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut lacks = |what: &str| lines.push(format!("  without {what}"));
+    let mut lacks = Vec::new();
     match kind {
         AnnouncementKind::Changed { version: None } | AnnouncementKind::Deleted { version: None } => {
-            lacks("a version: a region that lags cannot be told from one that has the change");
+            lacks.push("a version: a region that lags cannot be distinguished from one that has the change");
         }
         AnnouncementKind::Heartbeat { ingested_through: None, .. } => {
-            lacks("ingestedThrough: no answer can say how old it is (bound=none)");
+            lacks.push("ingestedThrough: no answer can say how old it is (bound=none)");
         }
         _ => {}
     }
     if !numbered {
-        lacks("publisher and sequence: one that is lost leaves no hole");
+        lacks.push("publisher and sequence: one that is lost leaves no hole");
     }
     if !ingested_at && !matches!(kind, AnnouncementKind::Heartbeat { .. }) {
-        lacks("ingestedAt: how long changes take to arrive is not measured (nearside_propagation_delay_seconds)");
+        lacks
+            .push("ingestedAt: how long changes take to arrive is not measured (nearside_propagation_delay_seconds)");
     }
-    lines
+    lacks.into_iter().map(|what| format!("  without {what}")).collect()
 }
 
 /// Why it changes nothing, if no route names its type.
@@ -141,7 +150,7 @@ fn unrouted(config: &Config, record_type: &str) -> Option<String> {
     Some(format!("it changes nothing: no route names the record type `{record_type}`; {meant}"))
 }
 
-/// What it does to what is stored for this path.
+/// Effect on what is stored for this path.
 fn of_path(config: &Config, announcement: &Announcement, path: &str) -> (String, Option<String>) {
     let router = Router::new(&config.service);
     let Some(matched) = router.find(path.split('?').next().unwrap_or(path)) else {
@@ -154,10 +163,10 @@ fn of_path(config: &Config, announcement: &Announcement, path: &str) -> (String,
     let shown =
         records.iter().map(|(record_type, key)| format!("{record_type}:{key}")).collect::<Vec<_>>().join(", ");
     let Announcement { record_type, key, .. } = announcement;
-    let meets = |(of, named): &(String, String)| {
-        (record_type.is_empty() || of == record_type) && (key.is_empty() || named == key)
-    };
-    if records.iter().any(meets) {
+    let is_met = records
+        .iter()
+        .any(|(of, named)| (record_type.is_empty() || of == record_type) && (key.is_empty() || named == key));
+    if is_met {
         return (format!("{path} shows {shown}: what is stored for it is asked for again"), None);
     }
     let of_its_type = records.iter().any(|(of, _)| of == record_type);
@@ -183,15 +192,15 @@ mod tests {
         from_toml(text).unwrap()
     }
 
-    fn told(message: &str, path: Option<&str>) -> (String, String) {
+    fn reported(message: &str, path: Option<&str>) -> (String, String) {
         let said = said(&config(), &decode(message).unwrap(), path);
         (said.lines.join("\n"), said.in_vain.unwrap_or_default())
     }
 
     #[test]
-    fn a_message_that_meets_the_path_says_what_becomes_of_it() {
+    fn matching_message_states_its_effect() {
         let whole = r#"{"recordType":"context","key":"acme","version":"7","publisher":"p","sequence":"3","ingestedAt":"2026-01-01T00:00:00Z"}"#;
-        let (lines, in_vain) = told(whole, Some("/v1/contexts/acme/limits"));
+        let (lines, in_vain) = reported(whole, Some("/v1/contexts/acme/limits"));
         assert_eq!(in_vain, "");
         assert_eq!(
             lines,
@@ -201,19 +210,20 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_another_form_and_a_type_with_a_typo_are_said_to_do_nothing() {
-        let (_, in_vain) = told(r#"{"recordType":"context","key":"context:acme"}"#, Some("/v1/contexts/acme/limits"));
+    fn misformed_messages_have_no_effect() {
+        let (_, in_vain) =
+            reported(r#"{"recordType":"context","key":"context:acme"}"#, Some("/v1/contexts/acme/limits"));
         assert!(in_vain.contains("shows context:acme: announce the key as the route makes it"), "{in_vain}");
         assert!(in_vain.contains("(recordType `context` and key `acme`), or change"), "{in_vain}");
-        let (lines, in_vain) = told(r#"{"recordType":"contxt","key":"acme"}"#, Some("/v1/contexts/acme/limits"));
+        let (lines, in_vain) = reported(r#"{"recordType":"contxt","key":"acme"}"#, Some("/v1/contexts/acme/limits"));
         assert!(in_vain.contains("did you mean `context`?"), "{in_vain}");
         assert!(lines.contains("without a version") && lines.contains("without publisher and sequence"), "{lines}");
-        let (_, in_vain) = told(r#"{"recordType":"context","key":"acme"}"#, Some("/v2/acme"));
+        let (_, in_vain) = reported(r#"{"recordType":"context","key":"acme"}"#, Some("/v2/acme"));
         assert!(in_vain.contains("no route names /v2/acme"), "{in_vain}");
     }
 
     #[test]
-    fn a_field_with_a_typo_is_named_with_the_one_that_was_meant() {
+    fn mistyped_field_suggests_nearest() {
         let lines = unknown(r#"{"recordtype":"context","key":"acme","tenant":"t"}"#);
         let wanted = [
             "`recordtype` is no field of an announcement: did you mean `recordType`?",
@@ -224,8 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_of_a_type_meets_every_path_of_it() {
-        let (lines, in_vain) = told(r#"{"recordType":"context","kind":"RELOAD"}"#, Some("/v1/contexts/acme/limits"));
+    fn type_reload_matches_all_its_paths() {
+        let (lines, in_vain) =
+            reported(r#"{"recordType":"context","kind":"RELOAD"}"#, Some("/v1/contexts/acme/limits"));
         assert!(in_vain.is_empty() && lines.contains("RELOAD of every context"), "{lines} {in_vain}");
     }
 }

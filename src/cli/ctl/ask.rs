@@ -1,4 +1,4 @@
-//! Finds the sidecar, and asks it for an act over its socket or its port.
+//! Finds the sidecar, and asks it for a command over its socket or its port.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,13 +13,15 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::Reach;
+use super::reach::Reach;
 use crate::admin::{ALIVE, health};
 use crate::app::process;
-use crate::cli::{CommandError, limits, settings, tell, variables};
+use crate::cli::error::CommandError;
+use crate::cli::limits;
+use crate::cli::load::{settings, tell, variables};
 use crate::config::{Admin, read};
-use crate::core::answer::CACHE_STATUS;
 use crate::http::token;
+use crate::shape::cache_status::CACHE_STATUS;
 
 #[derive(Debug)]
 enum Place {
@@ -36,7 +38,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// How to reach one sidecar.
+/// Client of one sidecar.
 pub(super) struct CtlClient {
     place: Place,
     token: Option<Vec<u8>>,
@@ -48,12 +50,12 @@ impl CtlClient {
     pub(super) fn of(reach: Reach) -> Result<Self, CommandError> {
         let known = match &reach.config {
             Some(file) => settings(Some(file))?.0.admin,
-            None => read::admin_alone(variables()).map_err(|mistakes| {
-                tell(&mistakes);
+            None => read::admin_alone(variables()).map_err(|errors| {
+                tell(&errors);
                 CommandError::Usage(String::new())
             })?,
         };
-        let Admin { listen, unix, token_file } = known;
+        let Admin { listen, unix, token_file, .. } = known;
         let place = match (reach.socket, reach.admin, unix) {
             (Some(path), ..) => Place::Socket(path),
             (None, Some(address), _) => Place::Port(address),
@@ -69,8 +71,8 @@ impl CtlClient {
         Ok(Self { place, token, within: reach.timeout })
     }
 
-    /// Asks for one act, and returns the reply.
-    pub(super) fn act(&self, name: &str, arguments: &Value) -> Result<Value, CommandError> {
+    /// Asks for one command, and returns the reply.
+    pub(super) fn command(&self, name: &str, arguments: &Value) -> Result<Value, CommandError> {
         let asked = async { tokio::time::timeout(self.within, self.ask(name, arguments)).await };
         let asked = process::block_on(asked).map_err(|error| CommandError::Failed(error.to_string()))?;
         let (status, body) = asked.unwrap_or_else(|_| {
@@ -110,7 +112,7 @@ impl CtlClient {
             if let Place::Port(_) = &self.place {
                 self.look_whom_it_is(&mut sender, &host).await?;
             }
-            let mut request = Request::post(format!("/acts/{name}"))
+            let mut request = Request::post(format!("/commands/{name}"))
                 .header(header::HOST, host.as_str())
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(Full::new(Bytes::from(arguments.to_string())))
@@ -137,7 +139,7 @@ impl CtlClient {
         CommandError::Failed(format!("{} broke the connection off: {error}; is it a Nearside?", self.place))
     }
 
-    /// Checks that this is the admin side: the applications' port would pass an act on to a region,
+    /// Checks that this is the admin side: the applications' port would pass a command on to a region,
     /// and the token with it.
     async fn look_whom_it_is(
         &self,
@@ -149,7 +151,7 @@ impl CtlClient {
         let reply = sender.send_request(look).await.map_err(|error| self.broken(&error))?;
         if reply.headers().contains_key(CACHE_STATUS) {
             return Err(CommandError::Usage(format!(
-                "{} is the side that applications ask; acts are for the admin side: name admin.listen, 127.0.0.1:8701 \
+                "{} is the side that applications ask; commands are for the admin side: name admin.listen, 127.0.0.1:8701 \
                  unless set, or with --socket what admin.unix names",
                 self.place
             )));
@@ -168,17 +170,17 @@ impl CtlClient {
             return document.ok_or_else(|| CommandError::Failed(format!("{} answered what is no JSON", self.place)));
         }
         let detail = document.as_ref().and_then(|document| document["detail"].as_str());
-        let told = match detail {
+        let reported = match detail {
             Some(detail) => detail.to_owned(),
             None => format!("{} answered {status}; is it a Nearside of this version?", self.place),
         };
-        // A client error is a mistake in the arguments or the configuration; anything else may go
+        // A client error is a fault in the arguments or the configuration; anything else may go
         // away, and another job ends.
         let is_busy = document.as_ref().and_then(|it| it["type"].as_str()).is_some_and(|it| it.ends_with(":busy"));
         Err(if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT && !is_busy {
-            CommandError::Usage(told)
+            CommandError::Usage(reported)
         } else {
-            CommandError::Failed(told)
+            CommandError::Failed(reported)
         })
     }
 

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::ask::CtlClient;
 use super::print;
-use crate::admin::acts::jobs::JobsSeen;
-use crate::admin::acts::refresh::Refreshing;
-use crate::cli::CommandError;
+use crate::admin::commands::jobs::JobsSeen;
+use crate::admin::commands::refresh::Refreshing;
+use crate::cli::error::CommandError;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -19,7 +19,7 @@ pub(super) fn refresh(asking: &CtlClient, begun: Value, as_json: bool) -> Result
     };
     let mut shown = None;
     loop {
-        let reply = asking.act("jobs", &json!({}))?;
+        let reply = asking.command("jobs", &json!({}))?;
         let seen: JobsSeen =
             serde_json::from_value(reply).map_err(|error| CommandError::Failed(error.to_string()))?;
         let Some(now) = seen.jobs.into_iter().find(|seen| seen.job == job.job) else {

@@ -6,27 +6,27 @@ use std::io::Write as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::admin::acts::announcements::Believing;
-use crate::admin::acts::compare::{ComparedPath, ContentSeen};
-use crate::admin::acts::inspect::{EntrySeen, Inspected, RecordSeen};
-use crate::admin::acts::jobs::{JobSeen, JobsSeen};
-use crate::admin::acts::log::Logging;
-use crate::admin::acts::purge::Purged;
-use crate::admin::acts::refresh::Refreshing;
-use crate::admin::acts::region::Asking;
-use crate::admin::acts::reset::Reset;
+use crate::admin::commands::announcements::Believing;
+use crate::admin::commands::compare::{ComparedPath, ContentSeen};
+use crate::admin::commands::inspect::{EntrySeen, Inspected, RecordSeen};
+use crate::admin::commands::jobs::{JobSeen, JobsSeen};
+use crate::admin::commands::log::Logging;
+use crate::admin::commands::purge::Purged;
+use crate::admin::commands::refresh::Refreshing;
+use crate::admin::commands::region::Asking;
+use crate::admin::commands::reset::Reset;
 use crate::app::reload::Reloaded;
-use crate::cli::CommandError;
+use crate::cli::error::CommandError;
 
-/// Prints the reply to the act of this name on standard output.
+/// Prints the reply to the command of this name on standard output.
 pub(super) fn reply(name: &str, reply: &Value, json: bool) -> Result<(), CommandError> {
-    let text = if json { format!("{reply:#}\n") } else { told(name, reply)? };
+    let text = if json { format!("{reply:#}\n") } else { reported(name, reply)? };
     let mut out = std::io::stdout().lock();
     let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     printed.map_err(|error| CommandError::Failed(format!("the reply could not be printed: {error}")))
 }
 
-pub(super) fn told(name: &str, reply: &Value) -> Result<String, CommandError> {
+pub(super) fn reported(name: &str, reply: &Value) -> Result<String, CommandError> {
     Ok(match name {
         "purge" => purged(&read(reply)?),
         "refresh" => refreshing(&read(reply)?),
@@ -154,7 +154,7 @@ fn job(job: &JobSeen) -> String {
     let mut text = format!(
         "job {} ({} of {}, by {}): {}, {} of {} in {} s",
         job.job,
-        job.act,
+        job.command,
         job.about,
         job.by,
         job.state,
@@ -227,8 +227,9 @@ fn compared(seen: &ComparedPath) -> String {
 }
 
 fn content(content: &ContentSeen) -> String {
-    let version = |version: &u64| if *version == 0 { "none".to_owned() } else { version.to_string() };
-    let versions: Vec<String> = content.versions.iter().map(version).collect();
+    let versions = content.versions.iter();
+    let versions: Vec<String> =
+        versions.map(|version| if *version == 0 { "none".to_owned() } else { version.to_string() }).collect();
     let version =
         if versions.is_empty() { "no version".to_owned() } else { format!("version {}", versions.join(" and ")) };
     let etag = content.etag.as_ref().map(|etag| format!(", ETag {etag}")).unwrap_or_default();
@@ -243,7 +244,7 @@ fn content(content: &ContentSeen) -> String {
 fn record(record: &RecordSeen) -> String {
     let mut text =
         format!("record {}:{} (hashed), generation {}\n", record.record_type, record.key_hash, record.generation);
-    for line in record.says.iter().chain(&record.acts) {
+    for line in record.says.iter().chain(&record.commands) {
         let _ = writeln!(text, "  {line}");
     }
     text
@@ -279,14 +280,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped_as_people_read_them() {
+    fn numbers_are_grouped_for_reading() {
         for (number, shown) in
             [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345, "12,345"), (1_234_567, "1,234,567")]
         {
             assert_eq!(grouped(number), shown);
         }
-        let told = purged(&Purged { purged: 12_345, left: 1 });
-        assert!(told.starts_with("12,345 entries purged, 1 left"), "{told}");
+        let reported = purged(&Purged { purged: 12_345, left: 1 });
+        assert!(reported.starts_with("12,345 entries purged, 1 left"), "{reported}");
         assert!(purged(&Purged { purged: 1, left: 0 }).starts_with("1 entry purged"));
     }
 }

@@ -1,28 +1,30 @@
-//! What a route makes of its regions' bytes for this caller, and who answers: forms, fields, batches
-//! and the second way.
+//! A route's reply to this caller, made from its regions' bytes, and who answers: forms, fields,
+//! batches and the candidate.
 
 use http::{HeaderMap, header};
 
-use crate::config::{Compression, Config, Form, IdentityMode, PathTemplate, Route, SecondWay, Way};
-use crate::core::answer::unshaped;
-use crate::core::router::{Matched, Router};
-use crate::core::shape::{self, Asked, ShapeError, ShapeRefused, Shapes, accept_of};
-use crate::core::{compression, way};
+use crate::config::{Candidate, Compression, Config, Form, IdentityMode, MigrationMode, Route};
 use crate::http::admission::Head;
+use crate::migration::candidate;
 use crate::payload::accept::Choice;
 use crate::payload::coding::Codings;
+use crate::race::compression;
+use crate::request::answer::unshaped;
+use crate::routing::router::{Matched, Router};
+use crate::shape::form::{accept_of, insert_form};
+use crate::shape::shapes::{Asked, ShapeError, ShapeRefused, Shapes};
 
 /// Between two lines under one word.
 pub(super) const BELOW: &str = "\n          ";
 
-/// What a request asks for; `None` where its route declares nothing.
+/// Shape that a request asks for; `None` where its route declares nothing.
 pub(super) type Wanted = Result<Option<Result<Asked, ShapeRefused>>, ShapeError>;
 
 pub(super) fn wanted(route: &Route, head: Head<'_>) -> Wanted {
     Ok(Shapes::of(route)?.map(|shapes| shapes.asked(head)))
 }
 
-/// Whether the sidecar itself refuses the request.
+/// True if the sidecar itself refuses the request.
 pub(super) fn is_refused(wanted: &Wanted) -> bool {
     matches!(wanted, Ok(Some(Err(_))))
 }
@@ -31,7 +33,7 @@ fn asked(wanted: &Wanted) -> Option<&Asked> {
     wanted.as_ref().ok()?.as_ref()?.as_ref().ok()
 }
 
-/// Where each region is asked, by the way that answers.
+/// Each region's URL for the request, by the upstream that answers.
 pub(super) fn asked_at(config: &Config, matched: &Matched<'_>, wanted: &Wanted, path_and_query: &str) -> Vec<String> {
     if is_refused(wanted) {
         return vec!["no region: the sidecar itself refuses the request, see REFUSED below".to_owned()];
@@ -48,41 +50,42 @@ fn seen_by_regions<'a>(wanted: &'a Wanted, path_and_query: &'a str) -> &'a str {
     }
 }
 
-fn urls(config: &Config, route: &Route, second: Option<&SecondWay>, path_and_query: &str) -> Vec<String> {
-    let target = second.map_or(path_and_query.into(), |second| way::target(route, second, path_and_query));
-    let elsewhere = second.and_then(|second| second.url.as_ref());
+fn urls(config: &Config, route: &Route, candidate: Option<&Candidate>, path_and_query: &str) -> Vec<String> {
+    let target =
+        candidate.map_or(path_and_query.into(), |candidate| candidate::target(route, candidate, path_and_query));
+    let elsewhere = candidate.and_then(|candidate| candidate.url.as_ref());
     let regions = config.service.regions.iter();
     let bases = regions.map(|region| elsewhere.and_then(|url| url.of(&region.name)).unwrap_or(region.url.clone()));
     bases.map(|base| format!("{}{target}", base.as_str().trim_end_matches('/'))).collect()
 }
 
-/// Whether the second way answers for the path's record.
-fn is_second(matched: &Matched<'_>) -> bool {
-    matched.second == Some(matched.id)
+/// True if the candidate answers for the path's record.
+fn is_candidate(matched: &Matched<'_>) -> bool {
+    matched.candidate == Some(matched.id)
 }
 
-/// The second way, if it answers for the path's record.
-fn answering<'r>(matched: &Matched<'r>) -> Option<&'r SecondWay> {
-    matched.route.second.as_ref().filter(|_| is_second(matched))
+/// The candidate, if it answers for the path's record.
+fn answering<'r>(matched: &Matched<'r>) -> Option<&'r Candidate> {
+    matched.route.candidate.as_ref().filter(|_| is_candidate(matched))
 }
 
-/// What regions are asked for by this way; `None` passes the caller's `Accept` on.
-fn form_by(second: Option<&SecondWay>, asked: &Asked) -> Option<Form> {
-    asked.form.map(|first| second.map_or(first, |second| second.form_for(first)))
+/// Form that regions are asked for by this upstream; `None` passes the caller's `Accept` on.
+fn form_by(candidate: Option<&Candidate>, asked: &Asked) -> Option<Form> {
+    asked.form.map(|current| candidate.map_or(current, |candidate| candidate.form_for(current)))
 }
 
-/// Whether the sidecar chooses the content coding, so that the caller's `Accept-Encoding` reaches no
-/// region and keeps nothing apart.
+/// True if the sidecar chooses the content coding, so that the caller's `Accept-Encoding` reaches
+/// no region and keeps nothing apart.
 pub(super) fn is_own_coding(matched: &Matched<'_>, wanted: &Wanted) -> bool {
     matched.route.is_stored_plain() || is_made(matched, wanted)
 }
 
-/// Whether something is made of the regions' bytes for this caller.
+/// True if something is made of the regions' bytes for this caller.
 pub(super) fn is_made(matched: &Matched<'_>, wanted: &Wanted) -> bool {
     asked(wanted).is_some_and(|asked| asked.is_made(form_by(answering(matched), asked)))
 }
 
-/// What the regions of the way that answers are asked to compress with.
+/// Coding that the regions of the upstream that answers are asked to compress with.
 fn coding(matched: &Matched<'_>, wanted: &Wanted) -> Option<String> {
     if !is_own_coding(matched, wanted) {
         return None;
@@ -92,9 +95,9 @@ fn coding(matched: &Matched<'_>, wanted: &Wanted) -> Option<String> {
         Err(unusable) => return Some(format!("UNUSABLE  {unusable}")),
     };
     let mut headers = HeaderMap::new();
-    shape::dress(&mut headers, None, true);
+    insert_form(&mut headers, None, true);
     let codings = codings.map(|codings| match answering(matched) {
-        Some(second) => way::codings_for(second, &codings),
+        Some(candidate) => candidate::codings_for(candidate, &codings),
         None => codings,
     });
     codings.iter().for_each(|codings| codings.put(&mut headers));
@@ -110,7 +113,7 @@ fn coding(matched: &Matched<'_>, wanted: &Wanted) -> Option<String> {
     ))
 }
 
-/// What the route's key leaves out of `Accept`: whoever asks for a form shares one entry.
+/// True if `Accept` keeps entries apart: all callers that ask for a form share one entry.
 pub(super) fn keeps_accept_apart(wanted: &Wanted) -> bool {
     !matches!(wanted, Ok(Some(Ok(asked))) if asked.form.is_some())
 }
@@ -132,37 +135,42 @@ pub(super) fn lines(config: &Config, matched: &Matched<'_>, wanted: &Wanted, pat
     if let Some(batch) = &route.batch {
         lines.push(format!("batch     callers POST many keys to {}; {}", batch.text, upstream(route)));
     }
-    if let Some(second) = &route.second {
-        let who = if is_second(matched) { "second" } else { "first" };
-        let meanwhile = match second.way {
-            Way::Check => ", and some of its answers are compared with the second's",
-            Way::Old | Way::New => "",
+    if let Some(candidate) = &route.candidate {
+        let who = if is_candidate(matched) { "candidate" } else { "current upstream" };
+        let meanwhile = match candidate.mode {
+            MigrationMode::Check => ", and some of its answers are compared with the candidate's",
+            MigrationMode::Old | MigrationMode::New => "",
         };
-        lines.push(format!("way       {}: the {who} answers for this record{meanwhile}", second.way.word()));
-        let urls = urls(config, route, Some(second), seen_by_regions(wanted, path_and_query));
-        lines.push(format!("second    {}", urls.join(BELOW)));
-        lines.push(format!("          {}", second_way(route, second, wanted)));
+        lines.push(format!("mode      {}: the {who} answers for this record{meanwhile}", candidate.mode.word()));
+        let urls = urls(config, route, Some(candidate), seen_by_regions(wanted, path_and_query));
+        lines.push(format!("candidate {}", urls.join(BELOW)));
+        lines.push(format!("          {}", request_of(route, candidate, wanted)));
     }
     lines
 }
 
-/// What the second way is asked for, and with what.
-fn second_way(route: &Route, second: &SecondWay, wanted: &Wanted) -> String {
-    let usual = || route.payload.message.as_ref().map(|message| second.form_for(message.form));
-    let form = asked(wanted).map_or_else(usual, |asked| form_by(Some(second), asked)).map(accept_of);
+/// Request that the candidate gets, and its settings.
+fn request_of(route: &Route, candidate: &Candidate, wanted: &Wanted) -> String {
+    let form = asked(wanted)
+        .map_or_else(
+            || route.payload.message.as_ref().map(|message| candidate.form_for(message.form)),
+            |asked| form_by(Some(candidate), asked),
+        )
+        .map(accept_of);
     let form = form.as_ref().and_then(|form| form.to_str().ok()).unwrap_or("what the caller accepts");
     let own = match &route.identity {
         IdentityMode::Exact(_) => None,
         IdentityMode::Sidecar(credentials) => Some(credentials),
     };
-    let with = match (way::credentials_for(second, second.credentials.as_ref(), own), own) {
+    let with = match (candidate::credentials_for(candidate, candidate.credentials.as_ref(), own), own) {
         (Some(sent), _) => format!("{} in {}", sent.file.display(), sent.header),
         (None, Some(_)) => "no credentials, since it names no credentials_file".to_owned(),
         (None, None) => "the callers' own headers".to_owned(),
     };
-    let versions = match second.has_own_versions {
-        true => "its versions count as if there were none (versions = \"own\")",
-        false => "its versions are those that announcements state (versions = \"same\")",
+    let versions = if candidate.has_own_versions {
+        "its versions count as if there were none (versions = \"own\")"
+    } else {
+        "its versions are those that announcements state (versions = \"same\")"
     };
     format!("asked for {form}, with {with}; {versions}")
 }
@@ -198,11 +206,14 @@ fn upstream(route: &Route) -> String {
     }
 }
 
-/// What a batch path is; `None` for any other.
+/// Lines of a batch path; `None` for any other.
 pub(super) fn batch(router: &Router, path: &str) -> Option<Vec<String>> {
-    let route = router.routes().nth(router.batch(path)?)?;
-    let left_out = |batch: &PathTemplate| route.path.left_out_by(batch).unwrap_or_default().to_owned();
-    let name = route.batch.as_ref().map(left_out).unwrap_or_default();
+    let route = router.routes().nth(router.batch(path)?.0)?;
+    let name = route
+        .batch
+        .as_ref()
+        .map(|batch| route.path.left_out_by(batch).unwrap_or_default().to_owned())
+        .unwrap_or_default();
     Some(vec![
         format!("batch     callers POST many keys here; each is answered as a GET of {} would be", route.path.text),
         format!("          a key fills {{{name}}}; explain such a path to see what it is"),

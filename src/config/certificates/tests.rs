@@ -43,12 +43,12 @@ impl Files {
     }
 
     fn ca(&self, name: &str) -> RegionTls {
-        RegionTls { ca_file: Some(self.path(name)), client: None }
+        RegionTls { ca_file: Some(self.path(name)), ..Default::default() }
     }
 
     fn client(&self, cert: &str, key: &str) -> RegionTls {
         let client = ClientCertificate { cert: self.path(cert), key: self.path(key) };
-        RegionTls { ca_file: None, client: Some(client) }
+        RegionTls { client: Some(client), ..Default::default() }
     }
 }
 
@@ -58,12 +58,12 @@ fn now() -> Wall {
 
 fn wrong(tls: &RegionTls) -> (String, String) {
     let Err(UnusableFile { setting, wrong }) = read(tls, now()) else { panic!("it can be read") };
-    assert!(!wrong.instead.is_empty());
+    assert!(!wrong.suggestion.is_empty());
     (setting.key.to_owned(), wrong.what)
 }
 
 #[test]
-fn a_ca_and_a_certificate_with_its_key_are_read_and_nothing_means_the_platforms_roots() {
+fn reads_ca_and_client_certificate() {
     let files = Files::new();
     let none = read(&RegionTls::default(), now()).unwrap();
     assert!(none.roots.is_none() && none.client.is_none());
@@ -73,9 +73,9 @@ fn a_ca_and_a_certificate_with_its_key_are_read_and_nothing_means_the_platforms_
 }
 
 #[test]
-fn what_a_file_does_not_hold_is_told_with_the_setting_and_what_to_do() {
+fn unusable_file_names_setting_and_remedy() {
     let files = Files::new();
-    for (tls, setting, told) in [
+    for (tls, setting, found) in [
         (files.ca("none"), "ca_file", "cannot be read"),
         (files.ca("text"), "ca_file", "holds no certificate"),
         (files.ca("key"), "ca_file", "holds no certificate"),
@@ -87,14 +87,14 @@ fn what_a_file_does_not_hold_is_told_with_the_setting_and_what_to_do() {
         (files.client("cert", "other"), "client_key", "is not the key of the certificate in"),
     ] {
         let (key, what) = wrong(&tls);
-        assert!(key == setting && what.contains(told), "{key}: {what}");
+        assert!(key == setting && what.contains(found), "{key}: {what}");
     }
     files.write("large", &"x".repeat(limits::PEM_BYTES as usize + 1));
     assert!(wrong(&files.ca("large")).1.contains("larger than"));
 }
 
 #[test]
-fn a_certificate_that_has_expired_is_a_warning() {
+fn expired_certificate_warns() {
     let files = Files::new();
     let read = read(&files.client("old", "key"), now()).unwrap();
     let [(setting, text)] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
@@ -102,11 +102,14 @@ fn a_certificate_that_has_expired_is_a_warning() {
 }
 
 #[test]
-fn the_digest_tells_other_content_from_the_same() {
+fn digest_distinguishes_content() {
     let files = Files::new();
-    let digest = |tls: &RegionTls| read(tls, now()).unwrap().digest;
     let first = digest(&files.client("cert", "key"));
     assert_eq!(first, digest(&files.client("cert", "key")));
     assert_ne!(first, digest(&files.client("old", "key")));
     assert_ne!(digest(&files.ca("ca")), digest(&RegionTls::default()));
+}
+
+fn digest(tls: &RegionTls) -> [u8; 32] {
+    read(tls, now()).unwrap().digest
 }

@@ -1,4 +1,4 @@
-//! What a reload applies, and what it says needs a restart.
+//! Settings that a reload applies, and those that it says need a restart.
 
 use super::*;
 use crate::config::read::from_toml_with_origins;
@@ -7,14 +7,14 @@ const REGIONS: &str = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.
                        [[service.region]]\nname = \"b\"\nurl = \"http://127.0.0.1:2\"\n";
 
 fn read(text: &str) -> (Config, Origins) {
-    from_toml_with_origins(text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+    from_toml_with_origins(text).unwrap_or_else(|errors| panic!("{errors:?}"))
 }
 
 fn route(path: &str, more: &str) -> String {
     format!("[[service.route]]\npath = \"{path}\"\nrecords = [\"context:{{key}}\"]\n{more}")
 }
 
-/// What a reload from the one text to the other changes, and the configuration that holds then.
+/// Changes by a reload from the one text to the other, and the configuration that holds then.
 fn reload(running: &str, wanted: &str) -> (Changes, Config, Origins) {
     let ((running, origins), (wanted, theirs)) = (read(running), read(wanted));
     let (changes, origins) = compare(&origins, &theirs);
@@ -22,14 +22,14 @@ fn reload(running: &str, wanted: &str) -> (Changes, Config, Origins) {
 }
 
 #[test]
-fn the_same_text_written_another_way_changes_nothing() {
+fn reformatted_text_changes_nothing() {
     let running = format!("{REGIONS}[cache]\nttl = \"1h\"\nmax_bytes = \"1MiB\"\n");
     let wanted = format!("{REGIONS}[cache]\nttl = \"60m\"\nmax_bytes = 1048576\n[race]\ndeadline = \"2s\"\n");
     assert_eq!(reload(&running, &wanted).0, Changes::default());
 }
 
 #[test]
-fn a_setting_that_changes_is_told_with_both_values_and_what_inherits_it_is_not() {
+fn changed_setting_reports_both_values() {
     let running = format!("{REGIONS}{}", route("/c/{key}", ""));
     let wanted = format!("{running}[cache]\nttl = \"2h\"\n");
     let (changes, config, _) = reload(&running, &wanted);
@@ -39,18 +39,18 @@ fn a_setting_that_changes_is_told_with_both_values_and_what_inherits_it_is_not()
 }
 
 #[test]
-fn what_needs_a_restart_keeps_its_value_and_is_named_at_every_reload() {
+fn restart_settings_keep_value_until_restart() {
     let wanted = format!("{REGIONS}[listen]\ntcp = \"127.0.0.1:9999\"\n[log]\nformat = \"json\"\n");
     let (changes, config, origins) = reload(REGIONS, &wanted);
     assert_eq!((changes.live.len(), changes.restart), (0, vec!["listen.tcp".to_owned(), "log.format".to_owned()]));
-    assert_eq!((config.listen.tcp.unwrap().port(), config.log.json), (8700, false));
+    assert_eq!((config.listen.tcp.unwrap().port(), config.log.format), (8700, crate::config::LogFormat::Human));
     let (again, _) = compare(&origins, &read(&wanted).1);
     assert_eq!(again.restart, ["listen.tcp", "log.format"]);
     assert_eq!(compare(&origins, &read(REGIONS).1).0, Changes::default());
 }
 
 #[test]
-fn regions_come_go_and_trade_places_with_a_restart_only_and_are_reached_elsewhere_without() {
+fn region_set_changes_need_restart() {
     let wanted = "[[service.region]]\nname = \"c\"\nurl = \"http://127.0.0.1:3\"\n\
                   [[service.region]]\nname = \"b\"\nurl = \"http://127.0.0.1:4\"\n[race]\nprimary = \"b\"\n";
     let (changes, config, origins) = reload(REGIONS, wanted);
@@ -70,7 +70,7 @@ fn regions_come_go_and_trade_places_with_a_restart_only_and_are_reached_elsewher
 }
 
 #[test]
-fn routes_come_go_and_trade_places_with_a_reload() {
+fn route_changes_apply_on_reload() {
     let running = format!("{REGIONS}{}{}", route("/a/{key}", ""), route("/b/{key}", ""));
     let wanted =
         format!("{REGIONS}{}{}{}", route("/c/{key}", ""), route("/b/{key}", "ttl = \"5m\"\n"), route("/a/{key}", ""));
@@ -83,11 +83,11 @@ fn routes_come_go_and_trade_places_with_a_reload() {
 }
 
 #[test]
-fn what_is_sent_before_a_secret_is_not_told() {
-    let with = |prefix: &str| {
+fn secret_prefix_is_not_reported() {
+    let [before, after] = ["Bearer ", "Bearer s3cret"].map(|prefix| {
         let more = format!("identity = \"sidecar\"\ncredentials = {{ file = \"f\", prefix = \"{prefix}\" }}\n");
         format!("{REGIONS}{}", route("/a/{key}", &more))
-    };
-    let changes = reload(&with("Bearer "), &with("Bearer s3cret")).0;
+    });
+    let changes = reload(&before, &after).0;
     assert_eq!(changes.live, ["service.route[/a/{key}].credentials.prefix"]);
 }

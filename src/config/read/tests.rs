@@ -5,7 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Segment, effective};
+use crate::config::{
+    Credentials, IdentityMode, LogFormat, RaceMode, Segment, Transport, UnixSocket, effective, schema,
+};
 
 const REGION: &str = "[[service.region]]\nname = \"eu-west-1\"\nurl = \"https://eu.example.com\"\n";
 const ROUTE: &str = "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n";
@@ -26,14 +28,14 @@ fn load_text(text: &str, pairs: &[(&str, &str)]) -> Result<(Config, Origins), Ve
     load(Some(&file), env(pairs))
 }
 
-fn only(mistakes: Result<Config, Vec<ConfigError>>) -> ConfigError {
-    let mut mistakes = mistakes.expect_err("a mistake");
-    assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
-    mistakes.remove(0)
+fn only(errors: Result<Config, Vec<ConfigError>>) -> ConfigError {
+    let mut errors = errors.expect_err("an error");
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    errors.remove(0)
 }
 
 #[test]
-fn five_mistakes_are_five_errors_with_their_lines() {
+fn five_errors_report_five_lines() {
     let text = r#"
 [[service.region]]
 name = "eu-west-1"
@@ -50,10 +52,10 @@ negative_tl = "10s"
 [race]
 deadline = 2000
 "#;
-    let mistakes = from_toml(text).unwrap_err();
-    let told: Vec<_> = mistakes.iter().map(|mistake| (mistake.place.clone(), mistake.setting.as_str())).collect();
+    let errors = from_toml(text).unwrap_err();
+    let found: Vec<_> = errors.iter().map(|error| (error.place.clone(), error.setting.as_str())).collect();
     assert_eq!(
-        told,
+        found,
         vec![
             (at(4, 7), "service.region.url"),
             (at(8, 11), "service.route.records"),
@@ -62,21 +64,21 @@ deadline = 2000
             (at(15, 12), "race.deadline"),
         ]
     );
-    assert_eq!(mistakes[1].instead, "did you mean `{key}`?");
-    assert_eq!(mistakes[3].instead, "did you mean negative_ttl?");
+    assert_eq!(errors[1].suggestion, "did you mean `{key}`?");
+    assert_eq!(errors[3].suggestion, "did you mean negative_ttl?");
 }
 
 #[test]
-fn mistakes_of_file_and_environment_are_told_together_the_file_first() {
+fn file_errors_precede_environment_errors() {
     let text = format!("[cache]\nttl = \"1x\"\n{REGION}");
-    let mistakes = load_text(&text, &[("NEARSIDE__RACE__PERMITS", "many"), ("NEARSIDE__NOPE", "1")]).unwrap_err();
-    assert!(mistakes[0].place.to_string().ends_with("nearside.toml:2:7"), "{}", mistakes[0]);
-    let variables: Vec<_> = mistakes[1..].iter().map(|mistake| mistake.place.to_string()).collect();
+    let errors = load_text(&text, &[("NEARSIDE__RACE__PERMITS", "many"), ("NEARSIDE__NOPE", "1")]).unwrap_err();
+    assert!(errors[0].place.to_string().ends_with("nearside.toml:2:7"), "{}", errors[0]);
+    let variables: Vec<_> = errors[1..].iter().map(|error| error.place.to_string()).collect();
     assert_eq!(variables, ["NEARSIDE__NOPE", "NEARSIDE__RACE__PERMITS"]);
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_told_what_belongs_there() {
+fn wrong_type_names_expected_type() {
     for (line, expected) in [
         ("[cache]\nttl = true", "a boolean where text belongs"),
         ("[race]\npermits = \"5\"", "a string where a number belongs"),
@@ -89,15 +91,15 @@ fn a_value_of_the_wrong_type_is_told_what_belongs_there() {
         ("cache = 5", "a number where a table belongs"),
         ("[cache]\nttl = {}", "a table where text belongs"),
     ] {
-        let mistake = only(from_toml(&format!("{line}\n{REGION}")));
-        assert_eq!(mistake.wrong, expected, "{line}");
-        assert!(!mistake.instead.is_empty());
+        let error = only(from_toml(&format!("{line}\n{REGION}")));
+        assert_eq!(error.wrong, expected, "{line}");
+        assert!(!error.suggestion.is_empty());
     }
 }
 
 #[test]
-fn an_unknown_key_or_section_is_refused_with_the_nearest_known_one() {
-    for (text, instead) in [
+fn unknown_key_suggests_nearest() {
+    for (text, suggestion) in [
         ("[cahce]\nttl = \"1h\"", "did you mean [cache]?"),
         ("[[region]]\nname = \"a\"", "did you mean [[service.region]]?"),
         ("[routes]\npath = \"/a\"", "did you mean [[service.route]]?"),
@@ -105,38 +107,38 @@ fn an_unknown_key_or_section_is_refused_with_the_nearest_known_one() {
         ("max_bytes = \"1GiB\"", "did you mean cache.max_bytes?"),
         ("[service]\nregions = []", "did you mean region?"),
     ] {
-        assert_eq!(only(from_toml(&format!("{text}\n{REGION}"))).instead, instead, "{text}");
+        assert_eq!(only(from_toml(&format!("{text}\n{REGION}"))).suggestion, suggestion, "{text}");
     }
-    let mistake = only(from_toml(&format!("{REGION}zzzz = 1\n")));
-    assert_eq!((mistake.place, mistake.instead.as_str()), (at(4, 1), "known here: name, url, topic, tls"));
+    let error = only(from_toml(&format!("{REGION}zzzz = 1\n")));
+    assert_eq!((error.place, error.suggestion.as_str()), (at(4, 1), "known here: name, url, topic, tls"));
 }
 
 #[test]
-fn one_table_where_a_list_of_tables_belongs_is_told_to_double_its_brackets() {
-    let mistakes = from_toml("[service.region]\nname = \"a\"\n").unwrap_err();
-    assert!(mistakes.iter().any(|mistake| mistake.instead == "write [[service.region]]"), "{mistakes:?}");
-    let mistakes = from_toml(&format!("{REGION}[service]\nroute = [1]\n")).unwrap_err();
-    assert!(!mistakes.is_empty());
+fn single_table_suggests_double_brackets() {
+    let errors = from_toml("[service.region]\nname = \"a\"\n").unwrap_err();
+    assert!(errors.iter().any(|error| error.suggestion == "write [[service.region]]"), "{errors:?}");
+    let errors = from_toml(&format!("{REGION}[service]\nroute = [1]\n")).unwrap_err();
+    assert!(!errors.is_empty());
 }
 
 #[test]
-fn a_syntax_error_has_its_place_and_other_mistakes_are_told_with_it_while_tables_are_sure() {
-    let mistakes = from_toml(&format!("[cache]\nttl = 1h\nsoft_ttl = \"1x\"\n{REGION}")).unwrap_err();
-    let places: Vec<_> = mistakes.iter().map(|mistake| mistake.place.clone()).collect();
-    assert_eq!(places, vec![at(2, 7), at(3, 12)], "{mistakes:#?}");
-    let mistakes = from_toml("[cache\nttl = \"1x\"\n").unwrap_err();
-    assert!(mistakes.iter().all(|mistake| mistake.setting.is_empty()), "only the syntax is told: {mistakes:#?}");
-    assert!(matches!(mistakes[0].place, Place::At { line: 1, .. }));
+fn syntax_error_is_reported_beside_others() {
+    let errors = from_toml(&format!("[cache]\nttl = 1h\nsoft_ttl = \"1x\"\n{REGION}")).unwrap_err();
+    let places: Vec<_> = errors.iter().map(|error| error.place.clone()).collect();
+    assert_eq!(places, vec![at(2, 7), at(3, 12)], "{errors:#?}");
+    let errors = from_toml("[cache\nttl = \"1x\"\n").unwrap_err();
+    assert!(errors.iter().all(|error| error.setting.is_empty()), "only the syntax is found: {errors:#?}");
+    assert!(matches!(errors[0].place, Place::At { line: 1, .. }));
 }
 
 #[test]
-fn a_missing_setting_is_told_at_its_table() {
-    let mistake = only(from_toml(&format!("{REGION}[[service.region]]\nname = \"us-east-1\"\n")));
-    assert_eq!((mistake.place, mistake.setting.as_str()), (at(4, 1), "service.region.url"));
+fn missing_setting_is_reported_at_table() {
+    let error = only(from_toml(&format!("{REGION}[[service.region]]\nname = \"us-east-1\"\n")));
+    assert_eq!((error.place, error.setting.as_str()), (at(4, 1), "service.region.url"));
 }
 
 #[test]
-fn a_whole_configuration_comes_out_as_it_was_written() {
+fn whole_configuration_is_read_as_written() {
     let text = r#"
 [service]
 name = "contexts"
@@ -190,17 +192,17 @@ format = "json"
     assert_eq!(config.listen.unix, Some(socket));
     assert_eq!((config.race.mode, config.race.primary), (RaceMode::Hedge, 1));
     assert!(matches!(config.announcements.transport, Transport::Http { .. }));
-    assert!(config.log.json);
+    assert_eq!(config.log.format, LogFormat::Json);
 }
 
 #[test]
-fn a_route_without_a_ttl_takes_the_caches() {
+fn route_inherits_ttl_of_cache() {
     let config = from_toml(&format!("[cache]\nttl = \"2h\"\n{REGION}{ROUTE}")).unwrap();
     assert_eq!(config.service.routes[0].ttl, Duration::from_secs(7200));
 }
 
 #[test]
-fn a_variable_wins_over_the_file_for_a_region_by_its_name_and_a_route_by_its_place() {
+fn variables_override_regions_and_routes() {
     let pairs = [
         ("NEARSIDE__CACHE__TTL", "2h"),
         ("NEARSIDE__SERVICE__REGION__EU_WEST_1__URL", "https://other.example.com"),
@@ -224,7 +226,7 @@ fn a_variable_wins_over_the_file_for_a_region_by_its_name_and_a_route_by_its_pla
 }
 
 #[test]
-fn a_variable_for_a_region_or_route_that_the_file_does_not_have_is_a_mistake() {
+fn variable_for_unknown_region_is_refused() {
     for (name, near) in [
         ("NEARSIDE__SERVICE__REGION__EU_WST_1__URL", "NEARSIDE__SERVICE__REGION__EU_WEST_1__URL"),
         ("NEARSIDE__SERVICE__ROUTE__1__TTL", "NEARSIDE__SERVICE__ROUTE__0__TTL"),
@@ -233,22 +235,22 @@ fn a_variable_for_a_region_or_route_that_the_file_does_not_have_is_a_mistake() {
         ("NEARSIDE__cache__ttl", "NEARSIDE__"),
         ("NEARSIDE__SERVICE__ROUTE__0__CREDENTIALS__FIEL", "NEARSIDE__SERVICE__ROUTE__0__CREDENTIALS__FILE"),
     ] {
-        let mistakes = load_text(&format!("{REGION}{ROUTE}"), &[(name, "5m")]).unwrap_err();
-        assert_eq!(mistakes.len(), 1, "{mistakes:?}");
-        assert_eq!(mistakes[0].place.to_string(), name);
-        assert!(mistakes[0].instead.contains(near), "{}", mistakes[0]);
+        let errors = load_text(&format!("{REGION}{ROUTE}"), &[(name, "5m")]).unwrap_err();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!(errors[0].place.to_string(), name);
+        assert!(errors[0].suggestion.contains(near), "{}", errors[0]);
     }
 }
 
 #[test]
-fn a_variable_with_one_underscore_is_a_warning_that_names_the_one_that_is_meant() {
+fn single_underscore_variable_warns_with_suggestion() {
     let strays = [("NEARSIDE_CACHE_TTL", "2h"), ("NEARSIDE_PYTHON", "python3")];
     let (config, origins) = load_text(&format!("{REGION}{ROUTE}"), &strays).unwrap();
     assert_eq!(config.cache.ttl, Duration::from_secs(3_600));
     let warnings: Vec<_> = origins.warnings.iter().map(ToString::to_string).collect();
-    let told = warnings.iter().filter(|line| line.starts_with("NEARSIDE_")).collect::<Vec<_>>();
-    assert_eq!(told.len(), 1, "{warnings:?}");
-    assert!(told[0].contains("sets nothing") && told[0].ends_with("NEARSIDE__CACHE__TTL"), "{warnings:?}");
+    let found = warnings.iter().filter(|line| line.starts_with("NEARSIDE_")).collect::<Vec<_>>();
+    assert_eq!(found.len(), 1, "{warnings:?}");
+    assert!(found[0].contains("sets nothing") && found[0].ends_with("NEARSIDE__CACHE__TTL"), "{warnings:?}");
 }
 
 #[test]
@@ -265,46 +267,49 @@ fn variables_alone_make_a_configuration() {
     let names: Vec<_> = config.service.regions.iter().map(|region| region.name.as_str()).collect();
     assert_eq!(names, ["eu-west-1", "us-east-1"]);
     assert_eq!(config.service.routes[1].records.len(), 2);
-    let mistakes = load(None, env(&pairs[4..])).unwrap_err();
-    assert!(mistakes.iter().any(|mistake| mistake.place == Place::Environment), "no region: {mistakes:?}");
+    let errors = load(None, env(&pairs[4..])).unwrap_err();
+    assert!(errors.iter().any(|error| error.place == Place::Environment), "no region: {errors:?}");
 }
 
 #[test]
-fn the_aws_endpoint_variable_counts_where_the_setting_is_not_written() {
+fn aws_endpoint_variable_is_fallback() {
     let aws = ("AWS_ENDPOINT_URL", "http://127.0.0.1:4566");
     let own = ("NEARSIDE__ANNOUNCEMENTS__ENDPOINT_URL", "http://127.0.0.1:5000");
     let file = format!("{REGION}[announcements]\nendpoint_url = \"http://127.0.0.1:6000\"\n");
-    let port = |text: &str, pairs: &[(&str, &str)]| {
-        let (config, origins) = load_text(text, pairs).unwrap();
-        let place = origins.place(&schema::ANNOUNCEMENTS_ENDPOINT_URL, None).to_string();
-        (config.announcements.endpoint_url.and_then(|url| url.port()), place)
-    };
-    assert_eq!(port(REGION, &[aws]), (Some(4566), "AWS_ENDPOINT_URL".to_owned()));
-    assert_eq!(port(REGION, &[aws, own]).0, Some(5000));
-    assert_eq!(port(&file, &[aws]).0, Some(6000));
-    assert_eq!(port(REGION, &[("AWS_ENDPOINT_URL", "")]).0, None);
+    assert_eq!(endpoint_port(REGION, &[aws]), (Some(4566), "AWS_ENDPOINT_URL".to_owned()));
+    assert_eq!(endpoint_port(REGION, &[aws, own]).0, Some(5000));
+    assert_eq!(endpoint_port(&file, &[aws]).0, Some(6000));
+    assert_eq!(endpoint_port(REGION, &[("AWS_ENDPOINT_URL", "")]).0, None);
+}
+
+/// Port of `announcements.endpoint_url`, and its place.
+fn endpoint_port(text: &str, pairs: &[(&str, &str)]) -> (Option<u16>, String) {
+    let (config, origins) = load_text(text, pairs).unwrap();
+    let place = origins.place(&schema::ANNOUNCEMENTS_ENDPOINT_URL, None).to_string();
+    (config.announcements.endpoint_url.and_then(|url| url.port()), place)
 }
 
 #[test]
-fn a_file_that_is_missing_too_large_or_not_utf_8_is_one_clear_mistake() {
+fn unreadable_file_is_one_error() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("nearside.toml");
-    let one = || {
-        let mut mistakes = load(Some(&file), std::iter::empty()).unwrap_err();
-        assert_eq!(mistakes.len(), 1);
-        mistakes.remove(0)
-    };
-    assert!(one().wrong.starts_with("cannot be read"));
+    assert!(one_error(&file).wrong.starts_with("cannot be read"));
     std::fs::write(&file, "#".repeat(usize::try_from(limits::CONFIG_BYTES).unwrap() + 1)).unwrap();
-    assert!(one().wrong.starts_with("larger than"));
+    assert!(one_error(&file).wrong.starts_with("larger than"));
     std::fs::write(&file, b"[cache]\n# \xff\n").unwrap();
-    let mistake = one();
-    assert_eq!(mistake.wrong, "not UTF-8");
-    assert!(mistake.place.to_string().ends_with(":2:3"), "{mistake}");
+    let error = one_error(&file);
+    assert_eq!(error.wrong, "not UTF-8");
+    assert!(error.place.to_string().ends_with(":2:3"), "{error}");
+}
+
+fn one_error(file: &Path) -> ConfigError {
+    let mut errors = load(Some(file), std::iter::empty()).unwrap_err();
+    assert_eq!(errors.len(), 1);
+    errors.remove(0)
 }
 
 #[test]
-fn what_is_printed_as_effective_gives_the_same_settings_when_it_is_read_again() {
+fn effective_settings_round_trip() {
     let directory = tempfile::tempdir().unwrap();
     let token = directory.path().join("to\"ken");
     std::fs::write(&token, "secret").unwrap();
@@ -321,48 +326,51 @@ fn what_is_printed_as_effective_gives_the_same_settings_when_it_is_read_again() 
 }
 
 #[test]
-fn a_token_file_is_looked_at_before_anyone_depends_on_it() {
+fn token_file_is_checked_up_front() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
     let listen = format!("{REGION}[listen]\ntoken_file = \"{}\"\n", file.display());
     let route = format!("{REGION}{ROUTE}identity = \"sidecar\"\ncredentials.file = \"{}\"\n", file.display());
     for (text, setting) in [(listen, "listen.token_file"), (route, "service.route.credentials.file")] {
-        let wrong = || {
-            let mut mistakes = load_text(&text, &[]).unwrap_err();
-            assert_eq!((mistakes.len(), mistakes[0].setting.as_str()), (1, setting));
-            mistakes.remove(0).wrong
-        };
         let _ = std::fs::remove_file(&file);
-        assert!(wrong().contains("cannot be read"));
+        assert!(wrong_in(&text, setting).contains("cannot be read"));
         std::fs::write(&file, " \n").unwrap();
-        assert!(wrong().contains("is empty"));
+        assert!(wrong_in(&text, setting).contains("is empty"));
         std::fs::write(&file, "x".repeat(usize::try_from(limits::TOKEN_BYTES).unwrap() + 1)).unwrap();
-        assert!(wrong().contains("larger than"));
+        assert!(wrong_in(&text, setting).contains("larger than"));
         std::fs::write(&file, "hush\nhush").unwrap();
-        let told = wrong();
-        assert!(told.contains("no header can carry") && !told.contains("hush"), "{told}");
+        let found = wrong_in(&text, setting);
+        assert!(found.contains("no header can carry") && !found.contains("hush"), "{found}");
         std::fs::write(&file, "hush\n").unwrap();
         assert!(load_text(&text, &[]).is_ok());
         assert!(from_toml(&text).is_ok(), "a text alone does not look at files");
     }
 }
 
+/// The fault of this setting, the only one.
+fn wrong_in(text: &str, setting: &str) -> String {
+    let mut errors = load_text(text, &[]).unwrap_err();
+    assert_eq!((errors.len(), errors[0].setting.as_str()), (1, setting));
+    errors.remove(0).wrong
+}
+
 #[test]
-fn a_directory_that_a_file_is_made_in_must_be_there() {
+fn parent_directory_must_exist() {
     for (text, setting) in [
         ("[listen]\nunix = \"/no/such/place/nearside.sock\"\n", "listen.unix"),
         ("[freshness]\nstate_file = \"/no/such/place/state\"\n", "freshness.state_file"),
     ] {
-        let mistakes = load_text(&format!("{REGION}{text}"), &[]).unwrap_err();
-        assert_eq!((mistakes.len(), mistakes[0].setting.as_str()), (1, setting));
+        let errors = load_text(&format!("{REGION}{text}"), &[]).unwrap_err();
+        assert_eq!((errors.len(), errors[0].setting.as_str()), (1, setting));
     }
 }
 
 #[test]
-fn the_admin_address_can_be_read_from_the_environment_alone() {
-    let address = |value| admin_alone(env(&[("NEARSIDE__ADMIN__LISTEN", value), ("NEARSIDE__NOPE", "1")]));
-    assert_eq!(address("0.0.0.0:9901").unwrap().listen.to_string(), "0.0.0.0:9901");
-    assert!(address("nowhere").is_err());
+fn admin_address_reads_from_environment_alone() {
+    let [valid, wrong] = ["0.0.0.0:9901", "nowhere"]
+        .map(|value| admin_alone(env(&[("NEARSIDE__ADMIN__LISTEN", value), ("NEARSIDE__NOPE", "1")])));
+    assert_eq!(valid.unwrap().listen.to_string(), "0.0.0.0:9901");
+    assert!(wrong.is_err());
     assert_eq!(admin_alone(std::iter::empty()).unwrap().listen.to_string(), "127.0.0.1:8701");
     let opened = admin_alone(env(&[("NEARSIDE__ADMIN__UNIX", "/run/nearside/admin.sock")])).unwrap();
     assert_eq!(opened.unix.unwrap().path, std::path::Path::new("/run/nearside/admin.sock"));
@@ -426,14 +434,14 @@ fn nearly() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_text_makes_the_reading_panic(text in prop_oneof![".{0,200}", nearly()]) {
-        if let Err(mistakes) = from_toml(&text) {
-            prop_assert!(!mistakes.is_empty());
+        if let Err(errors) = from_toml(&text) {
+            prop_assert!(!errors.is_empty());
         }
     }
 
     #[test]
     fn no_environment_makes_the_reading_panic(name in "[A-Z_0-9]{0,30}", section in 0..12usize, value in ".{0,40}") {
-        let section = Section::OF_SIDECARS[section].path().to_ascii_uppercase().replace('.', "__");
+        let section = SIDECAR.sections().nth(section).unwrap().path().to_ascii_uppercase().replace('.', "__");
         for name in [format!("NEARSIDE__{name}"), format!("NEARSIDE__{section}__{name}")] {
             let _ = load(None, env(&[(&name, &value)]));
         }

@@ -1,11 +1,10 @@
-//! The services' file as its readers meet it: mistakes, variables, roles, and the example.
+//! The services' file as its readers meet it: errors, variables, roles, and the example.
 
 use std::fmt::Write as _;
 
 use super::*;
 use crate::config::effective;
 use crate::config::error::Place;
-use crate::config::scope::Effective;
 
 const EXAMPLE: &str = include_str!("../../../service.example.toml");
 
@@ -23,18 +22,18 @@ fn load_text(
     load(role, Some(&file), env)
 }
 
-/// The mistakes, one line each, without the directory of the file.
-fn mistakes(role: ServiceRole, text: &str, env: &[(&str, &str)]) -> Vec<String> {
-    let mistakes = load_text(role, text, env).expect_err("mistakes");
-    let told = mistakes.iter().map(ToString::to_string);
-    told.map(|told| told.split_once("service.toml").map_or(told.clone(), |(_, rest)| rest.to_owned())).collect()
+/// The errors, one line each, without the directory of the file.
+fn errors(role: ServiceRole, text: &str, env: &[(&str, &str)]) -> Vec<String> {
+    let errors = load_text(role, text, env).expect_err("errors");
+    let found = errors.iter().map(ToString::to_string);
+    found.map(|found| found.split_once("service.toml").map_or(found.clone(), |(_, rest)| rest.to_owned())).collect()
 }
 
 #[test]
-fn every_mistake_is_told_at_once_with_its_place_and_what_to_do() {
+fn all_service_errors_are_reported_together() {
     let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).display().to_string();
-    std::fs::write(path("tenant.json"), "{ no json }").unwrap();
+    let [schema, views] = ["tenant.json", "views.toml"].map(|name| directory.path().join(name));
+    std::fs::write(&schema, "{ no json }").unwrap();
     let text = format!(
         "[engine]\nkind = \"embeded\"\n\
          [catalogue]\nlisten = \"0.0.0.0:8740\"\nmax_conections = 5\n\
@@ -42,10 +41,10 @@ fn every_mistake_is_told_at_once_with_its_place_and_what_to_do() {
          [[catalogue.type]]\nname = \"Shard\"\n\
          [views]\nfile = \"{}\"\nrate = 0\n\
          [[regions]]\nname = \"eu-west-1\"\n",
-        path("tenant.json"),
-        path("views.toml"),
+        schema.display(),
+        views.display(),
     );
-    let told = mistakes(ServiceRole::Views, &text, &[("NEARSIDE__VIEWS__SWEEP", "6")]);
+    let found = errors(ServiceRole::Views, &text, &[("NEARSIDE__VIEWS__SWEEP", "6")]);
     let wanted = [
         (":2:8: engine.kind: ", "did you mean \"embedded\"?"),
         (":4:10: catalogue.listen: other machines could reach", "write 127.0.0.1:8740"),
@@ -57,73 +56,78 @@ fn every_mistake_is_told_at_once_with_its_place_and_what_to_do() {
         (":14:3: no section is called `regions`", "did you mean [[region]]?"),
         ("NEARSIDE__VIEWS__SWEEP: views.sweep: `6` has no unit", "write 6s"),
     ];
-    assert_eq!(told.len(), wanted.len(), "{told:#?}");
-    for (told, (begins, holds)) in told.iter().zip(wanted) {
-        assert!(told.starts_with(begins) && told.contains(holds), "{told}\nwants {begins} .. {holds}");
+    assert_eq!(found.len(), wanted.len(), "{found:#?}");
+    for (found, (begins, holds)) in found.iter().zip(wanted) {
+        assert!(found.starts_with(begins) && found.contains(holds), "{found}\nwants {begins} .. {holds}");
     }
 }
 
 #[test]
-fn a_section_of_the_other_program_is_told_to_belong_there() {
-    let told = mistakes(ServiceRole::Catalogue, &format!("{SMALL}[listen]\n"), &[]);
-    assert!(told[0].ends_with("no section is called `listen`; it belongs in the file of nearside run"), "{told:?}");
-    let told = crate::config::read::from_toml(SMALL).unwrap_err().iter().map(ToString::to_string).collect::<String>();
-    assert!(told.contains("`engine`; it belongs in the file of nearside catalogue, views and region"), "{told}");
+fn foreign_section_names_its_program() {
+    let found = errors(ServiceRole::Catalogue, &format!("{SMALL}[listen]\n"), &[]);
+    assert!(found[0].ends_with("no section is called `listen`; it belongs in the file of nearside run"), "{found:?}");
+    let found =
+        crate::config::read::from_toml(SMALL).unwrap_err().iter().map(ToString::to_string).collect::<String>();
+    assert!(found.contains("`engine`; it belongs in the file of nearside catalogue, views and region"), "{found}");
 }
 
 #[test]
-fn each_engine_says_what_it_lacks_and_what_has_no_effect_with_it() {
+fn engine_reports_missing_and_ineffective_settings() {
     let role = ServiceRole::Catalogue;
-    let with = |text: &str| format!("{text}\n[[catalogue.type]]\nname = \"tenant\"\n[[region]]\nname = \"eu\"\n");
-    let told = mistakes(role, &with("[engine]\nkind = \"embedded\""), &[]);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with(":2:8: engine.directory: missing") && told[0].contains("in [engine]"), "{told:?}");
-    let told = mistakes(role, &with("[engine]\nkind = \"aws\""), &[]);
-    let settings: Vec<_> = told.iter().filter_map(|line| line.split(": ").nth(1)).collect();
-    assert_eq!(settings, ["engine.region", "region.name", "region.topic"], "{told:?}");
-    let told = mistakes(role, &with("engine.directory = \"/tmp\""), &[]);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("engine.kind: missing; write `kind = ..`: `embedded`, `memory`, `aws`"), "{told:?}");
-    let (_, origins) = load_text(role, &with("[engine]\nkind = \"memory\"\ndirectory = \"/tmp\""), &[]).unwrap();
+    let found = errors(role, &with_type_and_region("[engine]\nkind = \"embedded\""), &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with(":2:8: engine.directory: missing") && found[0].contains("in [engine]"), "{found:?}");
+    let found = errors(role, &with_type_and_region("[engine]\nkind = \"aws\""), &[]);
+    let settings: Vec<_> = found.iter().filter_map(|line| line.split(": ").nth(1)).collect();
+    assert_eq!(settings, ["engine.region", "region.name", "region.topic"], "{found:?}");
+    let found = errors(role, &with_type_and_region("engine.directory = \"/tmp\""), &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("engine.kind: missing; write `kind = ..`: `embedded`, `memory`, `aws`"), "{found:?}");
+    let (_, origins) =
+        load_text(role, &with_type_and_region("[engine]\nkind = \"memory\"\ndirectory = \"/tmp\""), &[]).unwrap();
     let warned: Vec<_> = origins.warnings.iter().map(|warning| warning.text.as_str()).collect();
     assert_eq!(warned, ["engine.directory has no effect with kind = \"memory\""]);
 }
 
+fn with_type_and_region(text: &str) -> String {
+    format!("{text}\n[[catalogue.type]]\nname = \"tenant\"\n[[region]]\nname = \"eu\"\n")
+}
+
 #[test]
-fn a_role_needs_what_the_others_do_without() {
+fn each_role_has_own_requirements() {
     let engine = "[engine]\nkind = \"memory\"\n";
     for (role, setting) in [
         (ServiceRole::Catalogue, "catalogue.type: no type of records"),
         (ServiceRole::Views, "views.file: missing, and `nearside views` needs it"),
         (ServiceRole::Region, "region: no region"),
     ] {
-        let told = mistakes(role, engine, &[]);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(setting), "{told:?}");
+        let found = errors(role, engine, &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(setting), "{found:?}");
     }
     assert!(load_text(ServiceRole::Catalogue, SMALL, &[]).is_ok(), "neither views nor regions");
 }
 
 #[test]
-fn names_and_ports_are_told_apart() {
+fn names_and_ports_are_unique() {
     let text = "[engine]\nkind = \"memory\"\n[catalogue]\nadmin = \"127.0.0.1:8740\"\n\
                 [[catalogue.type]]\nname = \"tenant\"\n[[catalogue.type]]\nname = \"tenant\"\n\
                 [[region]]\nname = \"eu-1\"\n[[region]]\nname = \"eu_1\"\nadmin = \"127.0.0.1:8744\"\n";
-    let told = mistakes(ServiceRole::Catalogue, text, &[]);
-    let told: Vec<_> = told.iter().map(|line| line.split_once(": ").unwrap().1).collect();
+    let found = errors(ServiceRole::Catalogue, text, &[]);
+    let found: Vec<_> = found.iter().map(|line| line.split_once(": ").unwrap().1).collect();
     assert_eq!(
-        told,
+        found,
         [
             "catalogue.admin: port 8740 is catalogue.listen's already; write another port",
             "catalogue.type.name: a second type called `tenant`; give each type a name of its own",
-            "region.name: `eu_1` cannot be told from `eu-1` in a variable; give each region a name of its own",
+            "region.name: `eu_1` gives the same environment variable as `eu-1`; give each region a name of its own",
             "region.admin: port 8744 is region.listen's already; write another port",
         ]
     );
 }
 
 #[test]
-fn a_process_without_a_file_is_configured_by_variables_alone() {
+fn variables_alone_configure_process() {
     let env = [
         ("NEARSIDE__ENGINE__KIND", "aws"),
         ("NEARSIDE__ENGINE__REGION", "eu-west-1"),
@@ -139,37 +143,39 @@ fn a_process_without_a_file_is_configured_by_variables_alone() {
     assert_eq!(config.catalogue.types, [RecordTypeConfig { name: "tenant".to_owned(), schema: None }]);
     let region = config.region(None).unwrap();
     assert_eq!((region.name.as_str(), region.views.len()), ("us-east-1", 2));
-    let from = |known: &Effective| known.setting.path() == "engine.endpoint_url";
-    let place = origins.settings.iter().find(|known| from(known)).unwrap().place.clone();
-    assert_eq!(place, Place::Variable("AWS_ENDPOINT_URL".into()));
-    let told =
-        mistakes(ServiceRole::Catalogue, SMALL, &[("NEARSIDE__VIEWS__RATES", "5"), ("NEARSIDE__CACHE__TTL", "1h")]);
-    assert!(told[0].contains("sets nothing"), "a sidecar's setting is none of the services': {told:?}");
-    assert!(told[1].contains("did you mean NEARSIDE__VIEWS__RATE?"), "{told:?}");
+    let endpoint = origins.settings.iter().find(|known| known.setting.path() == "engine.endpoint_url").unwrap();
+    assert_eq!(endpoint.place, Place::Variable("AWS_ENDPOINT_URL".into()));
+    let found =
+        errors(ServiceRole::Catalogue, SMALL, &[("NEARSIDE__VIEWS__RATES", "5"), ("NEARSIDE__CACHE__TTL", "1h")]);
+    assert!(found[0].contains("sets nothing"), "a sidecar's setting is none of the services': {found:?}");
+    assert!(found[1].contains("did you mean NEARSIDE__VIEWS__RATE?"), "{found:?}");
 }
 
 #[test]
-fn a_region_is_picked_by_its_name_and_may_be_left_unnamed_where_it_is_the_only_one() {
+fn only_region_may_stay_unnamed() {
     let two = format!("{SMALL}[[region]]\nname = \"eu-west-1\"\n[[region]]\nname = \"us-east-1\"\n");
     let (config, _) = load_text(ServiceRole::Region, &two, &[]).unwrap();
     assert_eq!(config.region(Some("us-east-1")).unwrap().name, "us-east-1");
     let wrong = config.region(None).unwrap_err();
-    assert!(wrong.what.contains("2 regions") && wrong.instead.contains("--name: eu-west-1, us-east-1"), "{wrong:?}");
-    assert_eq!(config.region(Some("eu-west-2")).unwrap_err().instead, "did you mean eu-west-1?");
+    assert!(
+        wrong.what.contains("2 regions") && wrong.suggestion.contains("--name: eu-west-1, us-east-1"),
+        "{wrong:?}"
+    );
+    assert_eq!(config.region(Some("eu-west-2")).unwrap_err().suggestion, "did you mean eu-west-1?");
 }
 
 #[test]
-fn the_example_shows_every_setting_and_its_true_default_and_what_is_printed_of_it_can_be_read_again() {
+fn service_example_lists_settings_and_defaults() {
     for setting in SERVICES.settings() {
         let shown =
             EXAMPLE.lines().any(|line| line.trim_start_matches('#').starts_with(&format!("{} = ", setting.key)));
         assert!(shown, "{} is not in the example", setting.path());
     }
     // With every default written out.
-    let is_setting = |line: &str| line.contains(" = ") && !line.starts_with(' ');
     let mut written = String::new();
     for line in EXAMPLE.lines() {
-        let line = line.strip_prefix('#').filter(|rest| is_setting(rest)).unwrap_or(line);
+        let setting = line.strip_prefix('#').filter(|rest| rest.contains(" = ") && !rest.starts_with(' '));
+        let line = setting.unwrap_or(line);
         writeln!(written, "{line}").unwrap();
     }
     let (config, origins) = load_text(ServiceRole::Catalogue, EXAMPLE, &[]).unwrap();

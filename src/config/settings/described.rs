@@ -1,14 +1,14 @@
-//! How a setting is named and described to people.
+//! Names and descriptions of settings, for people.
 
-use super::SettingKind::{
+use super::setting::Setting;
+use super::setting::SettingKind::{
     self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts, KmsKey,
     Message, Mode, Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url,
     UrlPerRegion, Word,
 };
-use super::{Setting, every};
 use crate::config::limits;
 
-/// How every variable begins.
+/// Beginning of every variable.
 pub(in crate::config) const PREFIX: &str = "NEARSIDE__";
 
 impl Setting {
@@ -17,18 +17,13 @@ impl Setting {
         format!("{}.{}", self.section.path(), self.key)
     }
 
-    /// Its place among all settings.
-    pub fn rank(&self) -> usize {
-        every().position(|known| known == self).unwrap_or(usize::MAX)
-    }
-
     /// The environment variable that sets it, with `{NAME}` or `{N}` for one table of a list.
     pub fn variable(&self) -> String {
         let words = self.section.variable_words().join("__");
         format!("{PREFIX}{words}__{}", self.key.to_ascii_uppercase())
     }
 
-    /// What it takes, in words: `a duration, 1s to 30days`.
+    /// Values that it takes, in words: `a duration, 1s to 30days`.
     pub fn takes(&self) -> String {
         let time = humantime::format_duration;
         match self.kind {

@@ -12,8 +12,8 @@ pub enum Section {
     Route,
     /// `credentials = { .. }` of a route.
     Credentials,
-    /// `second = { .. }` of a route.
-    Second,
+    /// `candidate = { .. }` of a route.
+    Candidate,
     /// `dictionary = { .. }` of a route.
     Dictionary,
     Listen,
@@ -33,49 +33,26 @@ pub enum Section {
     Log,
 }
 
-/// How variables tell the tables of a list apart.
+/// Ways in which variables address the tables of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addressed {
-    /// By their `name`, written in capitals.
+    /// Their `name`, written in capitals.
     Name,
-    /// By their place, from 0.
-    Place,
+    /// Their index, from 0.
+    Index,
 }
 
 impl Addressed {
-    /// What stands for it in the name of a variable.
+    /// Placeholder for it in the name of a variable.
     pub(crate) const fn placeholder(self) -> &'static str {
         match self {
             Self::Name => "{NAME}",
-            Self::Place => "{N}",
+            Self::Index => "{N}",
         }
     }
 }
 
 impl Section {
-    /// What a sidecar's file may hold, in the order in which it is documented and printed.
-    pub(crate) const OF_SIDECARS: [Self; 15] = [
-        Self::Service,
-        Self::Region,
-        Self::Tls,
-        Self::Route,
-        Self::Credentials,
-        Self::Second,
-        Self::Dictionary,
-        Self::Listen,
-        Self::Admin,
-        Self::Cache,
-        Self::Race,
-        Self::Freshness,
-        Self::Announcements,
-        Self::Drain,
-        Self::Log,
-    ];
-
-    /// The same of the services' file.
-    pub(crate) const OF_SERVICES: [Self; 7] =
-        [Self::Engine, Self::Catalogue, Self::RecordType, Self::Views, Self::ServedRegion, Self::Drain, Self::Log];
-
     /// The keys that lead to it: `service.region`.
     pub const fn path(self) -> &'static str {
         match self {
@@ -84,7 +61,7 @@ impl Section {
             Self::Tls => "service.region.tls",
             Self::Route => "service.route",
             Self::Credentials => "service.route.credentials",
-            Self::Second => "service.route.second",
+            Self::Candidate => "service.route.candidate",
             Self::Dictionary => "service.route.dictionary",
             Self::Listen => "listen",
             Self::Admin => "admin",
@@ -107,18 +84,18 @@ impl Section {
         match self {
             Self::Service => &["region", "route"],
             Self::Region => &["tls"],
-            Self::Route => &["credentials", "second", "dictionary"],
+            Self::Route => &["credentials", "candidate", "dictionary"],
             Self::Catalogue => &["type"],
             _ => &[],
         }
     }
 
-    /// The table under whose heading it belongs: credentials, the second way and the dictionary
+    /// The table under whose heading it belongs: credentials, the candidate and the dictionary
     /// belong to their route, TLS to its region, and any other to itself.
     pub const fn home(self) -> Self {
         match self {
             Self::Tls => Self::Region,
-            Self::Credentials | Self::Second | Self::Dictionary => Self::Route,
+            Self::Credentials | Self::Candidate | Self::Dictionary => Self::Route,
             section => section,
         }
     }
@@ -128,28 +105,38 @@ impl Section {
         self.path().strip_prefix(self.home().path())?.strip_prefix('.')
     }
 
-    /// How the tables of a list are told apart; `None` for a single table.
+    /// Way in which the tables of a list are addressed; `None` for a single table.
     pub(crate) const fn addressed(self) -> Option<Addressed> {
         match self.home() {
             Self::Region | Self::RecordType | Self::ServedRegion => Some(Addressed::Name),
-            Self::Route => Some(Addressed::Place),
+            Self::Route => Some(Addressed::Index),
             _ => None,
         }
     }
 
-    /// How a file begins it: `[cache]`, `[[service.region]]`.
+    /// Suggests how to write a table inside another one.
+    pub(crate) const fn example(self) -> &'static str {
+        match self {
+            Self::Tls => "write tls = { ca_file = \"/etc/nearside/ca.pem\" }",
+            Self::Credentials => "write credentials = { file = \"/run/secrets/token\", prefix = \"Bearer \" }",
+            Self::Candidate => "write candidate = { path = \"/v2/..\", mode = \"old\" }, or remove it",
+            Self::Dictionary => "write dictionary = { file = \"..\", hash = \"..\" }",
+            _ => "write a table",
+        }
+    }
+
+    /// The line that begins it in a file: `[cache]`, `[[service.region]]`.
     pub fn heading(self) -> String {
         let path = self.home().path();
         if self.addressed().is_some() { format!("[[{path}]]") } else { format!("[{path}]") }
     }
 
-    /// What stands in the names of its variables before the key: `SERVICE`, `REGION`, `{NAME}`,
+    /// Words of the names of its variables before the key: `SERVICE`, `REGION`, `{NAME}`,
     /// `TLS`.
     pub(crate) fn variable_words(self) -> Vec<String> {
-        let capitals = |text: &str| text.to_ascii_uppercase();
-        let mut words: Vec<String> = self.home().path().split('.').map(capitals).collect();
+        let mut words: Vec<String> = self.home().path().split('.').map(str::to_ascii_uppercase).collect();
         words.extend(self.addressed().map(|by| by.placeholder().to_owned()));
-        words.extend(self.inner_key().map(capitals));
+        words.extend(self.inner_key().map(str::to_ascii_uppercase));
         words
     }
 }

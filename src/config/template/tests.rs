@@ -1,5 +1,8 @@
 //! Path and record templates.
 
+use std::borrow::Cow;
+
+use super::escapes::{escapes_are_plain, is_dots};
 use super::*;
 
 /// The values of the named segments in `path`, as the router takes them.
@@ -17,7 +20,7 @@ fn key(template: &str, record: &str, written: &str) -> Option<String> {
 }
 
 #[test]
-fn a_named_segment_is_any_one_that_is_not_empty() {
+fn named_segment_matches_any_nonempty() {
     assert_eq!(key("/v1/contexts/{key}", "c:{key}", "/v1/contexts/acme").as_deref(), Some("acme"));
     for other in [
         "/v1/contexts/",
@@ -43,7 +46,7 @@ fn a_trailing_slash_counts() {
 }
 
 #[test]
-fn escapes_in_a_key_are_decoded_and_those_in_a_literal_segment_are_not() {
+fn only_key_escapes_are_decoded() {
     assert_eq!(key("/c/{key}", "c:{key}", "/c/a%2Fb%20%C3%A9").as_deref(), Some("a/b é"));
     assert_eq!(key("/c/{key}", "c:{key}", "/c/a+b").as_deref(), Some("a+b"));
     assert_eq!(key("/c%20d/{key}", "c:{key}", "/c%20d/a").as_deref(), Some("a"));
@@ -51,14 +54,14 @@ fn escapes_in_a_key_are_decoded_and_those_in_a_literal_segment_are_not() {
 }
 
 #[test]
-fn the_same_record_has_the_same_key_however_its_path_is_escaped() {
+fn escaping_does_not_change_keys() {
     for written in ["/c/acme", "/c/%61cme", "/c/%61%63%6D%65", "/c/%61%63%6d%65"] {
         assert_eq!(key("/c/{key}", "c:{key}", written).as_deref(), Some("acme"), "{written}");
     }
 }
 
 #[test]
-fn a_path_that_a_region_might_read_differently_matches_nothing() {
+fn ambiguous_paths_match_nothing() {
     for segment in [
         ".",
         "..",
@@ -86,7 +89,7 @@ fn a_path_that_a_region_might_read_differently_matches_nothing() {
 }
 
 #[test]
-fn a_key_is_made_of_names_and_text() {
+fn key_combines_names_and_text() {
     assert_eq!(key("/t/{t}/c/{c}", "context:{t}/{c}", "/t/acme/c/7").as_deref(), Some("acme/7"));
     assert_eq!(key("/t/{t}/c/{c}", "context:{c}@{t}!", "/t/acme/c/7").as_deref(), Some("7@acme!"));
     assert_eq!(key("/flags", "flags:all", "/flags").as_deref(), Some("all"));
@@ -94,14 +97,14 @@ fn a_key_is_made_of_names_and_text() {
 }
 
 #[test]
-fn a_plain_key_is_borrowed_from_the_path() {
+fn plain_key_borrows_from_path() {
     let (template, record) = (path("/c/{key}"), RecordTemplate::parse("c:{key}").unwrap());
     let captures = matches(&template, "/c/acme").unwrap();
     assert!(matches!(record.key_of(&captures), Cow::Borrowed("acme")));
 }
 
 #[test]
-fn a_template_that_could_not_be_meant_is_refused_with_what_to_write() {
+fn invalid_template_is_refused_with_suggestion() {
     for text in [
         "",
         "v1/{key}",
@@ -130,7 +133,7 @@ fn a_template_that_could_not_be_meant_is_refused_with_what_to_write() {
             continue;
         }
         let wrong = parsed.expect_err(text);
-        assert!(!wrong.what.is_empty() && !wrong.instead.is_empty());
+        assert!(!wrong.what.is_empty() && !wrong.suggestion.is_empty());
     }
     for text in [
         "",
@@ -150,18 +153,24 @@ fn a_template_that_could_not_be_meant_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn one_template_covers_another_when_it_takes_every_path_of_it() {
-    let covers = |one: &str, other: &str| path(one).covers(&path(other));
+fn covers_means_taking_every_path() {
     assert!(covers("/v1/{a}", "/v1/{b}") && covers("/v1/{a}", "/v1/latest") && covers("/{x}/{y}", "/v1/{a}"));
     assert!(!covers("/v1/latest", "/v1/{a}") && !covers("/v1/{a}", "/v1/") && !covers("/v1/{a}", "/v1/{a}/b"));
-    let overlaps = |one: &str, other: &str| path(one).overlaps(&path(other));
     assert!(overlaps("/v1/{a}/x", "/v1/y/{b}") && overlaps("/v1/{a}", "/v1/latest"));
     assert!(!overlaps("/v1/{a}/x", "/v1/{a}/y") && !overlaps("/v1/{a}", "/v1/"));
 }
 
+fn covers(one: &str, other: &str) -> bool {
+    path(one).covers(&path(other))
+}
+
+fn overlaps(one: &str, other: &str) -> bool {
+    path(one).overlaps(&path(other))
+}
+
 proptest::proptest! {
     #[test]
-    fn no_text_makes_a_template_or_a_match_panic(template in ".{0,40}", record in ".{0,40}", written in ".{0,60}") {
+    fn templates_and_matches_never_panic(template in ".{0,40}", record in ".{0,40}", written in ".{0,60}") {
         if let Ok(template) = PathTemplate::parse(&template) {
             matches(&template, &written);
             proptest::prop_assert!(template.covers(&template) && template.overlaps(&template));
@@ -171,13 +180,13 @@ proptest::proptest! {
     }
 
     #[test]
-    fn a_path_is_plain_if_each_of_its_segments_is(written in "[a./%2eE5cF\\\\]{0,12}") {
+    fn path_is_plain_if_segments_are(written in "[a./%2eE5cF\\\\]{0,12}") {
         let each = written.split('/').all(|segment| !is_dots(segment) && escapes_are_plain(segment));
         proptest::prop_assert_eq!(is_plain(&written), each);
     }
 
     #[test]
-    fn a_template_that_covers_another_matches_all_that_it_matches(
+    fn covering_template_matches_every_covered_path(
         one in "(/(a|b|\\{x\\}|\\{y\\})){1,3}", other in "(/(a|b|\\{x\\}|\\{y\\})){1,3}", written in "(/(a|b|c)){1,3}",
     ) {
         if let (Ok(one), Ok(other)) = (PathTemplate::parse(&one), PathTemplate::parse(&other)) {
@@ -188,7 +197,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn what_a_key_was_escaped_from_is_what_comes_out(text in "[^.]{1,20}") {
+    fn escaped_key_decodes_to_original(text in "[^.]{1,20}") {
         use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
         let written = format!("/c/{}", utf8_percent_encode(&text, NON_ALPHANUMERIC));
         proptest::prop_assert_eq!(key("/c/{key}", "c:{key}", &written), Some(text));

@@ -1,10 +1,16 @@
 //! Values that settings take and refuse.
 
+use std::time::Duration;
+
 use super::*;
 use crate::config::error::Place;
 
 fn text_raw(text: &str) -> Raw {
     Raw { value: Value::Text(text.to_owned()), place: Place::Default }
+}
+
+fn list_raw(text: &str) -> Raw {
+    Raw { value: Value::List(vec![text_raw(text)]), place: Place::Default }
 }
 
 fn whole(digits: &str, base: u32) -> Raw {
@@ -15,7 +21,7 @@ const SPAN: SettingKind = SettingKind::Duration(Duration::ZERO, Duration::from_s
 const SIZE: SettingKind = SettingKind::Size(0, 1 << 40);
 
 #[test]
-fn times_are_read_as_people_write_them() {
+fn durations_are_read_in_human_form() {
     for (written, millis) in
         [("1h", 3_600_000), ("90s", 90_000), ("250ms", 250), ("1h 30m", 5_400_000), ("1.5s", 1_500), ("0s", 0)]
     {
@@ -24,11 +30,11 @@ fn times_are_read_as_people_write_them() {
     for written in ["", "1", "1 hour ago", "-1s", "h", "1x", "∞", "25h", "1M", "99999999999999999999s"] {
         assert!(duration(&text_raw(written), SPAN).is_err(), "{written}");
     }
-    assert_eq!(duration(&whole("30", 10), SPAN).unwrap_err().instead, "write \"30s\" when seconds are meant");
+    assert_eq!(duration(&whole("30", 10), SPAN).unwrap_err().suggestion, "write \"30s\" when seconds are meant");
 }
 
 #[test]
-fn sizes_are_read_as_people_write_them() {
+fn sizes_are_read_in_human_form() {
     for (written, bytes) in
         [("256MiB", 256 << 20), ("1 GiB", 1 << 30), ("64kB", 64_000), ("4096", 4096), ("1.5KiB", 1536)]
     {
@@ -41,7 +47,7 @@ fn sizes_are_read_as_people_write_them() {
 }
 
 #[test]
-fn a_base_url_has_no_credentials_and_no_query_and_no_refusal_repeats_them() {
+fn base_url_rejects_credentials_and_query() {
     assert_eq!(
         url(&text_raw("https://a.example:8443/base"), SettingKind::Url).unwrap().as_str(),
         "https://a.example:8443/base"
@@ -71,16 +77,19 @@ fn a_base_url_has_no_credentials_and_no_query_and_no_refusal_repeats_them() {
 }
 
 #[test]
-fn an_address_that_is_nearly_one_is_told_how_to_write_it() {
-    let instead = |written| address(&text_raw(written), SettingKind::Address).unwrap_err().instead;
-    assert_eq!(instead("localhost:8700"), "write \"127.0.0.1:8700\"");
-    assert!(instead(":8700").contains("127.0.0.1:8700"));
-    assert_eq!(instead("127.0.0.1"), "write the port too");
+fn malformed_address_suggests_correct_form() {
+    assert_eq!(address_suggestion("localhost:8700"), "write \"127.0.0.1:8700\"");
+    assert!(address_suggestion(":8700").contains("127.0.0.1:8700"));
+    assert_eq!(address_suggestion("127.0.0.1"), "write the port too");
     assert!(address(&text_raw("[::1]:8700"), SettingKind::Address).is_ok());
 }
 
+fn address_suggestion(written: &str) -> String {
+    address(&text_raw(written), SettingKind::Address).unwrap_err().suggestion
+}
+
 #[test]
-fn permission_bits_are_octal_however_they_are_written() {
+fn permission_bits_are_octal() {
     for raw in [text_raw("0660"), text_raw("660"), text_raw("0o660"), whole("660", 8)] {
         assert_eq!(mode(&raw, SettingKind::Mode), Ok(0o660));
     }
@@ -90,7 +99,7 @@ fn permission_bits_are_octal_however_they_are_written() {
 }
 
 #[test]
-fn a_header_that_http_or_nearside_needs_for_itself_is_refused() {
+fn reserved_headers_are_refused() {
     for name in [
         "connection",
         "Host",
@@ -110,56 +119,61 @@ fn a_header_that_http_or_nearside_needs_for_itself_is_refused() {
 }
 
 #[test]
-fn tags_are_those_that_aws_takes_and_that_are_not_ours() {
-    let tags_of = |text: &str| {
-        tags(&Raw { value: Value::List(vec![text_raw(text)]), place: Place::Default }, SettingKind::Tags)
-    };
-    assert_eq!(tags_of("cost-center = 42").unwrap(), [("cost-center".to_owned(), "42".to_owned())]);
-    assert_eq!(tags_of("empty=").unwrap()[0].1, "");
+fn tags_fit_aws_and_avoid_reserved() {
+    assert_eq!(
+        tags(&list_raw("cost-center = 42"), SettingKind::Tags).unwrap(),
+        [("cost-center".to_owned(), "42".to_owned())]
+    );
+    assert_eq!(tags(&list_raw("empty="), SettingKind::Tags).unwrap()[0].1, "");
     for text in ["team", "=x", "aws:team=x", "alive=1", "nearside=2", "team=a;b", &format!("{}=x", "k".repeat(129))] {
-        assert!(tags_of(text).is_err(), "{text}");
+        assert!(tags(&list_raw(text), SettingKind::Tags).is_err(), "{text}");
     }
 }
 
 #[test]
-fn a_key_is_an_alias_of_ones_own_or_an_id() {
-    let key_of = |text: &str| kms_key(&text_raw(text), SettingKind::KmsKey);
+fn kms_key_is_alias_or_id() {
     for text in ["alias/queues", "alias/team/queues", "mrk-1234abcd12ab34cd56ef1234567890ab"] {
-        assert_eq!(key_of(text).unwrap(), text);
+        assert_eq!(kms_key(&text_raw(text), SettingKind::KmsKey).unwrap(), text);
     }
-    assert!(key_of("alias/aws/sqs").unwrap_err().instead.contains("sns.amazonaws.com"));
+    assert!(
+        kms_key(&text_raw("alias/aws/sqs"), SettingKind::KmsKey)
+            .unwrap_err()
+            .suggestion
+            .contains("sns.amazonaws.com")
+    );
     for text in ["alias/", "a/b", "arn:aws:kms:eu-west-1:123456789012:key/1", "a b"] {
-        assert!(key_of(text).is_err(), "{text}");
+        assert!(kms_key(&text_raw(text), SettingKind::KmsKey).is_err(), "{text}");
     }
 }
 
 #[test]
-fn a_host_has_no_port_and_no_wildcard() {
-    let hosts_of = |name: &str| {
-        hosts(&Raw { value: Value::List(vec![text_raw(name)]), place: Place::Default }, SettingKind::Hosts)
-    };
-    assert_eq!(hosts_of("Contexts.Internal").unwrap(), ["contexts.internal"]);
-    assert_eq!(hosts_of("::1").unwrap(), ["::1"]);
+fn host_rejects_port_and_wildcard() {
+    for (name, host) in [("Contexts.Internal", "contexts.internal"), ("::1", "::1")] {
+        assert_eq!(hosts(&list_raw(name), SettingKind::Hosts).unwrap(), [host]);
+    }
     for name in ["a:80", "http://a", "*.a", "a/b", "", "a b"] {
-        assert!(hosts_of(name).is_err(), "{name}");
+        assert!(hosts(&list_raw(name), SettingKind::Hosts).is_err(), "{name}");
     }
 }
 
 #[test]
-fn a_mistyped_level_is_not_taken_for_a_module() {
+fn mistyped_level_is_no_module() {
     for text in ["info", "warn,nearside::sidecar=debug", "nearside=TRACE", "off"] {
         assert!(filter(&text_raw(text), SettingKind::Filter).is_ok(), "{text}");
     }
-    assert_eq!(filter(&text_raw("inof"), SettingKind::Filter).unwrap_err().instead, "did you mean \"info\"?");
+    assert_eq!(filter(&text_raw("inof"), SettingKind::Filter).unwrap_err().suggestion, "did you mean \"info\"?");
     for text in ["", "nearside", "nearside=loud", "info,,debug"] {
         assert!(filter(&text_raw(text), SettingKind::Filter).is_err(), "{text}");
     }
 }
 
 #[test]
-fn none_is_written_as_an_empty_text_and_for_an_address_also_as_false() {
-    let flag = |flag| Raw { value: Value::Flag(flag), place: Place::Default };
+fn empty_text_or_false_means_none() {
     assert!(is_none(&text_raw(""), SettingKind::File) && is_none(&text_raw(""), SettingKind::AddressOrNone));
-    assert!(is_none(&flag(false), SettingKind::AddressOrNone));
-    assert!(!is_none(&flag(false), SettingKind::File) && !is_none(&flag(true), SettingKind::AddressOrNone));
+    assert!(is_none(&flag_raw(false), SettingKind::AddressOrNone));
+    assert!(!is_none(&flag_raw(false), SettingKind::File) && !is_none(&flag_raw(true), SettingKind::AddressOrNone));
+}
+
+fn flag_raw(flag: bool) -> Raw {
+    Raw { value: Value::Flag(flag), place: Place::Default }
 }

@@ -14,14 +14,16 @@ pub(super) const SORT: &str = "s";
 const VERSION: &str = "version";
 const BODY: &str = "body";
 const NOTE: &str = "note";
-/// In Unix seconds, rounded up: DynamoDB's TTL takes no finer ones, and nothing expires early.
+/// Unix seconds, rounded up: DynamoDB's TTL takes no finer ones, and nothing expires early.
 pub(super) const EXPIRES: &str = "expires";
 
 pub(super) type Attributes = HashMap<String, AttributeValue>;
 
 pub(super) fn of_key(key: &ItemKey) -> Attributes {
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    HashMap::from([(PARTITION.to_owned(), text(&key.partition)), (SORT.to_owned(), text(&key.sort))])
+    HashMap::from([
+        (PARTITION.to_owned(), AttributeValue::S(key.partition.clone())),
+        (SORT.to_owned(), AttributeValue::S(key.sort.clone())),
+    ])
 }
 
 pub(super) fn of_item(item: Item) -> Attributes {
@@ -61,15 +63,17 @@ pub(super) fn to_item(mut attributes: Attributes) -> Option<Item> {
 }
 
 pub(super) fn to_key(attributes: &mut Attributes) -> Option<ItemKey> {
-    let text = |value| if let AttributeValue::S(text) = value { Some(text) } else { None };
-    let partition = taken(attributes, PARTITION, text)??;
-    Some(ItemKey { partition, sort: taken(attributes, SORT, text)?? })
+    let partition = taken(attributes, PARTITION, of_text)??;
+    Some(ItemKey { partition, sort: taken(attributes, SORT, of_text)?? })
 }
 
 /// The key of what may not be an item of ours.
 pub(super) fn key_of(attributes: &Attributes) -> Option<ItemKey> {
-    let text = |name| attributes.get(name)?.as_s().ok().cloned();
-    Some(ItemKey { partition: text(PARTITION)?, sort: text(SORT)? })
+    Some(ItemKey { partition: text(attributes, PARTITION)?, sort: text(attributes, SORT)? })
+}
+
+fn text(attributes: &Attributes, name: &str) -> Option<String> {
+    attributes.get(name)?.as_s().ok().cloned()
 }
 
 fn taken<T>(attributes: &mut Attributes, name: &str, read: impl Fn(AttributeValue) -> T) -> Option<T> {
@@ -82,6 +86,10 @@ fn number(number: u64) -> AttributeValue {
 
 fn of_number(value: AttributeValue) -> Option<u64> {
     if let AttributeValue::N(number) = value { number.parse().ok() } else { None }
+}
+
+fn of_text(value: AttributeValue) -> Option<String> {
+    if let AttributeValue::S(text) = value { Some(text) } else { None }
 }
 
 /// A condition as every builder takes it.
@@ -120,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_comes_back_as_it_was_and_its_expiry_never_earlier() {
+    fn item_round_trips_expiry_never_earlier() {
         let item = Item::new(ItemKey::new("t#00", "k"), u64::MAX)
             .with_body(vec![0, 255])
             .with_note("{}")
@@ -132,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_into_a_table_is_not_taken_for_an_item() {
+    fn foreign_attributes_are_no_item() {
         let good = of_item(Item::new(ItemKey::new("t#00", "k"), 1).with_body(vec![1]));
         for name in [PARTITION, SORT, VERSION, BODY] {
             let mut bad = good.clone();

@@ -57,8 +57,8 @@ fn of_json(attributes: HashMap<String, Value>) -> Attributes {
     attributes.into_iter().map(|(name, value)| (name, attribute(value))).collect()
 }
 
-/// What cannot be read is a null, which no attribute of ours may be: left out, a body would be a
-/// tombstone.
+/// Converts a value; what cannot be read becomes a null, which no attribute of ours may be: left
+/// out, a body would be a tombstone.
 fn attribute(mut value: Value) -> AttributeValue {
     let only = value.as_object_mut().and_then(|object| std::mem::take(object).into_iter().next());
     let read = match only {
@@ -92,7 +92,7 @@ mod tests {
         "note":{"S":"{}"},"expires":{"N":"12"},"somebody's":{"BOOL":true}},"#;
 
     #[test]
-    fn a_put_is_the_item_as_it_was_then() {
+    fn put_change_carries_its_new_image() {
         let change = decode(record("MODIFY", "1640276115236", IMAGE).as_bytes()).unwrap();
         let item = Item::new(ItemKey::new("t#00", "k"), 7)
             .with_body(&b"\x00\xff{}"[..])
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_read_in_every_unit() {
+    fn time_is_read_in_every_unit() {
         for time in ["1640276115", "1640276115000", "1640276115000000", "1640276115.0"] {
             let change = decode(record("INSERT", time, IMAGE).as_bytes()).unwrap();
             assert_eq!(change.written, Wall::from_millis(1_640_276_115_000), "{time}");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_change_of_an_item_is_none() {
+    fn malformed_records_are_no_change() {
         let good = record("INSERT", "1640276115236", IMAGE);
         for (from, to) in [
             ("INSERT", "UPSERT"),

@@ -7,19 +7,20 @@ use aws_sdk_dynamodb::types::{
     TimeToLiveSpecification, TimeToLiveStatus,
 };
 use aws_sdk_kinesis::types::{StreamMode, StreamModeDetails, StreamStatus};
+use strum::VariantArray;
 
 use super::super::{EngineError, Table, limits};
 use super::attributes::{EXPIRES, PARTITION, SORT};
 use super::errors::Asked;
-use super::{stream_name, table_name};
+use super::names::{stream_name, table_name};
 use crate::aws::engine_clients::EngineClients;
 use crate::config::TopicArn;
 use crate::model::time::Clock;
 
-/// Told of each thing that is ready, and whether it was there before.
+/// Receives each thing that is ready, and whether it was there before.
 pub type OnReady<'a> = dyn Fn(&str, bool) + Send + Sync + 'a;
 
-/// What creates a place's tables, streams and topic.
+/// Creates a place's tables, streams and topic.
 pub struct Creation<'a> {
     pub clients: &'a EngineClients,
     pub prefix: &'a str,
@@ -35,7 +36,7 @@ impl Creation<'_> {
     /// Any [`EngineError`]; those that pass were tried again for [`limits::CREATE_WAIT`].
     pub async fn home(&self, shards: Option<i32>) -> Result<(), EngineError> {
         self.tables(false).await?;
-        for table in Table::ALL {
+        for &table in Table::VARIANTS {
             let Some(stream) = table.stream() else { continue };
             let (table, stream) = (table_name(self.prefix, table), stream_name(self.prefix, stream));
             self.until_ready(&format!("stream {stream}"), || self.stream(&stream, shards)).await?;
@@ -62,7 +63,7 @@ impl Creation<'_> {
     }
 
     async fn tables(&self, are_regional: bool) -> Result<(), EngineError> {
-        for table in Table::ALL.into_iter().filter(|table| table.is_regional() == are_regional) {
+        for &table in Table::VARIANTS.iter().filter(|table| table.is_regional() == are_regional) {
             let name = table_name(self.prefix, table);
             self.until_ready(&format!("table {name}"), || self.table(&name)).await?;
             if table == Table::Requests {
@@ -114,8 +115,10 @@ impl Creation<'_> {
                         .attribute_type(ScalarAttributeType::S)
                         .build();
                     let key = KeySchemaElement::builder().attribute_name(attribute).key_type(kind).build();
-                    let lacks = |_| asked.refused("a key lacks a field");
-                    call = call.attribute_definitions(definition.map_err(lacks)?).key_schema(key.map_err(lacks)?);
+                    let (Ok(definition), Ok(key)) = (definition, key) else {
+                        return Err(asked.refused("a key lacks a field"));
+                    };
+                    call = call.attribute_definitions(definition).key_schema(key);
                 }
                 call.send().await.map_err(|error| asked.failed(&error))?;
                 Ok(false)

@@ -1,4 +1,4 @@
-//! What a failed call to AWS means for the services: whose fault it is, and on which resource.
+//! Meaning of a failed call to AWS for the services: whose fault it is, and on which resource.
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
@@ -68,12 +68,15 @@ impl Asked<'_> {
 
     /// AWS names both: "User: ... is not authorized to perform: ACTION on resource: ARN because ..."
     fn denied(self, said: &str) -> EngineError {
-        let after = |words: &str| said.split_once(words)?.1.split_whitespace().next();
         EngineError::Denied {
-            action: after("to perform: ").unwrap_or(self.action).to_owned(),
-            resource: after("on resource: ").unwrap_or(self.resource).to_owned(),
+            action: word_after(said, "to perform: ").unwrap_or(self.action).to_owned(),
+            resource: word_after(said, "on resource: ").unwrap_or(self.resource).to_owned(),
         }
     }
+}
+
+fn word_after<'a>(text: &'a str, words: &str) -> Option<&'a str> {
+    text.split_once(words)?.1.split_whitespace().next()
 }
 
 #[cfg(test)]
@@ -83,7 +86,7 @@ mod tests {
     const ASKED: Asked<'_> = Asked { action: "dynamodb:PutItem", resource: "p-records" };
 
     #[test]
-    fn a_denial_names_the_action_and_the_resource_that_aws_named() {
+    fn denial_names_action_and_resource() {
         let said = "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform: dynamodb:ConditionCheckItem \
                     on resource: arn:aws:dynamodb:eu-west-1:1:table/p-history because no identity-based policy allows \
                     the dynamodb:ConditionCheckItem action";
@@ -95,14 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_without_names_names_what_was_asked() {
+    fn bare_denial_names_requested_action() {
         let denied = EngineError::Denied { action: "dynamodb:PutItem".to_owned(), resource: "p-records".to_owned() };
         assert_eq!(ASKED.meaning(CallFault::Denied("no".to_owned())), denied);
     }
 
     #[test]
-    fn whose_fault_it_is_decides_whether_a_retry_helps() {
-        let word = |code: &str, status| ASKED.meaning(of_answer(Some(code), Some(status), None)).word();
+    fn error_code_decides_retryability() {
         assert_eq!(word("ResourceNotFoundException", 400), "missing");
         assert_eq!(word("ThrottlingException", 400), "throttled");
         assert_eq!(word("ExpiredToken", 400), "unavailable");
@@ -112,20 +114,24 @@ mod tests {
         assert_eq!(word("ItemCollectionSizeLimitExceededException", 400), "refused");
         // No code of AWS's: something on the way answered.
         assert_eq!(word("NeverDocumented", 502), "unavailable");
-        assert_eq!(ASKED.meaning(CallFault::Unreachable("no answer in time")).word(), "unavailable");
+        assert_eq!(ASKED.meaning(CallFault::Unreachable("no answer in time")).into_str(), "unavailable");
+    }
+
+    fn word(code: &str, status: u16) -> &'static str {
+        ASKED.meaning(of_answer(Some(code), Some(status), None)).into_str()
     }
 
     #[test]
-    fn kms_key_and_clock_are_named_with_advice() {
+    fn kms_and_clock_errors_carry_advice() {
         for (code, advice) in [("KMSDisabledException", "enable the KMS key"), ("RequestExpired", "clock (NTP)")] {
             let error = ASKED.meaning(of_answer(Some(code), Some(400), None));
-            assert_eq!(error.word(), "unavailable", "{error}");
+            assert_eq!(error.into_str(), "unavailable", "{error}");
             assert!(error.to_string().contains(advice), "{error}");
         }
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_resource_is_named() {
         let missing = ASKED.meaning(CallFault::Gone).to_string();
         assert!(missing.starts_with("p-records does not exist: create it"), "{missing}");
     }

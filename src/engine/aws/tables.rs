@@ -9,12 +9,12 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem};
 use futures_util::future::{BoxFuture, FutureExt};
 
-use super::super::passed_over::PassedOver;
 use super::super::sizes::check_size;
+use super::super::skipped::Skipped;
 use super::super::{EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError};
 use super::attributes::{self, Attributes, ConditionParts};
 use super::errors::Asked;
-use super::table_name;
+use super::names::table_name;
 use crate::aws::engine_clients::EngineClients;
 use crate::model::time::Clock;
 
@@ -23,12 +23,12 @@ use crate::model::time::Clock;
 pub struct DynamoTables {
     clients: EngineClients,
     prefix: String,
-    passed_over: Arc<PassedOver>,
+    skipped: Arc<Skipped>,
 }
 
 impl DynamoTables {
     pub fn new(clients: EngineClients, prefix: impl Into<String>) -> Self {
-        Self { clients, prefix: prefix.into(), passed_over: Arc::default() }
+        Self { clients, prefix: prefix.into(), skipped: Arc::default() }
     }
 
     fn name(&self, table: Table) -> String {
@@ -48,9 +48,12 @@ impl DynamoTables {
             .send()
             .await
             .map_err(|error| asked.failed(&error))?;
-        let ours =
-            |item| attributes::to_item(item).ok_or_else(|| asked.refused("the item was not written by Nearside"));
-        found.item.map(ours).transpose()
+        found
+            .item
+            .map(|item| {
+                attributes::to_item(item).ok_or_else(|| asked.refused("the item was not written by Nearside"))
+            })
+            .transpose()
     }
 
     async fn put(&self, table: Table, item: Item, condition: ConditionParts) -> Result<(), WriteError> {
@@ -105,7 +108,6 @@ impl DynamoTables {
     ) -> Result<Page, EngineError> {
         let name = self.name(table);
         let asked = Asked { action: "dynamodb:Query", resource: &name };
-        let text = |text: &str| AttributeValue::S(text.to_owned());
         let call = self
             .clients
             .tables
@@ -113,11 +115,11 @@ impl DynamoTables {
             .table_name(&name)
             .consistent_read(true)
             .limit(at_most(limit))
-            .expression_attribute_values(":p", text(partition));
+            .expression_attribute_values(":p", AttributeValue::S(partition.to_owned()));
         let call = match after {
-            Some(after) => {
-                call.key_condition_expression("p = :p AND s > :s").expression_attribute_values(":s", text(after))
-            }
+            Some(after) => call
+                .key_condition_expression("p = :p AND s > :s")
+                .expression_attribute_values(":s", AttributeValue::S(after.to_owned())),
             None => call.key_condition_expression("p = :p"),
         };
         let found = call.send().await.map_err(|error| asked.failed(&error))?;
@@ -149,18 +151,21 @@ impl DynamoTables {
         Ok(self.page(table, found.items, found.last_evaluated_key))
     }
 
-    /// What somebody else wrote into the table holds up nobody.
+    /// Builds a page without items of others: they hold up nobody.
     fn page(&self, table: Table, items: Option<Vec<Attributes>>, next: Option<Attributes>) -> Page {
-        let ours = |item: Attributes| {
-            let key = attributes::key_of(&item);
-            let item = attributes::to_item(item);
-            if item.is_none() {
-                let why = "it was not written by Nearside";
-                self.passed_over.note(Clock::System.now(), table, key.as_ref(), why);
-            }
-            item
-        };
-        let items = items.unwrap_or_default().into_iter().filter_map(ours).collect();
+        let items = items
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|item| {
+                let key = attributes::key_of(&item);
+                let item = attributes::to_item(item);
+                if item.is_none() {
+                    let why = "it was not written by Nearside";
+                    self.skipped.note(Clock::System.now(), table, key.as_ref(), why);
+                }
+                item
+            })
+            .collect();
         Page { items, next: next.and_then(|mut key| attributes::to_key(&mut key)) }
     }
 }
@@ -234,21 +239,24 @@ fn transaction_failure<R: std::fmt::Debug + 'static>(
 
 /// Why a transaction was cancelled: there is a reason for each part.
 fn cancellation(reasons: &[CancellationReason], asked: Asked<'_>) -> WriteError {
-    let codes = || reasons.iter().map(|reason| reason.code().unwrap_or("None"));
-    let failed: Vec<usize> =
-        codes().enumerate().filter(|(_, code)| *code == "ConditionalCheckFailed").map(|(place, _)| place).collect();
-    let any = |wanted: &[&str]| codes().any(|code| wanted.contains(&code));
-    if !failed.is_empty() || any(&["TransactionConflict"]) {
+    let codes: Vec<_> = reasons.iter().map(|reason| reason.code().unwrap_or("None")).collect();
+    let failed: Vec<usize> = codes
+        .iter()
+        .enumerate()
+        .filter(|(_, code)| **code == "ConditionalCheckFailed")
+        .map(|(place, _)| place)
+        .collect();
+    if !failed.is_empty() || codes.contains(&"TransactionConflict") {
         return WriteError::Conflict(failed);
     }
-    let code = codes().find(|code| *code != "None");
+    let code = codes.into_iter().find(|code| *code != "None");
     // The reasons are codes like those of whole calls, and mean the same.
     code.map_or_else(|| asked.refused("cancelled for no reason"), |code| asked.coded(code)).into()
 }
 
 impl Tables for DynamoTables {
-    fn passed_over(&self) -> u64 {
-        self.passed_over.count()
+    fn skipped(&self) -> u64 {
+        self.skipped.count()
     }
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
@@ -302,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_transaction_says_which_conditions_did_not_hold() {
+    fn cancelled_transaction_names_failed_conditions() {
         let both = ["None", "ConditionalCheckFailed", "TransactionConflict", "ConditionalCheckFailed"];
         assert_eq!(cancelled(&both), WriteError::Conflict(vec![1, 3]));
     }
 
     #[tokio::test]
-    async fn what_somebody_else_wrote_is_passed_over_and_the_others_come() {
+    async fn foreign_items_are_skipped_in_pages() {
         let clients = crate::aws::clients::tests::nowhere().engine_clients("eu-west-1").await;
         let tables = DynamoTables::new(clients, "p");
         let good = Item::new(ItemKey::new("t#00", "k"), 1);
@@ -317,16 +325,16 @@ mod tests {
         let items = vec![foreign, attributes::of_item(good.clone()), Attributes::new()];
         let page = tables.page(Table::Views, Some(items), Some(attributes::of_key(&good.key)));
         assert_eq!((page.items, page.next), (vec![good.clone()], Some(good.key)));
-        assert_eq!(tables.passed_over(), 2);
+        assert_eq!(tables.skipped(), 2);
     }
 
     #[test]
-    fn another_transaction_on_the_same_items_is_a_conflict_without_places() {
+    fn transaction_conflict_names_no_places() {
         assert_eq!(cancelled(&["None", "TransactionConflict", "ThrottlingError"]), WriteError::Conflict(vec![]));
     }
 
     #[test]
-    fn a_throttled_part_throttles_the_whole_and_a_wrong_one_is_refused() {
+    fn throttled_part_throttles_whole_transaction() {
         assert_eq!(cancelled(&["ThrottlingError", "None"]), ASKED.throttled().into());
         assert_eq!(cancelled(&["None", "ProvisionedThroughputExceeded"]), ASKED.throttled().into());
         assert_eq!(cancelled(&["None", "ValidationError"]), ASKED.refused("ValidationError").into());

@@ -27,7 +27,8 @@ impl SnsTopic {
         let sizes: Vec<usize> = messages.iter().map(String::len).collect();
         let mut messages = messages.into_iter().enumerate();
         for call in calls(&sizes) {
-            let entries: Result<Vec<_>, _> = messages.by_ref().take(call.len()).map(entry).collect();
+            let entries: Result<Vec<_>, _> =
+                messages.by_ref().take(call.len()).map(|(at, message)| entry(at, message)).collect();
             let entries = entries.map_err(|_| asked.refused("an entry lacks a field"))?;
             let request =
                 self.sns.publish_batch().topic_arn(&self.arn).set_publish_batch_request_entries(Some(entries));
@@ -39,8 +40,8 @@ impl SnsTopic {
     }
 }
 
-fn entry((place, message): (usize, String)) -> Result<PublishBatchRequestEntry, aws_sdk_sns::error::BuildError> {
-    PublishBatchRequestEntry::builder().id(place.to_string()).message(message).build()
+fn entry(at: usize, message: String) -> Result<PublishBatchRequestEntry, aws_sdk_sns::error::BuildError> {
+    PublishBatchRequestEntry::builder().id(at.to_string()).message(message).build()
 }
 
 fn places(failed: &[BatchResultErrorEntry]) -> impl Iterator<Item = usize> {
@@ -81,17 +82,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sns_refuses_is_named_by_its_place() {
-        let failed = |place| {
-            let id = entry((place, String::new())).unwrap().id;
+    fn refused_messages_are_named_by_place() {
+        let failed = [7, 12].map(|place| {
+            let id = entry(place, String::new()).unwrap().id;
             BatchResultErrorEntry::builder().id(id).code("InternalError").sender_fault(false).build().unwrap()
-        };
-        let failed: Vec<_> = [7, 12].map(failed).into();
+        });
         assert_eq!(places(&failed).collect::<Vec<_>>(), [7, 12]);
     }
 
     #[test]
-    fn messages_go_together_as_far_as_a_call_carries_them() {
+    fn messages_are_batched_to_call_limits() {
         assert!(calls(&[]).is_empty());
         assert_eq!(calls(&[1; 10]).len(), 1);
         assert_eq!(calls(&[1; 11]), [0..10, 10..11]);

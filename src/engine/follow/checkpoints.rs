@@ -1,15 +1,16 @@
-//! What is written down about the shards of a feed, and which of them are read next.
+//! Checkpoints of the shards of a feed, and which of them are read next.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::super::{FeedShard, Position, ShardId};
 use crate::model::time::Wall;
 
-/// What is written down about the shards.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checkpoints {
-    /// When the scan began with which the first reader made up for what the feed did not bring.
+    /// Time at which the scan began with which the first reader made up for what the feed did not
+    /// bring.
     pub(super) begun: Option<Wall>,
     pub(super) shards: BTreeMap<ShardId, Checkpoint>,
 }
@@ -23,7 +24,7 @@ pub(super) enum Checkpoint {
 }
 
 impl Checkpoints {
-    /// Whether a shard that was not read to its end is no longer there.
+    /// True if a shard that was not read to its end is no longer there.
     pub(super) fn any_lost(&self, shards: &[FeedShard]) -> bool {
         let unread = self.shards.iter().filter(|(_, checkpoint)| **checkpoint != Checkpoint::Ended);
         unread.map(|(id, _)| id).any(|id| !shards.iter().any(|shard| shard.id == *id))
@@ -56,27 +57,29 @@ pub(super) fn ready<'a>(
     known: &Checkpoints,
     reading: &BTreeSet<ShardId>,
 ) -> Vec<&'a FeedShard> {
-    let ended = |id: &ShardId| known.shards.get(id) == Some(&Checkpoint::Ended);
-    let waits: BTreeSet<&ShardId> = shards.iter().map(|shard| &shard.id).filter(|id| !ended(id)).collect();
-    let is_ready = |shard: &&FeedShard| {
-        waits.contains(&shard.id)
-            && !reading.contains(&shard.id)
-            && !shard.parents.iter().any(|parent| waits.contains(parent))
-    };
-    shards.iter().filter(is_ready).collect()
+    let waits: BTreeSet<&ShardId> =
+        shards.iter().map(|shard| &shard.id).filter(|id| known.shards.get(id) != Some(&Checkpoint::Ended)).collect();
+    shards
+        .iter()
+        .filter(|shard| {
+            waits.contains(&shard.id)
+                && !reading.contains(&shard.id)
+                && !shard.parents.iter().any(|parent| waits.contains(parent))
+        })
+        .collect()
 }
 
-/// Where readers have got to since it was last written down.
+/// Positions that readers have reached since the last checkpoint.
 #[derive(Debug, Default)]
 pub(super) struct Reached(Mutex<BTreeMap<ShardId, Position>>);
 
 impl Reached {
     pub(super) fn note(&self, shard: &ShardId, position: Position) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard.clone(), position);
+        self.0.lock().insert(shard.clone(), position);
     }
 
     /// All of them, once.
     pub(super) fn take(&self) -> BTreeMap<ShardId, Position> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }

@@ -1,14 +1,15 @@
-//! How far each shard has been applied, and what does not get on.
+//! Progress of each shard, and what does not get on.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::super::guard::{Guard, is_on};
+use parking_lot::{Mutex, MutexGuard};
+
 use super::super::{EngineError, FeedShard, ShardId};
 use crate::model::time::{Moment, Wall};
+use crate::switch::{Guard, is_on};
 use crate::telemetry::rate_limiter::RateLimiter;
 
-/// How far each shard has been applied.
+/// Time up to which each shard has been applied.
 #[derive(Debug, Default)]
 pub struct FeedProgress {
     state: Mutex<Reached>,
@@ -18,12 +19,12 @@ pub struct FeedProgress {
 
 #[derive(Debug, Default)]
 struct Reached {
-    /// Of every shard that is not read to its end; `None` before its first batch.
+    /// Times of every shard that is not read to its end; `None` before its first batch.
     shards: BTreeMap<ShardId, Option<Wall>>,
     failing: BTreeMap<FeedPart, Failing>,
 }
 
-/// What can fail by itself while the others succeed.
+/// Part of a feed that can fail by itself while the others succeed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FeedPart {
     Shard(ShardId),
@@ -31,7 +32,7 @@ pub(super) enum FeedPart {
     Step(&'static str),
 }
 
-/// What fails, its last failure, and since when there have been only failures.
+/// A failing part: its last failure, and since when there have been only failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
     /// A shard, or a step that all of it needs.
@@ -68,12 +69,12 @@ impl FeedProgress {
 
     fn locked(&self) -> MutexGuard<'_, Reached> {
         // Each change is a few plain stores.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Whether to log a failure now; if so, how many were left out since the last one.
+    /// Returns, if a failure is to be logged now, how many were left out since the last one.
     pub(super) fn line(&self, now: Moment) -> Option<u64> {
-        self.lines.take(now)
+        self.lines.admit(now)
     }
 
     pub(super) fn failed(&self, part: &FeedPart, now: Moment, error: EngineError) {

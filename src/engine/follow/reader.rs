@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures_util::stream::StreamExt;
 
-use super::super::guard::{Guard, is_on};
 use super::super::{EngineError, FeedBatch, FeedShard, Position, ShardId, limits, retry_delay};
 use super::checkpoints::Reached;
+use super::follower::{Apply, FollowEnd, Follower};
 use super::progress::FeedPart;
-use super::{Apply, FollowEnd, Follower};
 use crate::model::time::Wall;
+use crate::switch::{Guard, is_on};
 
 pub(super) struct ShardReader {
     pub(super) follower: Follower,
@@ -42,9 +42,9 @@ impl ShardReader {
                     Err(EngineError::Trimmed { .. }) => return Err(FollowEnd::Trimmed),
                     Err(error) => {
                         failures += 1;
-                        if let Some(left_out) = progress.line(clock.now()) {
+                        if let Some(suppressed) = progress.line(clock.now()) {
                             let feed = self.follower.name;
-                            tracing::warn!(feed, %error, left_out, "a shard cannot be read; trying again");
+                            tracing::warn!(feed, %error, suppressed, "a shard cannot be read; trying again");
                         }
                         progress.failed(&part, clock.now(), error);
                         break;
@@ -61,8 +61,7 @@ impl ShardReader {
                 }
                 if !changes.is_empty() {
                     // Until it succeeds: nothing behind it counts before.
-                    let apply = || self.apply.apply(changes.clone());
-                    self.follower.insist_on(&part, "applying changes", apply).await;
+                    self.follower.insist_on(&part, "applying changes", || self.apply.apply(changes.clone())).await;
                 }
                 if let Some(children) = ended {
                     // It may have ended long ago: its children begin where it was before.

@@ -1,19 +1,20 @@
 //! Feeds that misbehave, leases that move, and readers that are killed.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
+use parking_lot::Mutex;
 
 use super::super::faulty::{FaultRates, Faults, Faulty};
 use super::super::lease::LeasePlace;
 use super::super::memory::MemoryStore;
-use super::super::{FeedBatch, FeedShard, Stream};
+use super::super::{Change, Feed, FeedBatch, FeedShard, Stream};
 use super::*;
 use crate::engine::delegate_tables;
+use crate::model::time::Clock;
 
 /// Remembers what it was given.
 #[derive(Default)]
@@ -24,7 +25,7 @@ struct Taken {
 impl Apply for Taken {
     fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
         let versions = changes.iter().filter_map(|change| change.item.as_ref()).map(|item| item.version);
-        self.versions.lock().unwrap().extend(versions);
+        self.versions.lock().extend(versions);
         std::future::ready(Ok(())).boxed()
     }
 }
@@ -70,14 +71,19 @@ impl Setting {
     }
 
     /// Follows for a while, then stops as a killed process would.
-    async fn follow_for(&self, lease: &Arc<Lease>, taken: &Arc<Taken>, span: Duration) -> Option<FollowEnd> {
-        let apply: Arc<dyn Apply> = taken.clone();
+    async fn follow_for(
+        &self,
+        lease: &Arc<Lease>,
+        apply: &Arc<impl Apply + 'static>,
+        span: Duration,
+    ) -> Option<FollowEnd> {
+        let apply: Arc<dyn Apply> = apply.clone();
         tokio::time::timeout(span, self.follower.follow(lease, &apply)).await.ok()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_is_killed_at_any_time_goes_on_and_misses_nothing_whatever_the_feed_does() {
+async fn killed_reader_resumes_without_loss() {
     for seed in 0..20 {
         fastrand::seed(seed);
         let setting = setting();
@@ -96,12 +102,12 @@ async fn a_reader_that_is_killed_at_any_time_goes_on_and_misses_nothing_whatever
         }
         setting.faults.set(FaultRates::default());
         setting.follow_for(&lease, &taken, Duration::from_secs(30)).await;
-        assert_eq!(taken.versions.lock().unwrap().len() as u64, version, "seed {seed}");
+        assert_eq!(taken.versions.lock().len() as u64, version, "seed {seed}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_without_the_lease_moves_no_position() {
+async fn reader_without_lease_moves_no_position() {
     let setting = setting();
     let (first, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
     setting.follower.begin(&first, setting.clock.wall()).await.unwrap();
@@ -113,7 +119,7 @@ async fn a_reader_without_the_lease_moves_no_position() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feed_that_forgot_what_was_not_read_says_so_and_the_reader_may_begin_again() {
+async fn trimmed_feed_is_reported_and_restartable() {
     let setting = setting();
     let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
     setting.follower.begin(&lease, setting.clock.wall()).await.unwrap();
@@ -131,7 +137,7 @@ async fn a_feed_that_forgot_what_was_not_read_says_so_and_the_reader_may_begin_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_applied_through_follows_the_clock_and_stops_with_the_feed() {
+async fn applied_time_follows_clock_and_feed() {
     let setting = setting();
     let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
     setting.follower.begin(&lease, setting.clock.wall()).await.unwrap();
@@ -151,15 +157,12 @@ fn shard(id: &str, parents: &[&str]) -> FeedShard {
 }
 
 #[test]
-fn children_are_read_after_their_parents_and_hold_the_time_until_then() {
+fn children_are_read_after_parents() {
     let shards = [shard("a", &[]), shard("b", &["a"]), shard("c", &["a", "gone"]), shard("d", &["b", "c"])];
-    let (mut known, reading) = (Checkpoints::default(), BTreeSet::new());
-    let ids = |known: &Checkpoints, reading: &BTreeSet<ShardId>| -> Vec<String> {
-        ready(&shards, known, reading).iter().map(|shard| shard.id.0.clone()).collect()
-    };
-    assert_eq!(ids(&known, &reading), ["a"]);
+    let mut known = Checkpoints::default();
+    assert_eq!(ready_ids(&shards, &known), ["a"]);
     known.shards.insert(ShardId("a".to_owned()), Checkpoint::Ended);
-    assert_eq!(ids(&known, &reading), ["b", "c"], "a parent that is gone holds nobody up");
+    assert_eq!(ready_ids(&shards, &known), ["b", "c"], "a parent that is gone holds nobody up");
     let progress = FeedProgress::default();
     progress.applied(&ShardId("a".to_owned()), Some(Wall::from_millis(5)));
     progress.ended(&ShardId("a".to_owned()), &shards[1..3]);
@@ -169,16 +172,22 @@ fn children_are_read_after_their_parents_and_hold_the_time_until_then() {
     assert_eq!(progress.through(), Some(Wall::from_millis(7)));
 }
 
+/// The shards that may be read while none is.
+fn ready_ids(shards: &[FeedShard], known: &Checkpoints) -> Vec<String> {
+    ready(shards, known, &BTreeSet::new()).iter().map(|shard| shard.id.0.clone()).collect()
+}
+
 /// A shard that ended and was forgotten while nobody read: what it held is not in the feed.
 #[test]
-fn a_shard_that_vanished_unread_is_noticed() {
-    let known = |checkpoint| Checkpoints {
-        shards: BTreeMap::from([(ShardId("a".to_owned()), checkpoint)]),
-        ..Checkpoints::default()
-    };
-    assert!(known(Checkpoint::Oldest).any_lost(&[shard("b", &[])]));
-    assert!(!known(Checkpoint::Ended).any_lost(&[shard("b", &[])]));
-    assert!(!known(Checkpoint::After("7".to_owned())).any_lost(&[shard("a", &[])]));
+fn shard_vanished_unread_is_noticed() {
+    assert!(with_shard_at(Checkpoint::Oldest).any_lost(&[shard("b", &[])]));
+    assert!(!with_shard_at(Checkpoint::Ended).any_lost(&[shard("b", &[])]));
+    assert!(!with_shard_at(Checkpoint::After("7".to_owned())).any_lost(&[shard("a", &[])]));
+}
+
+/// Checkpoints of the shard `a`.
+fn with_shard_at(checkpoint: Checkpoint) -> Checkpoints {
+    Checkpoints { shards: BTreeMap::from([(ShardId("a".to_owned()), checkpoint)]), ..Checkpoints::default() }
 }
 
 /// A shard that ends when it is read a second time; the one behind it says nothing yet.
@@ -192,19 +201,19 @@ impl Feed for Resharded {
 
     fn open(&self, shard: &ShardId, _: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
         let child = FeedShard { id: ShardId("new".to_owned()), parents: vec![ShardId("old".to_owned())] };
-        let batch = |through, ended| {
+        if shard.0 != "old" {
+            return stream::pending().boxed();
+        }
+        let batches = [(5, None), (900, Some(vec![child]))].map(|(through, ended)| {
             let (changes, next, through) = (Vec::new(), Position::Oldest, Some(Wall::from_millis(through)));
             Ok(FeedBatch { changes, next, through, ended })
-        };
-        match shard.0 == "old" {
-            true => stream::iter([batch(5, None), batch(900, Some(vec![child]))]).boxed(),
-            false => stream::pending().boxed(),
-        }
+        });
+        stream::iter(batches).boxed()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_follows_a_shard_whose_end_is_read_late_claims_no_more_than_the_shard_did_before() {
+async fn child_claims_no_more_than_parent() {
     let mut setting = setting();
     setting.follower.feed = Arc::new(Resharded);
     let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
@@ -231,16 +240,15 @@ impl Apply for Panics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_panics_ends_the_term_and_what_it_read_is_read_again() {
+async fn panicking_reader_ends_term_and_rereads() {
     let setting = setting();
     let (lease, panics) = (setting.lease("a").await, Arc::new(Panics::default()));
     setting.follower.begin(&lease, setting.clock.wall()).await.unwrap();
     setting.put(1).await;
-    let apply: Arc<dyn Apply> = panics.clone();
-    let follow = || tokio::time::timeout(Duration::from_secs(30), setting.follower.follow(&lease, &apply));
-    assert_eq!(follow().await.ok(), Some(FollowEnd::Panicked));
-    follow().await.unwrap_err();
-    assert_eq!(panics.taken.versions.lock().unwrap().len(), 1);
+    let span = Duration::from_secs(30);
+    assert_eq!(setting.follow_for(&lease, &panics, span).await, Some(FollowEnd::Panicked));
+    assert_eq!(setting.follow_for(&lease, &panics, span).await, None);
+    assert_eq!(panics.taken.versions.lock().len(), 1);
 }
 
 /// Shards that get on all the time; the first can fail.
@@ -260,17 +268,18 @@ impl Feed for Shards {
             let error = EngineError::Unavailable { what: "a shard".to_owned(), why: "a test".to_owned() };
             return stream::iter([Err(error)]).boxed();
         }
-        let batch = |number: u64| async move {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let (next, through) = (Position::After(number.to_string()), Some(Wall::from_millis(number)));
-            Ok(FeedBatch { changes: Vec::new(), next, through, ended: None })
-        };
-        stream::iter(1..).then(batch).boxed()
+        stream::iter(1..)
+            .then(|number| async move {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                let (next, through) = (Position::After(number.to_string()), Some(Wall::from_millis(number)));
+                Ok(FeedBatch { changes: Vec::new(), next, through, ended: None })
+            })
+            .boxed()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_shard_that_fails_shows_however_well_the_others_do() {
+async fn one_failing_shard_is_reported() {
     let mut setting = setting();
     setting.follower.feed = Arc::new(Shards { count: 3, first_fails: true });
     let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
@@ -299,7 +308,7 @@ impl Tables for Counting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_positions_of_all_shards_are_written_together_once_a_second() {
+async fn shard_positions_are_written_together() {
     for (shards, each_second) in [(50, 1), (150, 2)] {
         let mut setting = setting();
         let counts = (AtomicUsize::new(0), AtomicUsize::new(0));

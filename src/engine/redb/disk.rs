@@ -4,8 +4,8 @@ use std::fs::TryLockError;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use redb::{Builder, Database, Durability, Error, WriteTransaction};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with};
 use rustix::io::Errno;
@@ -32,22 +32,31 @@ pub(super) struct Disk {
 /// Opens the file. A new one gets its name once redb has begun it, so that a process killed on the
 /// way leaves none that is empty.
 fn create(path: &Path, is_new: bool) -> Result<Database, Error> {
-    let builder = || {
-        let mut builder = Builder::new();
-        builder.set_cache_size(limits::REDB_CACHE_BYTES);
-        builder
-    };
+    let mut builder = Builder::new();
+    builder.set_cache_size(limits::REDB_CACHE_BYTES);
     if !is_new {
-        return Ok(builder().create(path)?);
+        return Ok(builder.create(path)?);
     }
     let begun = path.with_extension("redb-new");
     match std::fs::remove_file(&begun) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    let database = builder().create(&begun)?;
+    let database = builder.create(&begun)?;
     name(&begun, path)?;
     Ok(database)
+}
+
+/// Takes hold of room for the largest write in a file that is gone with the process, however that
+/// ends.
+fn reserve(path: &Path) -> io::Result<()> {
+    let file = std::fs::File::create(path)?;
+    std::fs::remove_file(path)?;
+    match fallocate(&file, FallocateFlags::empty(), 0, limits::TRANSACTION_BYTES as u64) {
+        // This file system reserves nothing, so nothing is known.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Renames a file that was begun. What has its name by now is not replaced: another process may have made
@@ -73,12 +82,12 @@ impl Disk {
     /// Does something with the file, which is open then; blocks.
     pub(super) fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, EngineError> {
         let outcome = self.opened().and_then(|()| {
-            let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+            let database = self.database.read();
             database.as_ref().map_or(Err(Error::DatabaseClosed), work)
         });
         outcome.map_err(|error| {
             // This waits for those who are at it.
-            *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.database.write() = None;
             self.error(error)
         })
     }
@@ -104,10 +113,10 @@ impl Disk {
     }
 
     fn opened(&self) -> Result<(), Error> {
-        if self.database.read().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self.database.read().is_some() {
             return Ok(());
         }
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let mut database = self.database.write();
         if database.is_none() {
             std::fs::create_dir_all(&self.directory)?;
             let path = self.directory.join(FILE);
@@ -157,18 +166,7 @@ impl Disk {
     /// Takes hold of room for the largest write, and gives it back: blocks. What is full refuses that
     /// before a caller's write does.
     pub(super) fn probe_room(&self) -> Result<(), EngineError> {
-        let path = self.directory.join(PROBE);
-        let probe = || {
-            let file = std::fs::File::create(&path)?;
-            // Gone with the process, however that ends.
-            std::fs::remove_file(&path)?;
-            match fallocate(&file, FallocateFlags::empty(), 0, limits::TRANSACTION_BYTES as u64) {
-                // This file system reserves nothing, so nothing is known.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(()),
-                Err(error) => Err(io::Error::from(error)),
-            }
-        };
-        probe().map_err(|error: io::Error| self.error(error.into()))
+        reserve(&self.directory.join(PROBE)).map_err(|error| self.error(error.into()))
     }
 
     pub(super) fn panicked(&self) -> EngineError {
@@ -197,36 +195,36 @@ impl Disk {
 
     pub(super) fn error(&self, error: Error) -> EngineError {
         let what = format!("the data directory {}", self.directory.display());
-        let refused = |why: &str| self.refused(why);
-        let unavailable = |why: String| EngineError::Unavailable { what: what.clone(), why };
         match error {
-            Error::DatabaseAlreadyOpen => unavailable(
-                "another process has it open; stop that one, or give this one a directory of its own".to_owned(),
-            ),
+            Error::DatabaseAlreadyOpen => EngineError::Unavailable {
+                what,
+                why: "another process has it open; stop that one, or give this one a directory of its own".to_owned(),
+            },
             Error::Io(io) => self.io_error(&io).unwrap_or_else(|| match io.kind() {
-                ErrorKind::InvalidData if io.to_string() == EMPTIED => {
-                    refused("its file is empty, and was not when it was made: restore it, or remove it to begin anew")
-                }
-                ErrorKind::InvalidData if io.to_string() == GONE => {
-                    refused("its file is gone since this process opened it: put it back, or start again to begin anew")
-                }
-                ErrorKind::InvalidData if io.to_string() == TAKEN => refused(
-                    "the name of its file is taken by something that is not there, such as a link to a file system that is not mounted",
+                ErrorKind::InvalidData if io.to_string() == EMPTIED => self.refused(
+                    "its file is empty, and was not when it was made: restore it, or remove it to begin anew",
                 ),
-                ErrorKind::InvalidData => refused("its file is not one of these, or damaged"),
-                ErrorKind::UnexpectedEof => refused("its file ends early: some of it is lost"),
+                ErrorKind::InvalidData if io.to_string() == GONE => self.refused(
+                    "its file is gone since this process opened it: put it back, or start again to begin anew",
+                ),
+                ErrorKind::InvalidData if io.to_string() == TAKEN => self.refused(
+                    "the name of its file is taken by something that is not there, such as a link to a file system \
+                     that is not mounted",
+                ),
+                ErrorKind::InvalidData => self.refused("its file is not one of these, or damaged"),
+                ErrorKind::UnexpectedEof => self.refused("its file ends early: some of it is lost"),
                 // The last is a limit on the size of files.
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => EngineError::Full {
-                    what: what.clone(),
+                    what,
                     why: format!("the disk is full ({io}); free some space, and it goes on"),
                 },
-                _ => unavailable(io.to_string()),
+                _ => EngineError::Unavailable { what, why: io.to_string() },
             }),
-            Error::Corrupted(why) => refused(&format!("its file is damaged, or of another version: {why}")),
+            Error::Corrupted(why) => self.refused(&format!("its file is damaged, or of another version: {why}")),
             Error::UpgradeRequired(_) | Error::TableTypeMismatch { .. } | Error::TypeDefinitionChanged { .. } => {
-                refused("its file is of another version")
+                self.refused("its file is of another version")
             }
-            other => unavailable(other.to_string()),
+            other => EngineError::Unavailable { what, why: other.to_string() },
         }
     }
 
@@ -247,7 +245,7 @@ impl Disk {
     }
 }
 
-/// What becomes of a transaction.
+/// Fate of a transaction.
 pub(super) enum Keep {
     All,
     Nothing,

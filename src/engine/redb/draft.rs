@@ -12,9 +12,9 @@ use crate::model::time::Wall;
 
 pub(super) struct Draft<'txn> {
     transaction: &'txn WriteTransaction,
-    /// Of every change in it.
+    /// Time of every change in it.
     written: Wall,
-    /// How many changes a feed keeps.
+    /// Number of changes that a feed keeps.
     feed_changes: u64,
     tables: BTreeMap<(Place, Table), redb::Table<'txn, Key, Value>>,
     feeds: BTreeMap<(Place, Stream), FeedEnd<'txn>>,
@@ -25,7 +25,7 @@ pub(super) struct Draft<'txn> {
 pub(super) enum NotWritten {
     /// The places of the parts whose conditions do not hold.
     Conflict(Vec<usize>),
-    /// What a condition asks about.
+    /// An item that a condition asks about cannot be read.
     Unreadable(Unreadable),
 }
 
@@ -73,7 +73,7 @@ impl<'txn> Draft<'txn> {
         self.table(place, table)?.insert(key(&item.key), bytes.as_slice())?;
         if let Some(expires) = item.expires {
             let ItemKey { partition, sort } = &item.key;
-            self.expiries()?.insert((expires.as_millis(), &**place, table.word(), &**partition, &**sort), ())?;
+            self.expiries()?.insert((expires.as_millis(), &**place, table.into_str(), &**partition, &**sort), ())?;
         }
         self.tell(place, table, &item.key, &bytes)
     }
@@ -116,7 +116,7 @@ impl<'txn> Draft<'txn> {
         }
         for (at, place, word, item) in &due {
             self.expiries()?.remove((*at, &**place, word.as_str(), &*item.partition, &*item.sort))?;
-            let Some(table) = Table::ALL.into_iter().find(|table| table.word() == word) else { continue };
+            let Ok(table) = word.parse::<Table>() else { continue };
             let kept = self.table(place, table)?.get(key(item))?;
             // What cannot be read stays where it is.
             let kept = kept.and_then(|bytes| layout::decode(item.clone(), bytes.value()).ok());

@@ -3,14 +3,14 @@
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use redb::{Database, Error, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, Error, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::super::{
     Change, EngineError, Feed, FeedBatch, FeedShard, ItemKey, Position, ShardId, Stream, Table, limits,
 };
-use super::RedbStore;
 use super::disk::Keep;
 use super::layout::{self, Entry, numbers};
+use super::store::RedbStore;
 use super::writer::Writer;
 use crate::model::time::Wall;
 
@@ -19,6 +19,21 @@ use crate::model::time::Wall;
 pub struct RedbFeed {
     store: RedbStore,
     stream: Stream,
+}
+
+impl RedbStore {
+    /// Feed with the changes of a streamed table: one shard.
+    pub fn feed(&self, stream: Stream) -> RedbFeed {
+        RedbFeed::new(self.clone(), stream)
+    }
+
+    /// Lets a feed forget what lies before the first of these positions.
+    ///
+    /// # Errors
+    /// When the feed never gave one of them; else what the disk says.
+    pub async fn trim(&self, stream: Stream, before: &[Position]) -> Result<(), EngineError> {
+        self.feed(stream).trim(before).await
+    }
 }
 
 const ONLY_SHARD: &str = "shard-0";
@@ -31,7 +46,7 @@ impl RedbFeed {
     async fn read(&self, from: Position) -> Result<(FeedBatch, bool), EngineError> {
         let (name, table) = (layout::feed_name(&self.store.place, self.stream), self.stream.table());
         self.store
-            .read(move |writer| writer.disk.with(|database| batch(database, (&name, table), &from, writer))?)
+            .read(move |writer| writer.disk.with(|database| batch(database, &name, table, &from, writer))?)
             .await
     }
 
@@ -41,22 +56,11 @@ impl RedbFeed {
         let name = layout::feed_name(&self.store.place, self.stream);
         loop {
             let (name, positions) = (name.clone(), positions.to_vec());
-            let some = move |transaction: &redb::WriteTransaction| {
-                let mut table = transaction.open_table(TableDefinition::new(&name))?;
-                let (first, next) = numbers(&table)?;
-                let mut number = next.saturating_sub(1);
-                for position in &positions {
-                    number = match self::number(&table, position)? {
-                        Ok(of) => number.min(of.saturating_sub(u64::from(matches!(position, Position::At(_))))),
-                        Err(EngineError::Trimmed { .. }) => first,
-                        Err(error) => return Ok((Err(error), Keep::Nothing)),
-                    };
-                }
-                let end = number.min(first + limits::REDB_REMOVED_AT_ONCE as u64);
-                table.retain_in(..end, |_, _| false)?;
-                Ok((Ok(end >= number), if end > first { Keep::All } else { Keep::Nothing }))
-            };
-            if self.store.writer.alone(move |writer| writer.disk.change(some)?).await? {
+            let trimmed = self
+                .store
+                .writer
+                .alone(move |writer| writer.disk.change(|transaction| trim_some(transaction, &name, &positions))?);
+            if trimmed.await? {
                 return Ok(());
             }
             tokio::time::sleep(limits::REDB_PACE).await;
@@ -64,7 +68,7 @@ impl RedbFeed {
     }
 }
 
-/// What a feed says that has had no change yet.
+/// Reply of a feed that has had no change yet.
 fn nothing(from: &Position, through: Wall) -> Result<(FeedBatch, bool), EngineError> {
     let start = "0".to_owned();
     match from {
@@ -85,7 +89,7 @@ fn number(table: &impl ReadableTable<u64, Entry>, from: &Position) -> Result<Res
     let (first, next) = numbers(table)?;
     let number = match from {
         Position::Oldest => first,
-        Position::At(wall) => match search(table, (first, next), *wall)? {
+        Position::At(wall) => match search(table, first, next, *wall)? {
             // What was removed before the first may be from that time too.
             number if number == first && first > 0 => {
                 return Ok(Err(EngineError::Trimmed { what: "the feed".to_owned() }));
@@ -103,10 +107,9 @@ fn number(table: &impl ReadableTable<u64, Entry>, from: &Position) -> Result<Res
     Ok(Ok(number))
 }
 
-/// The first change that was written at `wall` or later: numbers have no gaps, and times never go
-/// back.
-fn search(table: &impl ReadableTable<u64, Entry>, within: (u64, u64), wall: Wall) -> Result<u64, Error> {
-    let (mut low, mut high) = within;
+/// The first change from `low` on, and before `high`, that was written at `wall` or later: numbers
+/// have no gaps, and times never go back.
+fn search(table: &impl ReadableTable<u64, Entry>, mut low: u64, mut high: u64, wall: Wall) -> Result<u64, Error> {
     while low < high {
         let middle = low + (high - low) / 2;
         let written = table.get(middle)?.map_or(0, |entry| entry.value().0);
@@ -115,10 +118,11 @@ fn search(table: &impl ReadableTable<u64, Entry>, within: (u64, u64), wall: Wall
     Ok(low)
 }
 
-/// What lies at a position, and whether more does.
+/// Changes at a position, and whether more follow.
 fn batch(
     database: &Database,
-    (name, of): (&str, Table),
+    name: &str,
+    of: Table,
     from: &Position,
     writer: &Writer,
 ) -> Result<Result<(FeedBatch, bool), EngineError>, Error> {
@@ -161,6 +165,27 @@ fn batch(
     }
     let next = Position::After(next.to_string());
     Ok(Ok((FeedBatch { changes, next, through: Some(through), ended: None }, more)))
+}
+
+/// Removes a part of what lies before the first of these positions; returns whether that was all.
+fn trim_some(
+    transaction: &WriteTransaction,
+    name: &str,
+    positions: &[Position],
+) -> Result<(Result<bool, EngineError>, Keep), Error> {
+    let mut table = transaction.open_table(TableDefinition::new(name))?;
+    let (first, next) = numbers(&table)?;
+    let mut number = next.saturating_sub(1);
+    for position in positions {
+        number = match self::number(&table, position)? {
+            Ok(of) => number.min(of.saturating_sub(u64::from(matches!(position, Position::At(_))))),
+            Err(EngineError::Trimmed { .. }) => first,
+            Err(error) => return Ok((Err(error), Keep::Nothing)),
+        };
+    }
+    let end = number.min(first + limits::REDB_REMOVED_AT_ONCE as u64);
+    table.retain_in(..end, |_, _| false)?;
+    Ok((Ok(end >= number), if end > first { Keep::All } else { Keep::Nothing }))
 }
 
 impl Feed for RedbFeed {

@@ -31,7 +31,7 @@ impl Embedded {
         Ok(())
     }
 
-    /// Where its readers are, which may be in every place.
+    /// Positions of its readers, which may be in every place.
     async fn positions(&self, stream: Stream) -> Result<Vec<Position>, EngineError> {
         let writer = self.writer.clone();
         let places = self.place("").read(move |_| writer.disk.with(places)).await?;
@@ -39,7 +39,7 @@ impl Embedded {
         for place in places {
             let tables = self.place(&place);
             for table in [Table::Mapping, Table::Region] {
-                positions.extend(follow::positions(&tables, table, stream.word()).await?);
+                positions.extend(follow::positions(&tables, table, stream.into_str()).await?);
             }
         }
         Ok(positions)

@@ -1,4 +1,4 @@
-//! How items, feeds and expiries lie in the file. redb compares keys and knows its own types; an
+//! Layout of items, feeds and expiries in the file. redb compares keys and knows its own types; an
 //! item's bytes begin with their format, so that a later one can read them, or say that it cannot.
 
 use std::hash::Hasher;
@@ -14,29 +14,29 @@ use crate::model::time::Wall;
 /// Partition and sort key, which redb compares one after the other, by bytes.
 pub(super) type Key = (&'static str, &'static str);
 pub(super) type Value = &'static [u8];
-/// When it was written, its key, and the item; an item that was removed has no bytes.
+/// Time of writing, its key, and the item; an item that was removed has no bytes.
 pub(super) type Entry = (u64, &'static str, &'static str, &'static [u8]);
-/// When it is due, its place, table and key.
+/// Time at which it is due, its place, table and key.
 pub(super) type Due = (u64, &'static str, &'static str, &'static str, &'static str);
 
 /// A place's name: home, or a region.
 pub(super) type Place = Arc<str>;
 
-/// What is to be removed some time, of all places. An item that was replaced keeps its row until
-/// then, so whoever reads one looks at the item.
+/// Items to be removed some time, of all places. An item that was replaced keeps its row until
+/// then, so a reader of one looks at the item.
 pub(super) const EXPIRIES: TableDefinition<'_, Due, ()> = TableDefinition::new("expiries");
 
 /// The number of the last commit that wrote items: after a failure it says which of two the file has.
 pub(super) const COMMITS: TableDefinition<'_, (), u64> = TableDefinition::new("commits");
 
-/// What the names of all feeds begin with.
+/// Prefix of the names of all feeds.
 pub(super) const FEEDS: &str = "feed/";
 
-/// What the names of all tables of items begin with.
+/// Prefix of the names of all tables of items.
 const TABLES: &str = "table/";
 
 pub(super) fn table_name(place: &str, table: Table) -> String {
-    format!("{TABLES}{place}/{}", table.word())
+    format!("{TABLES}{place}/{}", table.into_str())
 }
 
 /// Whose table it is.
@@ -45,7 +45,7 @@ pub(super) fn place_of(name: &str) -> Option<&str> {
 }
 
 pub(super) fn feed_name(place: &str, stream: Stream) -> String {
-    format!("{FEEDS}{place}/{}", stream.word())
+    format!("{FEEDS}{place}/{}", stream.into_str())
 }
 
 /// The first number that a feed keeps, and the next that it gives.
@@ -64,7 +64,7 @@ pub(super) struct Unreadable;
 /// Has no checksum: what was written before there was one is read as it is.
 const FORMAT_UNCHECKED: u8 = 1;
 const FORMAT: u8 = 2;
-/// Where the checksum lies: behind format, parts and version.
+/// Place of the checksum: behind format, parts and version.
 const CHECKSUM: std::ops::Range<usize> = 10..18;
 const HAS_BODY: u8 = 1;
 const HAS_EXPIRY: u8 = 2;
@@ -73,10 +73,9 @@ const HAS_NOTE: u8 = 4;
 /// Format, what it has, version, checksum; then expiry, note and its length, body, where it has them.
 pub(super) fn encode(item: &Item) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(item.weight());
-    let has = |is_there, bit| if is_there { bit } else { 0 };
-    let parts = has(item.body.is_some(), HAS_BODY)
-        | has(item.expires.is_some(), HAS_EXPIRY)
-        | has(item.note.is_some(), HAS_NOTE);
+    let mut parts = if item.body.is_some() { HAS_BODY } else { 0 };
+    parts |= if item.expires.is_some() { HAS_EXPIRY } else { 0 };
+    parts |= if item.note.is_some() { HAS_NOTE } else { 0 };
     bytes.extend([FORMAT, parts]);
     bytes.extend(item.version.to_le_bytes());
     bytes.extend([0; 8]);
@@ -126,7 +125,8 @@ pub(super) fn decode(key: ItemKey, bytes: &[u8]) -> Result<Item, Unreadable> {
     Ok(Item { key, version, body, note, expires })
 }
 
-/// What conditions compare. It is read without the checksum, so that a damaged copy can be replaced.
+/// Version, which conditions compare. It is read without the checksum, so that a damaged copy can
+/// be replaced.
 pub(super) fn version(bytes: &[u8]) -> Result<u64, Unreadable> {
     head(bytes).map(|(_, version, _)| version)
 }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_is_what_it_was_and_what_is_cut_or_newer_says_so() {
+    fn item_round_trips_or_reports_damage() {
         let bare = Item::new(ItemKey::new("p", "s"), u64::MAX);
         let full = bare.clone().with_body(&b"\x00\xff"[..]).with_note("\u{e4}").expiring(Wall::from_millis(7));
         for item in [bare.clone(), bare.clone().with_body(""), bare.clone().with_note(""), full.clone()] {

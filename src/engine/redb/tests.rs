@@ -9,7 +9,11 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use tempfile::TempDir;
 
-use super::super::{Change, Condition, Feed, FeedBatch, ShardId, contract};
+use super::super::{
+    Condition, Feed, FeedBatch, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId, Stream, Table,
+    Tables, WriteError, contract,
+};
+use super::layout::{Key, Value};
 use super::*;
 
 mod commits;
@@ -26,13 +30,23 @@ fn put(item: Item) -> ItemWrite {
     ItemWrite::Put(Table::Records, item, Condition::Any)
 }
 
+/// A write of one item that must not be there.
+fn insert(item: Item) -> Vec<ItemWrite> {
+    vec![ItemWrite::Put(Table::Records, item, Condition::Absent)]
+}
+
 async fn read(store: &RedbStore, from: Position) -> Result<FeedBatch, EngineError> {
     store.feed(Stream::Changes).open(&ShardId(String::new()), from).next().await.unwrap()
 }
 
 async fn versions(store: &RedbStore, from: Position) -> Vec<u64> {
-    let version = |change: &Change| change.item.as_ref().map_or(0, |item| item.version);
-    read(store, from).await.unwrap().changes.iter().map(version).collect()
+    read(store, from)
+        .await
+        .unwrap()
+        .changes
+        .iter()
+        .map(|change| change.item.as_ref().map_or(0, |item| item.version))
+        .collect()
 }
 
 #[tokio::test]
@@ -50,11 +64,11 @@ async fn it_keeps_the_contract_of_feeds() {
 }
 
 #[tokio::test]
-async fn what_waits_is_one_commit_and_who_loses_hurts_nobody_else() {
+async fn queued_writes_commit_together_fail_alone() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
     let turn = store.writer.turn.clone().lock_owned().await;
-    let new = |version| store.write(vec![ItemWrite::Put(Table::Records, item("one", version), Condition::Absent)]);
+    let [new, again] = [1, 2].map(|version| store.write(insert(item("one", version))));
     let next = ItemWrite::Put(Table::Records, item("one", 4), Condition::VersionIs(1));
     let release = async {
         tokio::task::yield_now().await;
@@ -63,7 +77,7 @@ async fn what_waits_is_one_commit_and_who_loses_hurts_nobody_else() {
     let other =
         vec![put(item("other", 5)), ItemWrite::Check(Table::Records, item("one", 0).key, Condition::Below(5))];
     let (first, second, third, other, ()) =
-        tokio::join!(new(1), new(2), store.write(vec![next]), store.write(other), release);
+        tokio::join!(new, again, store.write(vec![next]), store.write(other), release);
     assert_eq!((first, second), (Ok(()), Err(WriteError::Conflict(vec![0]))));
     assert_eq!((third, other), (Ok(()), Ok(())), "each sees what those before it wrote");
     let batch = read(&store, Position::Oldest).await.unwrap();
@@ -73,7 +87,7 @@ async fn what_waits_is_one_commit_and_who_loses_hurts_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_given_up_before_its_turn_never_takes_place() {
+async fn abandoned_queued_write_never_commits() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
     let turn = store.writer.turn.clone().lock_owned().await;
@@ -87,7 +101,7 @@ async fn a_write_that_was_given_up_before_its_turn_never_takes_place() {
 }
 
 #[tokio::test]
-async fn all_is_there_when_it_is_opened_again_and_places_are_apart() {
+async fn reopened_file_keeps_places_apart() {
     let directory = TempDir::new().unwrap();
     let nested = directory.path().join("made/when/missing");
     {
@@ -109,7 +123,7 @@ async fn all_is_there_when_it_is_opened_again_and_places_are_apart() {
 }
 
 #[tokio::test]
-async fn a_feed_forgets_what_is_trimmed_or_too_much_and_gives_no_number_twice() {
+async fn trimmed_feed_never_reuses_numbers() {
     let directory = TempDir::new().unwrap();
     let clock = Clock::simulated(Wall::from_millis(1_700_000_000_000));
     let store = Embedded::bounded(directory.path(), clock.clone(), 5).unwrap().place("home");
@@ -118,7 +132,6 @@ async fn a_feed_forgets_what_is_trimmed_or_too_much_and_gives_no_number_twice() 
         // Of two that were written at one time the first may be gone, and then so is that time.
         clock.suspend(Duration::from_millis(2));
     }
-    let after = |number: u64| Position::After(number.to_string());
     assert_eq!(versions(&store, Position::Oldest).await, [3, 4, 5, 6, 7], "so many it keeps");
     assert!(matches!(read(&store, after(2)).await, Err(EngineError::Trimmed { .. })));
     store.trim(Stream::Changes, &[after(6), after(5)]).await.unwrap();
@@ -137,13 +150,18 @@ async fn a_feed_forgets_what_is_trimmed_or_too_much_and_gives_no_number_twice() 
     assert_eq!(versions(&store, after(8)).await, [8]);
 }
 
+fn after(number: u64) -> Position {
+    Position::After(number.to_string())
+}
+
 #[tokio::test]
-async fn a_long_feed_comes_in_batches_and_a_long_table_in_pages() {
+async fn feeds_and_tables_come_in_pages() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
-    let large = |number| item(&format!("{number:03}"), number).with_body(vec![7; 40_000]);
     for first in [0, 50] {
-        store.write((first..first + 50).map(|number| put(large(number))).collect()).await.unwrap();
+        let large =
+            (first..first + 50).map(|number| put(item(&format!("{number:03}"), number).with_body(vec![7; 40_000])));
+        store.write(large.collect()).await.unwrap();
     }
     let first = read(&store, Position::Oldest).await.unwrap();
     assert_eq!(first.changes.len(), 1 + limits::REDB_PAGE_BYTES / 40_020);
@@ -167,16 +185,14 @@ async fn a_long_feed_comes_in_batches_and_a_long_table_in_pages() {
 }
 
 #[tokio::test]
-async fn what_has_expired_goes_some_time_and_what_was_replaced_stays() {
+async fn expired_items_go_replaced_items_stay() {
     let directory = TempDir::new().unwrap();
     let embedded = opened(&directory);
     let store = embedded.place("home");
-    let due = |sort: &str, at| item(sort, 1).expiring(Wall::from_millis(at));
-    let absent = |item| vec![ItemWrite::Put(Table::Records, item, Condition::Absent)];
     for item in [due("gone", 10), due("kept", 11), due("longer", 10), due("for ever", 10)] {
-        store.write(absent(item)).await.unwrap();
+        store.write(insert(item)).await.unwrap();
     }
-    let conflict = store.write(absent(due("gone", 20))).await;
+    let conflict = store.write(insert(due("gone", 20))).await;
     assert_eq!(conflict, Err(WriteError::Conflict(vec![0])), "as long as it is there");
     store.write(vec![put(due("longer", 20)), put(item("for ever", 1))]).await.unwrap();
     assert_eq!(embedded.expire(Wall::from_millis(10)).await, Ok(false));
@@ -186,6 +202,10 @@ async fn what_has_expired_goes_some_time_and_what_was_replaced_stays() {
     assert_eq!(versions(&store, Position::After("6".to_owned())).await, [0], "its feed tells of the removal");
     embedded.expire(Wall::from_millis(20)).await.unwrap();
     assert_eq!(store.query(Table::Records, "t#00", None, 10).await.unwrap().items.len(), 1);
+}
+
+fn due(sort: &str, at: u64) -> Item {
+    item(sort, 1).expiring(Wall::from_millis(at))
 }
 
 /// A disk that may be full.
@@ -216,14 +236,14 @@ impl StorageBackend for Small {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_says_so_and_it_goes_on_when_there_is_room_again() {
+async fn full_disk_is_reported_and_recovers() {
     let directory = TempDir::new().unwrap();
     let clock = Clock::simulated(Wall::from_millis(1_000));
     let store = Embedded::open(directory.path(), clock.clone()).unwrap().place("home");
     store.write(vec![put(item("one", 1))]).await.unwrap();
     let is_full = Arc::new(AtomicBool::new(false));
     let small = redb::Builder::new().create_with_backend(Small(InMemoryBackend::new(), is_full.clone())).unwrap();
-    *store.writer.disk.database.write().unwrap() = Some(small);
+    *store.writer.disk.database.write() = Some(small);
     store.write(vec![put(item("two", 2))]).await.unwrap();
     is_full.store(true, Ordering::Relaxed);
     let Err(WriteError::Engine(error)) = store.write(vec![put(item("three", 3))]).await else { panic!("it fails") };
@@ -240,7 +260,7 @@ async fn a_full_disk_says_so_and_it_goes_on_when_there_is_room_again() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_says_where_and_what_to_do() {
+async fn open_failure_names_path_and_remedy() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("nearside.redb");
     std::fs::write(&file, b"something else altogether").unwrap();
@@ -281,7 +301,7 @@ async fn a_file_cut_short_says_so() {
 }
 
 #[test]
-fn an_emptied_file_is_no_new_catalogue() {
+fn emptied_file_is_no_new_catalogue() {
     let directory = TempDir::new().unwrap();
     drop(opened(&directory));
     let file = directory.path().join("nearside.redb");
@@ -295,7 +315,7 @@ fn an_emptied_file_is_no_new_catalogue() {
 }
 
 #[test]
-fn a_file_that_was_there_is_no_new_catalogue() {
+fn vanished_file_is_no_new_catalogue() {
     let directory = TempDir::new().unwrap();
     let [file, away] = ["nearside.redb", "away"].map(|name| directory.path().join(name));
     let disk = disk::Disk::open(directory.path()).unwrap();
@@ -310,7 +330,7 @@ fn a_file_that_was_there_is_no_new_catalogue() {
 }
 
 #[test]
-fn a_name_that_leads_nowhere_is_no_new_catalogue() {
+fn dangling_symlink_is_no_new_catalogue() {
     // To a file system that is not mounted; to itself, which cannot even be looked at.
     for target in ["absent/nearside.redb", "nearside.redb"] {
         let directory = TempDir::new().unwrap();
@@ -323,7 +343,7 @@ fn a_name_that_leads_nowhere_is_no_new_catalogue() {
 }
 
 #[test]
-fn one_process_at_a_time_begins_a_file() {
+fn only_one_process_creates_file() {
     let directory = TempDir::new().unwrap();
     let beginner = std::fs::File::open(directory.path()).unwrap();
     beginner.try_lock().unwrap();
@@ -336,19 +356,19 @@ fn one_process_at_a_time_begins_a_file() {
 /// Writes over an item's bytes, and over its change in the feed, as a later version might.
 fn spoil(store: &RedbStore, sort: &'static str, change: u64) {
     let later = b"\x09 the format of a later version".as_slice();
-    let spoil = move |transaction: &redb::WriteTransaction| {
+    let spoiled = store.writer.disk.change(|transaction| {
         let name = layout::table_name("home", Table::Records);
         transaction.open_table(TableDefinition::<Key, Value>::new(&name))?.insert(("t#00", sort), later)?;
         let name = layout::feed_name("home", Stream::Changes);
         let mut feed = transaction.open_table(TableDefinition::<u64, Entry>::new(&name))?;
         feed.insert(change, (1, "t#00", sort, later))?;
         Ok(((), disk::Keep::All))
-    };
-    store.writer.disk.change(spoil).unwrap();
+    });
+    spoiled.unwrap();
 }
 
 #[tokio::test]
-async fn an_item_that_cannot_be_read_is_an_error_and_no_absence() {
+async fn unreadable_item_is_error_not_absence() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
     store.write(vec![put(item("one", 1)), put(item("two", 2))]).await.unwrap();
@@ -357,78 +377,81 @@ async fn an_item_that_cannot_be_read_is_an_error_and_no_absence() {
     assert!(matches!(error, EngineError::Refused { .. }), "{error}");
     assert!(store.write(vec![put(item("one", 3))]).await.is_err());
     assert_eq!(store.get(Table::Records, &item("two", 2).key).await, Ok(Some(item("two", 2))));
-    assert!(store.writer.disk.database.read().unwrap().is_some(), "the file is well, and stays open");
+    assert!(store.writer.disk.database.read().is_some(), "the file is well, and stays open");
 }
 
 #[tokio::test]
-async fn an_item_that_cannot_be_read_holds_up_no_page_no_feed_and_no_other_write() {
+async fn unreadable_item_blocks_nothing_else() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
     store.write(vec![put(item("a", 1)), put(item("b", 2)), put(item("c", 3))]).await.unwrap();
     spoil(&store, "b", 1);
-    let sorts = |page: Page| page.items.into_iter().map(|item| item.key.sort).collect::<Vec<_>>();
     assert_eq!(sorts(store.query(Table::Records, "t#00", None, 10).await.unwrap()), ["a", "c"]);
     let first = store.scan(Table::Records, ScanSegment::WHOLE, None, 1).await.unwrap();
     let rest = store.scan(Table::Records, ScanSegment::WHOLE, first.next.clone(), 1).await.unwrap();
     assert_eq!((sorts(first), sorts(rest)), (vec!["a".to_owned()], vec!["c".to_owned()]));
     assert_eq!(versions(&store, Position::Oldest).await, [1, 3]);
-    assert_eq!(store.passed_over(), 3);
+    assert_eq!(store.skipped(), 3);
     let turn = store.writer.turn.clone().lock_owned().await;
     let release = async {
         tokio::task::yield_now().await;
         drop(turn);
     };
-    let write = |sort, version| store.write(vec![put(item(sort, version))]);
-    let (first, bad, last, ()) = tokio::join!(write("a", 4), write("b", 4), write("c", 4), release);
+    let [first, bad, last] = ["a", "b", "c"].map(|sort| store.write(vec![put(item(sort, 4))]));
+    let (first, bad, last, ()) = tokio::join!(first, bad, last, release);
     assert_eq!((first, last), (Ok(()), Ok(())));
     assert!(matches!(bad, Err(WriteError::Engine(EngineError::Refused { .. }))), "it alone: {bad:?}");
 }
 
+fn sorts(page: Page) -> Vec<String> {
+    page.items.into_iter().map(|item| item.key.sort).collect()
+}
+
 #[tokio::test(start_paused = true)]
-async fn housekeeping_removes_what_expired_and_what_every_reader_has_and_is_not_young() {
+async fn housekeeping_removes_expired_and_consumed() {
     let directory = TempDir::new().unwrap();
     let clock = Clock::simulated(Wall::from_millis(1_000_000_000));
     let embedded = Embedded::open(directory.path(), clock.clone()).unwrap();
     let (home, region) = (embedded.place("home"), embedded.place("eu-west-1"));
     let requests = item("key", 1).expiring(clock.wall() + Duration::from_secs(1));
     home.write(vec![ItemWrite::Put(Table::Requests, requests, Condition::Any)]).await.unwrap();
-    let add = async |count: u64| {
-        for version in 0..count {
-            home.write(vec![put(item("k", version))]).await.unwrap();
-        }
-    };
-    let reader = async |store: &RedbStore, table, number: u64| {
-        let place = Item::new(ItemKey::new("checkpoint#changes", "shard-0"), 1);
-        let place = place.with_note(format!("{{\"After\":\"{number}\"}}"));
-        store.write(vec![ItemWrite::Put(table, place, Condition::Any)]).await.unwrap();
-    };
-    add(10).await;
+    write_versions(&home, 10).await;
     tokio::time::advance(limits::REDB_FEED_KEPT * 2).await;
     embedded.keep_house("home").await.unwrap();
     assert!(home.scan(Table::Requests, ScanSegment::WHOLE, None, 9).await.unwrap().items.is_empty());
     assert_eq!(versions(&home, Position::Oldest).await.len(), 10, "nobody has read it");
-    reader(&home, Table::Mapping, 8).await;
-    reader(&region, Table::Region, 5).await;
+    write_checkpoint(&home, Table::Mapping, 8).await;
+    write_checkpoint(&region, Table::Region, 5).await;
     embedded.keep_house("home").await.unwrap();
     assert_eq!(versions(&home, Position::Oldest).await.len(), 5, "the slowest has not");
-    add(3).await;
-    reader(&home, Table::Mapping, 13).await;
-    reader(&region, Table::Region, 13).await;
+    write_versions(&home, 3).await;
+    write_checkpoint(&home, Table::Mapping, 13).await;
+    write_checkpoint(&region, Table::Region, 13).await;
     embedded.keep_house("home").await.unwrap();
     assert_eq!(versions(&home, Position::Oldest).await.len(), 4, "who begins now needs what is young");
     let begins = clock.wall().as_millis() - limits::BEGIN_MARGIN.as_millis() as u64;
     assert_eq!(versions(&home, Position::At(Wall::from_millis(begins))).await, [0, 1, 2]);
 }
 
+async fn write_versions(store: &RedbStore, count: u64) {
+    for version in 0..count {
+        store.write(vec![put(item("k", version))]).await.unwrap();
+    }
+}
+
+/// Writes that a reader of the changes is behind this one.
+async fn write_checkpoint(store: &RedbStore, table: Table, number: u64) {
+    let place = Item::new(ItemKey::new("checkpoint#changes", "shard-0"), 1);
+    let place = place.with_note(format!("{{\"After\":\"{number}\"}}"));
+    store.write(vec![ItemWrite::Put(table, place, Condition::Any)]).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn abandoned_writes_give_back_their_room() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
-    let large = |sort: String| -> Vec<ItemWrite> {
-        (0..15).map(|part| put(item(&format!("{sort}{part}"), 1).with_body(vec![7; limits::BODY_BYTES]))).collect()
-    };
     let turn = store.writer.turn.clone().lock_owned().await;
-    let mut waiting: Vec<_> = (0..10).map(|number| store.write(large(format!("{number}-")))).collect();
+    let mut waiting: Vec<_> = (0..10).map(|number| store.write(large(number))).collect();
     for write in &mut waiting {
         assert!(futures_util::poll!(write).is_pending());
     }
@@ -437,14 +460,18 @@ async fn abandoned_writes_give_back_their_room() {
     drop(waiting);
     drop(turn);
     assert_eq!(last.await, Ok(()), "nobody else comes to write what is in the queue");
-    assert_eq!(store.writer.room.available_permits(), limits::REDB_QUEUE_BYTES);
+    assert_eq!(store.writer.queue_space.available_permits(), limits::REDB_QUEUE_BYTES);
+}
+
+fn large(number: u64) -> Vec<ItemWrite> {
+    (0..15).map(|part| put(item(&format!("{number}-{part}"), 1).with_body(vec![7; limits::BODY_BYTES]))).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_without_room_is_refused_in_time() {
+async fn write_without_room_is_refused_promptly() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
-    let all = store.writer.room.clone().acquire_many_owned(limits::REDB_QUEUE_BYTES as u32).await.unwrap();
+    let all = store.writer.queue_space.clone().acquire_many_owned(limits::REDB_QUEUE_BYTES as u32).await.unwrap();
     let refused = store.write(vec![put(item("one", 1))]).await;
     assert!(matches!(refused, Err(WriteError::Engine(EngineError::Throttled { .. }))), "{refused:?}");
     drop(all);
@@ -452,19 +479,31 @@ async fn a_write_without_room_is_refused_in_time() {
 }
 
 #[test]
-fn a_failed_commit_says_what_is_certain() {
-    let of = |error: io::Error, is_absent| writer::after_failure(disk_error(error), is_absent).word();
+fn failed_commit_reports_certain_outcome() {
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge] {
-        assert_eq!((of(kind.into(), true), of(kind.into(), false)), ("full", "unavailable"), "{kind}");
+        assert_eq!(
+            (error_for_waiters(kind.into(), true), error_for_waiters(kind.into(), false)),
+            ("full", "unavailable"),
+            "{kind}"
+        );
     }
     for kind in [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied] {
-        assert_eq!((of(kind.into(), true), of(kind.into(), false)), ("denied", "unavailable"), "{kind}");
+        assert_eq!(
+            (error_for_waiters(kind.into(), true), error_for_waiters(kind.into(), false)),
+            ("denied", "unavailable"),
+            "{kind}"
+        );
     }
-    let other = || io::Error::other("the device is gone");
-    assert_eq!((of(other(), true), of(other(), false)), ("not-written", "unavailable"));
+    for (known_not_written, outcome) in [(true, "not-written"), (false, "unavailable")] {
+        assert_eq!(error_for_waiters(io::Error::other("the device is gone"), known_not_written), outcome);
+    }
     for kind in [io::ErrorKind::InvalidData, io::ErrorKind::NotADirectory] {
-        assert_eq!(of(kind.into(), false), "unavailable", "{kind}");
+        assert_eq!(error_for_waiters(kind.into(), false), "unavailable", "{kind}");
     }
+}
+
+fn error_for_waiters(error: io::Error, known_not_written: bool) -> &'static str {
+    writer::error_for_waiters(disk_error(error), known_not_written).into_str()
 }
 
 fn disk_error(error: io::Error) -> EngineError {
@@ -473,7 +512,7 @@ fn disk_error(error: io::Error) -> EngineError {
 }
 
 #[tokio::test]
-async fn asking_a_disk_for_room_leaves_nothing() {
+async fn asking_disk_for_room_leaves_nothing() {
     let directory = TempDir::new().unwrap();
     let embedded = opened(&directory);
     assert_eq!(embedded.probe_room().await, Ok(()));

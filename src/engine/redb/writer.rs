@@ -1,15 +1,17 @@
-//! redb has one writer, and each commit waits for the disk: so what has come meanwhile is written
-//! together. Whoever gets the turn writes for all who wait; there is no thread to be stopped.
+//! redb has one writer, and each commit waits for the disk: so the transactions that came during one
+//! commit are written together in the next. The caller that gets the turn commits for all who wait;
+//! there is no thread to be stopped.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use redb::{ReadableDatabase, TableError};
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
-use super::super::passed_over::PassedOver;
 use super::super::sizes::check_size;
+use super::super::skipped::Skipped;
 use super::super::{EngineError, ItemKey, ItemWrite, Stream, Table, WriteError, limits};
 use super::disk::{Disk, Keep};
 use super::draft::{Draft, NotWritten};
@@ -22,16 +24,17 @@ pub(super) struct Writer {
     pub(super) disk: Disk,
     pub(super) calendar: Calendar,
     queue: Mutex<Queue>,
-    /// In bytes.
-    pub(super) room: Arc<Semaphore>,
+    /// Bytes that may still be queued.
+    pub(super) queue_space: Arc<Semaphore>,
+    /// Held by the one that writes.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// The end of each feed that somebody reads.
     ends: Mutex<BTreeMap<(Place, Stream), watch::Sender<u64>>>,
     feed_changes: u64,
-    pub(super) passed_over: PassedOver,
+    pub(super) skipped: Skipped,
 }
 
-/// Transactions that nobody writes yet, in the order of their tickets.
+/// Transactions whose commit has not begun, in the order of their tickets.
 #[derive(Default)]
 struct Queue {
     waiting: BTreeMap<u64, Queued>,
@@ -42,12 +45,12 @@ struct Queued {
     place: Place,
     writes: Vec<ItemWrite>,
     answer: oneshot::Sender<Result<(), WriteError>>,
-    _room: OwnedSemaphorePermit,
+    _space: OwnedSemaphorePermit,
 }
 
-/// A transaction's place in the queue. Dropped before its turn, it takes the transaction with it:
-/// else that would keep its part of the room until somebody else writes, and whoever would has to
-/// wait for that room first.
+/// A transaction's place in the queue. A caller that gives up drops it, which removes the
+/// transaction. If that stayed, it would occupy queue space until somebody else writes, and the one who
+/// wants to write may be waiting for that very space.
 struct Ticket<'w> {
     writer: &'w Writer,
     number: u64,
@@ -55,7 +58,7 @@ struct Ticket<'w> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        // Outside of the lock: giving back room wakes others.
+        // Dropped after the lock is released: giving back queue space wakes others.
         let abandoned = self.writer.queue().waiting.remove(&self.number);
         drop(abandoned);
     }
@@ -63,19 +66,20 @@ impl Drop for Ticket<'_> {
 
 impl Writer {
     pub(super) fn new(disk: Disk, calendar: Calendar, feed_changes: u64) -> Self {
-        let room = Arc::new(Semaphore::new(limits::REDB_QUEUE_BYTES));
+        let queue_space = Arc::new(Semaphore::new(limits::REDB_QUEUE_BYTES));
         let (queue, turn, ends) = (Mutex::default(), Arc::default(), Mutex::default());
-        Self { disk, calendar, queue, room, turn, ends, feed_changes, passed_over: PassedOver::default() }
+        Self { disk, calendar, queue, queue_space, turn, ends, feed_changes, skipped: Skipped::default() }
     }
 
     /// All or nothing, and on the disk when this returns.
     pub(super) async fn write(self: &Arc<Self>, place: &Place, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
         check_size(&writes)?;
         let bytes = u32::try_from(weight(&writes)).unwrap_or(u32::MAX);
-        let room = tokio::time::timeout(limits::REDB_ROOM_WAIT, self.room.clone().acquire_many_owned(bytes)).await;
-        let room = room.map_err(|_| self.disk.busy())?.expect("nobody closes it");
+        let space = self.queue_space.clone().acquire_many_owned(bytes);
+        let space = tokio::time::timeout(limits::REDB_ROOM_WAIT, space).await;
+        let space = space.map_err(|_| self.disk.busy())?.expect("nobody closes it");
         let (answer, mut answered) = oneshot::channel();
-        let _ticket = self.enqueue(Queued { place: place.clone(), writes, answer, _room: room });
+        let _ticket = self.enqueue(Queued { place: place.clone(), writes, answer, _space: space });
         let turn = tokio::select! {
             biased;
             outcome = &mut answered => return outcome.unwrap_or_else(|_| Err(self.disk.panicked().into())),
@@ -84,33 +88,21 @@ impl Writer {
         if let Ok(outcome) = answered.try_recv() {
             return outcome;
         }
-        self.lead(turn).await;
+        self.commit_for_all(turn).await;
         answered.await.unwrap_or_else(|_| Err(self.disk.panicked().into()))
     }
 
-    /// Writes what waits, the caller's transaction among it. Whoever leads waits for nobody else's
-    /// commits, but leaves no file open behind it where there are none.
-    async fn lead(self: &Arc<Self>, turn: OwnedMutexGuard<()>) {
+    /// Commits all waiting transactions, the caller's among them, and goes on while more arrive.
+    /// Returns once the caller's commit has ended: before later commits if there are any, otherwise
+    /// after the blocking task, so that it leaves no file open behind it.
+    async fn commit_for_all(self: &Arc<Self>, turn: OwnedMutexGuard<()>) {
         let writer = self.clone();
-        let (goes_on, others) = oneshot::channel();
-        let whole = move || {
-            // What came meanwhile is written at once: to pass the turn on through all those who have
-            // their answers would take longer than a commit, and the disk would wait.
-            let is_more = |writer: &Self| !writer.queue().waiting.is_empty();
-            writer.write_queue();
-            if is_more(&writer) {
-                let _ = goes_on.send(());
-                for _ in 1..limits::REDB_COMMITS_AT_ONCE {
-                    writer.write_queue();
-                    if !is_more(&writer) {
-                        break;
-                    }
-                }
-            }
+        let (more_waiting, others) = oneshot::channel();
+        // Runs to its end even if the caller is cancelled.
+        let mut whole = pin!(tasks::on_disk(move || {
+            writer.write_queues(more_waiting);
             drop(turn);
-        };
-        // Even if nobody waits for it any more, it goes on to its end.
-        let mut whole = pin!(tasks::on_disk(whole));
+        }));
         tokio::select! {
             biased;
             Ok(()) = others => {}
@@ -128,7 +120,7 @@ impl Writer {
 
     fn write_queue(&self) {
         let waiting = std::mem::take(&mut self.queue().waiting);
-        // Whoever has given up has no use for it any more, and would be surprised by it.
+        // A caller that has given up does not expect its transaction to be written any more.
         let queue: Vec<Queued> = waiting.into_values().filter(|queued| !queued.answer.is_closed()).collect();
         let outcomes = self.commit(|draft| {
             let outcomes: Result<Vec<_>, _> =
@@ -148,21 +140,41 @@ impl Writer {
                     let _ = queued.answer.send(outcome);
                 }
             }
-            Err(FailedCommit { error, is_absent }) => {
-                let said = after_failure(error, is_absent);
+            Err(FailedCommit { error, known_not_written }) => {
+                let error = error_for_waiters(error, known_not_written);
                 for queued in queue {
-                    let _ = queued.answer.send(Err(said.clone().into()));
+                    let _ = queued.answer.send(Err(error.clone().into()));
                 }
             }
         }
     }
 
-    /// Blocks; whoever calls this has the turn.
+    /// Commits the waiting transactions, then those that came during that commit, up to
+    /// [`limits::REDB_COMMITS_AT_ONCE`] times. Passing the turn on instead would leave the disk idle:
+    /// it would go through all callers that have their answers already.
+    fn write_queues(&self, more_waiting: oneshot::Sender<()>) {
+        self.write_queue();
+        if self.is_awaited() {
+            let _ = more_waiting.send(());
+            for _ in 1..limits::REDB_COMMITS_AT_ONCE {
+                self.write_queue();
+                if !self.is_awaited() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn is_awaited(&self) -> bool {
+        !self.queue().waiting.is_empty()
+    }
+
+    /// Blocks; the caller has the turn.
     fn commit<T>(
         &self,
         work: impl FnOnce(&mut Draft<'_>) -> Result<(T, Keep), redb::Error>,
     ) -> Result<T, FailedCommit> {
-        // Once there is one, the file may have the commit whatever fails.
+        // Set as soon as the commit may reach the file; from then on it may be there whatever fails.
         let mut number = None;
         let done = self.disk.change(|transaction| {
             let mut draft = Draft::new(transaction, self.calendar.begin(), self.feed_changes);
@@ -174,8 +186,8 @@ impl Writer {
             Ok(((outcome, ends), keep))
         });
         let (outcome, ends) = done.map_err(|error| {
-            let is_absent = number.is_none_or(|number| self.is_absent(number));
-            FailedCommit { error, is_absent }
+            let known_not_written = number.is_none_or(|number| self.is_known_not_written(number));
+            FailedCommit { error, known_not_written }
         })?;
         // Not after an error: what was written may be there when the file is opened again.
         self.calendar.settle();
@@ -187,9 +199,10 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Nothing of a commit is there after its failure: the file, opened again, ends before it. Nobody
-    /// else has written since. Where the file cannot be opened, nobody knows.
-    fn is_absent(&self, number: u64) -> bool {
+    /// Returns whether nothing of the failed commit `number` is in the file: opened again, it ends with
+    /// an earlier one. Nobody else has written since, because the caller has the turn. False where
+    /// the file cannot be opened, since then the outcome is unknown.
+    fn is_known_not_written(&self, number: u64) -> bool {
         let last = self.disk.with(|database| match database.begin_read()?.open_table(COMMITS) {
             Ok(table) => Ok(table.get(())?.map_or(0, |last| last.value())),
             Err(TableError::TableDoesNotExist(_)) => Ok(0),
@@ -205,26 +218,29 @@ impl Writer {
     ) -> Result<T, EngineError> {
         let turn = self.turn.clone().lock_owned().await;
         let writer = self.clone();
-        let whole = move || {
+        let whole = tasks::on_disk(move || {
             let outcome = work(&writer);
             drop(turn);
             outcome
-        };
-        tasks::on_disk(whole).await.unwrap_or_else(|| Err(self.disk.panicked()))
+        });
+        whole.await.unwrap_or_else(|| Err(self.disk.panicked()))
     }
 
     /// Removes what is due, up to a bound. Returns how many rows it has looked at.
     pub(super) async fn expire(self: &Arc<Self>, now: Wall) -> Result<usize, EngineError> {
-        let expire = move |draft: &mut Draft<'_>| {
-            let count = draft.expire(now, limits::REDB_REMOVED_AT_ONCE)?;
-            Ok((count, if count > 0 { Keep::All } else { Keep::Nothing }))
-        };
-        self.alone(move |writer| writer.commit(expire).map_err(|failed| failed.error)).await
+        let removed = self.alone(move |writer| {
+            let outcome = writer.commit(|draft| {
+                let count = draft.expire(now, limits::REDB_REMOVED_AT_ONCE)?;
+                Ok((count, if count > 0 { Keep::All } else { Keep::Nothing }))
+            });
+            outcome.map_err(|failed| failed.error)
+        });
+        removed.await
     }
 
     /// An item that cannot be read, and that stays where it is.
     pub(super) fn pass_over(&self, table: Table, key: &ItemKey, unreadable: Unreadable) {
-        self.passed_over.note(self.calendar.clock.now(), table, Some(key), &unreadable.to_string());
+        self.skipped.note(self.calendar.clock.now(), table, Some(key), &unreadable.to_string());
     }
 
     /// Changes whenever the feed does.
@@ -238,42 +254,45 @@ impl Writer {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn ends(&self) -> MutexGuard<'_, BTreeMap<(Place, Stream), watch::Sender<u64>>> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ends.lock()
     }
 }
 
 /// A commit that failed.
 struct FailedCommit {
     error: EngineError,
-    /// Nothing of it is in the file.
-    is_absent: bool,
+    /// The file was read after the failure, and has nothing of the commit.
+    known_not_written: bool,
 }
 
-/// The error that stands for a failed commit: nobody knows, unless nothing of it is there.
-pub(super) fn after_failure(error: EngineError, is_absent: bool) -> EngineError {
-    match (error, is_absent) {
+/// The error to report: `NotWritten` if the commit is known to have left nothing, otherwise
+/// `Unavailable` (outcome unknown).
+pub(super) fn error_for_waiters(error: EngineError, known_not_written: bool) -> EngineError {
+    match (error, known_not_written) {
         (EngineError::Unavailable { what, why }, true) => EngineError::NotWritten { what, why },
         (error, true) => error,
         (EngineError::Unavailable { what, why } | EngineError::Full { what, why }, false) => {
             EngineError::Unavailable { what, why }
         }
-        // All others say that nothing was written.
+        // The other errors claim that nothing was written, which is not known here.
         (error, false) => EngineError::Unavailable { what: "a commit".to_owned(), why: error.to_string() },
     }
 }
 
 fn weight(writes: &[ItemWrite]) -> usize {
-    let of = |write: &ItemWrite| match write {
-        ItemWrite::Put(_, item, _) => item.weight(),
-        ItemWrite::Delete(_, key, _) | ItemWrite::Check(_, key, _) => {
-            key.partition.len() + key.sort.len() + limits::ITEM_OVERHEAD_BYTES
-        }
-    };
-    writes.iter().map(of).sum()
+    writes
+        .iter()
+        .map(|write| match write {
+            ItemWrite::Put(_, item, _) => item.weight(),
+            ItemWrite::Delete(_, key, _) | ItemWrite::Check(_, key, _) => {
+                key.partition.len() + key.sort.len() + limits::ITEM_OVERHEAD_BYTES
+            }
+        })
+        .sum()
 }
 
 /// Says when changes were written, and through when all of them can be seen. A change gets its time
@@ -287,18 +306,18 @@ pub(super) struct Calendar {
 struct Times {
     /// No change will be written before this.
     latest: Wall,
-    /// When the commit that is under way was written.
+    /// Time at which the commit that is under way was written.
     writing: Option<Wall>,
 }
 
 impl Calendar {
-    /// Where the last change in the file was written at `latest`.
+    /// Continues a file whose last change was written at `latest`.
     pub(super) const fn new(clock: Clock, latest: Wall) -> Self {
         Self { clock, times: Mutex::new(Times { latest, writing: None }) }
     }
 
     fn times(&self) -> (MutexGuard<'_, Times>, Wall) {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.times.lock();
         let now = self.clock.wall();
         times.latest = times.latest.max(now);
         (times, now)
@@ -315,7 +334,7 @@ impl Calendar {
         self.times().0.writing = None;
     }
 
-    /// Through when everything is there for whoever begins to read after this.
+    /// Time through which everything is there for a reader that begins after this.
     pub(super) fn through(&self) -> Wall {
         let (times, now) = self.times();
         // In the current millisecond another change may still come.
@@ -328,7 +347,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_reader_claims_a_time_that_a_change_still_gets() {
+    async fn changes_get_times_after_readers_claims() {
         let clock = Clock::simulated(Wall::from_millis(1_000));
         let calendar = Calendar::new(clock.clone(), Wall::from_millis(0));
         let written = calendar.begin();
@@ -342,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_from_the_future_is_no_claim_of_it() {
+    async fn future_dated_file_claims_no_future() {
         let calendar = Calendar::new(Clock::simulated(Wall::from_millis(1_000)), Wall::from_millis(5_000));
         assert_eq!(calendar.through(), Wall::from_millis(999));
         assert_eq!(calendar.begin(), Wall::from_millis(5_000), "the feed's times never go back");

@@ -7,13 +7,14 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use http::Uri;
 use hyper_util::client::legacy::connect::HttpConnector;
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -54,7 +55,7 @@ pub(crate) enum Negotiated {
     Two = 2,
 }
 
-/// A connection's own facts, shared with whoever used it.
+/// A connection's own facts, shared with its users.
 #[derive(Debug)]
 pub(crate) struct ConnectionMetadata {
     pub(crate) at: Moment,
@@ -137,7 +138,7 @@ impl Connector {
         self.shared.alive.load(Ordering::Relaxed)
     }
 
-    /// Whether a usable connection is held ready; drops one that is no longer usable.
+    /// True if a usable connection is held ready; drops one that is no longer usable.
     pub(crate) fn is_ready(&self) -> bool {
         let now = self.shared.clock.now();
         let mut ready = self.shared.ready();
@@ -155,7 +156,7 @@ impl Connector {
         is_ready && ready.as_mut().is_some_and(|link| !std::mem::replace(&mut link.is_claimed, true))
     }
 
-    /// Opens a connection ahead and holds it ready for whoever needs one next.
+    /// Opens a connection ahead and holds it ready for the next request.
     ///
     /// # Errors
     /// Whatever kept it from being opened.
@@ -169,7 +170,7 @@ impl Connector {
         *self.shared.ready() = None;
     }
 
-    /// Holds an unused connection ready for whoever needs one next.
+    /// Holds an unused connection ready for the next request.
     pub(crate) fn hold(&self, link: Link) {
         *self.shared.ready() = Some(link);
     }
@@ -191,9 +192,9 @@ impl Connector {
 }
 
 impl Shared {
-    fn ready(&self) -> std::sync::MutexGuard<'_, Option<Link>> {
+    fn ready(&self) -> parking_lot::MutexGuard<'_, Option<Link>> {
         // One assignment under the lock: a panic cannot leave it half-written.
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock()
     }
 
     fn take_ready(&self) -> Option<Link> {
@@ -236,7 +237,7 @@ impl Link {
         self.birth.clone()
     }
 
-    /// Whether it may carry its first request: it is young, and the other side has not closed it. A
+    /// True if it may carry its first request: it is young, and the other side has not closed it. A
     /// plain server has nothing to say before it is asked; a TLS one may have sent session tickets.
     fn is_usable(&self, now: Moment) -> bool {
         let (stream, may_speak) = match &self.io {

@@ -1,12 +1,12 @@
 //! The HTTP/1.1 connections to one region: the idle ones, and who uses which. A connection has no
-//! task of its own; whoever uses it drives it ([`driven`]). One that is abandoned before its
+//! task of its own; its user drives it ([`driven`]). One that is abandoned before its
 //! reply's end is closed and never lent again. At most [`IDLE_PER_REGION`] are idle.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::connect::{ConnectionMetadata, Connector, Link};
@@ -111,7 +112,7 @@ impl Http1Pool {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Http1Connection>> {
         // A connection is added or taken whole: a panic elsewhere cannot leave half of one.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }
 
@@ -144,13 +145,13 @@ impl Http1Connection {
 
     fn step(&mut self, cx: &mut Context<'_>) {
         if self.connection.as_mut().is_some_and(|connection| Pin::new(&mut **connection).poll(cx).is_ready()) {
-            // Whoever waits for the reply is told how the connection ended. A request that it had
+            // The receiver of the reply learns how the connection ended. A request that it had
             // not taken yet learns of it only because it is dropped here.
             self.connection = None;
         }
     }
 
-    /// Whether it may carry another request, as far as the other side has told.
+    /// True if it may carry another request, as far as the other side has announced.
     fn is_open(&mut self) -> bool {
         self.step(&mut Context::from_waker(Waker::noop()));
         self.connection.is_some() && self.requests.is_ready()

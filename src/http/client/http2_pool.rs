@@ -10,14 +10,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Weak};
 
 use hyper::rt::Executor;
 use hyper_util::rt::TokioExecutor;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use self::connection::Http2Connection;
-pub(crate) use self::stream::Http2Stream;
 use super::connect::Connector;
 use super::incoming;
 use crate::http::exchange::Failure;
@@ -36,6 +36,12 @@ pub(crate) struct Http2Pool {
     shared: Arc<Shared>,
 }
 
+/// One request's part of a connection, until its reply was read or is given up.
+pub(crate) struct Http2Stream {
+    shared: Arc<Shared>,
+    connection: Arc<Http2Connection>,
+}
+
 struct Shared {
     connector: Connector,
     clock: Clock,
@@ -52,7 +58,7 @@ struct State {
     opening: usize,
     /// The limit that a connection stated last, unless it allowed nothing.
     stated: Option<usize>,
-    /// When a connection could not be opened last.
+    /// Time of the last failure to open a connection.
     refused: Option<Moment>,
 }
 
@@ -133,15 +139,14 @@ impl State {
         }
     }
 
-    /// Whether a connection more would be of no use for now: a peer that allows no stream at all does
-    /// so for a while (RFC 9113, 6.5.2). Another server may stand behind the same name, so it is tried
-    /// again, the more seldom the more connections are like that.
+    /// True if a connection more would be of no use for now: a peer that allows no stream at all
+    /// does so for a while (RFC 9113, 6.5.2). Another server may stand behind the same name, so it
+    /// is tried again, the more seldom the more connections are like that.
     fn is_shut(&self, now: Moment) -> bool {
-        let alive = || self.connections.iter().filter(|pooled| !pooled.connection.requests.is_closed());
-        let is_shut = |pooled: &Pooled| pooled.connection.limit() == Some(0);
-        let newest = alive().map(|pooled| now.since(pooled.connection.birth.at)).min();
-        let wait = REFUSED_CONNECTION_WAIT * u32::try_from(alive().count()).unwrap_or(u32::MAX);
-        alive().all(is_shut) && newest.is_some_and(|newest| newest < wait)
+        let mut alive = self.connections.iter().filter(|pooled| !pooled.connection.requests.is_closed());
+        let newest = alive.clone().map(|pooled| now.since(pooled.connection.birth.at)).min();
+        let wait = REFUSED_CONNECTION_WAIT * u32::try_from(alive.clone().count()).unwrap_or(u32::MAX);
+        alive.all(|pooled| pooled.connection.limit() == Some(0)) && newest.is_some_and(|newest| newest < wait)
     }
 
     /// Number of connections to open for those who wait.
@@ -163,7 +168,7 @@ impl State {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Entries are added, counted and removed whole: a panic elsewhere cannot leave half of one.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn count_waiting(&self, state: &State) {
@@ -184,7 +189,7 @@ impl Shared {
         };
         for _ in 0..lacking {
             let shared = self.clone();
-            // On its own: whoever asked for it may give up, and others wait for it.
+            // On its own: its first user may give up, and others wait for it.
             TokioExecutor::new().execute(async move { shared.open().await });
         }
     }
@@ -192,9 +197,10 @@ impl Shared {
     fn next(&self) -> Option<(oneshot::Sender<Granted>, Arc<Http2Connection>)> {
         let mut state = self.state();
         state.drop_gone();
-        let next = match state.waiting.is_empty() {
-            true => None,
-            false => state.pick().and_then(|connection| Some((state.waiting.pop_front()?, connection))),
+        let next = if state.waiting.is_empty() {
+            None
+        } else {
+            state.pick().and_then(|connection| Some((state.waiting.pop_front()?, connection)))
         };
         self.count_waiting(&state);
         next
@@ -206,7 +212,10 @@ impl Shared {
                 self.connector.hold(link);
                 Ok(None)
             }
-            Ok(link) => Http2Connection::begin(link, &self).await.map(Some),
+            Ok(link) => {
+                let pool = Arc::downgrade(&self);
+                Http2Connection::begin(link, Arc::new(move || settle_for_waiting(&pool))).await.map(Some)
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = &opened {
@@ -256,6 +265,21 @@ impl Shared {
         if is_wanted {
             self.settle();
         }
+    }
+}
+
+/// Settles a pool after what its connections allow may have changed, if requests wait for that.
+fn settle_for_waiting(pool: &Weak<Shared>) {
+    if let Some(pool) = pool.upgrade()
+        && pool.waiting.load(Ordering::Relaxed) > 0
+    {
+        pool.settle();
+    }
+}
+
+impl Drop for Http2Stream {
+    fn drop(&mut self) {
+        self.shared.release(&self.connection);
     }
 }
 

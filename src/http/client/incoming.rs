@@ -22,7 +22,7 @@ const MOST_DIGITS: usize = 18;
 /// The name under which a region's own node of Nearside stands in `Cache-Status`.
 pub(crate) const UPSTREAM_NAME: &str = "upstream-nearside";
 
-/// Reads a reply's head as RFC 9110 and 9112 have it, whoever will get it: one `Content-Length` of
+/// Reads a reply's head as RFC 9110 and 9112 have it, for any recipient: one `Content-Length` of
 /// digits or none, and no coding of the transfer that would be left on the body.
 ///
 /// # Errors
@@ -34,9 +34,12 @@ pub(crate) fn read_head(status: StatusCode, headers: &mut HeaderMap) -> Result<(
     let mut codings = codings.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
     let mut is_chunked = false;
     // Chunks in chunks would leave the inner ones on the body (RFC 9112, 6.1).
-    let is_coded = codings.any(|coding| match coding.eq_ignore_ascii_case(b"chunked") {
-        true => std::mem::replace(&mut is_chunked, true),
-        false => !coding.eq_ignore_ascii_case(b"identity"),
+    let is_coded = codings.any(|coding| {
+        if coding.eq_ignore_ascii_case(b"chunked") {
+            std::mem::replace(&mut is_chunked, true)
+        } else {
+            !coding.eq_ignore_ascii_case(b"identity")
+        }
     });
     if status.is_informational() || status.as_u16() > 599 || is_coded {
         return Err(Failure::Garbage);
@@ -95,7 +98,7 @@ fn members(line: &[u8]) -> Vec<&[u8]> {
     split.collect()
 }
 
-/// Whether a member of `Cache-Status` is by a cache of our name, which may be a token or a string.
+/// True if a member of `Cache-Status` is by a cache of our name, which may be a token or a string.
 fn names_us(member: &[u8]) -> bool {
     let name = member.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     let name = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name);
@@ -120,10 +123,6 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBud
     if body.size_hint().lower() > limit as u64 {
         return Err(Failure::Oversized { limit: limit as u64, announced: true });
     }
-    let not_read = |why| match why {
-        NotRead::NoRoom => Failure::NoRoom,
-        NotRead::TooLarge | NotRead::Broken => Failure::Oversized { limit: limit as u64, announced: false },
-    };
     let length = body.size_hint().exact();
     let mut first = Bytes::new();
     let mut joined: Option<Gathering> = None;
@@ -132,7 +131,7 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBud
         let Ok(data) = frame.into_data() else { continue };
         if joined.is_none() && first.is_empty() {
             if data.len() > limit {
-                return Err(not_read(NotRead::TooLarge));
+                return Err(not_read(NotRead::TooLarge, limit));
             }
             first = data;
             continue;
@@ -141,21 +140,28 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBud
             // Not above the limit, as checked above.
             let mut gathering = Gathering::new(length.map_or(limit, |length| length as usize), budget);
             if length.is_some() {
-                gathering.make_room().map_err(not_read)?;
+                gathering.make_room().map_err(|why| not_read(why, limit))?;
             }
-            gathering.push(std::mem::take(&mut first)).map_err(not_read)?;
+            gathering.push(std::mem::take(&mut first)).map_err(|why| not_read(why, limit))?;
             joined = Some(gathering);
         }
         if let Some(gathering) = &mut joined {
-            gathering.push(data).map_err(not_read)?;
+            gathering.push(data).map_err(|why| not_read(why, limit))?;
         }
     }
     Ok(joined.map_or(first, Gathering::release))
 }
 
+fn not_read(why: NotRead, limit: usize) -> Failure {
+    match why {
+        NotRead::NoRoom => Failure::NoRoom,
+        NotRead::TooLarge | NotRead::Broken => Failure::Oversized { limit: limit as u64, announced: false },
+    }
+}
+
 /// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end, the connection that
-/// it came over is `freed`. If the length is known that is with the last chunk: whoever has all of
-/// it does not come back for the end.
+/// it came over is `freed`. If the length is known that is with the last chunk: a reader that has
+/// all of it does not come back for the end.
 pub(crate) fn chunks(
     body: Incoming,
     mut line: Option<Http1Connection>,
@@ -187,7 +193,7 @@ pub(crate) fn chunks(
     })
 }
 
-/// What a client's error says about the region.
+/// Failure of the region by a client's error.
 pub(crate) fn failure_in(error: &hyper::Error) -> Failure {
     if error.is_parse_too_large() {
         Failure::Oversized { limit: REPLY_HEAD_BYTES as u64, announced: false }
@@ -229,20 +235,24 @@ pub(crate) fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
 mod tests {
     use super::*;
 
+    /// Lengths that remain of those which a head of this status states.
+    fn lengths_left(status: u16, stated: &[(&'static str, &'static str)]) -> Vec<String> {
+        let lines = stated.iter();
+        let mut headers: HeaderMap =
+            lines.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+        read_head(StatusCode::from_u16(status).unwrap(), &mut headers).unwrap();
+        let lines = headers.get_all(header::CONTENT_LENGTH).iter();
+        lines.map(|line| line.to_str().unwrap().to_owned()).collect()
+    }
+
+    fn length(value: &'static str) -> (&'static str, &'static str) {
+        ("content-length", value)
+    }
+
     #[test]
-    fn one_content_length_leaves_a_head() {
-        let left = |status: u16, stated: &[(&'static str, &'static str)]| {
-            let mut headers: HeaderMap = stated
-                .iter()
-                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
-                .collect();
-            read_head(StatusCode::from_u16(status).unwrap(), &mut headers).unwrap();
-            let lines = headers.get_all(header::CONTENT_LENGTH).iter();
-            lines.map(|line| line.to_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        let length = |value| ("content-length", value);
+    fn content_length_is_collapsed_to_one() {
         for same in [&[length("2")][..], &[length("2, 2")], &[length("2"), length("2")], &[length("2 ,02")]] {
-            assert_eq!(left(200, same), ["2"], "{same:?}");
+            assert_eq!(lengths_left(200, same), ["2"], "{same:?}");
         }
         for none in [
             &[length("2, 3")][..],
@@ -252,14 +262,14 @@ mod tests {
             &[length("")],
             &[length("99999999999999999999")],
         ] {
-            assert!(left(304, none).is_empty(), "{none:?}");
+            assert!(lengths_left(304, none).is_empty(), "{none:?}");
         }
-        assert!(left(200, &[length("2"), ("transfer-encoding", "chunked")]).is_empty());
-        assert!(left(204, &[length("2")]).is_empty());
+        assert!(lengths_left(200, &[length("2"), ("transfer-encoding", "chunked")]).is_empty());
+        assert!(lengths_left(204, &[length("2")]).is_empty());
     }
 
     #[test]
-    fn unasked_switches_and_transfer_codings_are_garbage() {
+    fn unexpected_101_or_coding_is_garbage() {
         for (status, coding) in [
             (101, "chunked"),
             (200, "gzip, chunked"),
@@ -275,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn own_name_in_cache_status_is_renamed() {
+    fn own_cache_status_name_is_renamed() {
         for (stated, renamed) in [
             (&["nearside; hit; ttl=9"][..], &["upstream-nearside; hit; ttl=9"][..]),
             (&["Origin; hit, nearside;hit"], &["Origin; hit, upstream-nearside;hit"]),
@@ -292,18 +302,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn versions_are_numbers_in_the_order_of_the_records_or_nothing() {
+    fn versions_of(values: &[&str]) -> Vec<u64> {
         let name = HeaderName::from_static("x-record-version");
-        let stated = |values: &[&str]| {
-            let headers = values.iter().map(|value| (name.clone(), value.parse().unwrap())).collect();
-            versions(&headers, &name).iter().map(|version| version.0).collect::<Vec<_>>()
-        };
-        assert_eq!(stated(&["7"]), [7]);
-        assert_eq!(stated(&["7, 8,9"]), [7, 8, 9]);
-        assert_eq!(stated(&["7", "8"]), [7, 8]);
+        let headers = values.iter().map(|value| (name.clone(), value.parse().unwrap())).collect();
+        versions(&headers, &name).iter().map(|version| version.0).collect()
+    }
+
+    #[test]
+    fn versions_match_record_order_or_none() {
+        assert_eq!(versions_of(&["7"]), [7]);
+        assert_eq!(versions_of(&["7, 8,9"]), [7, 8, 9]);
+        assert_eq!(versions_of(&["7", "8"]), [7, 8]);
         for nonsense in ["", "seven", "7,", "-1", "1.5", "99999999999999999999", "1,1,1,1,1,1,1,1,1"] {
-            assert!(stated(&[nonsense]).is_empty(), "{nonsense}");
+            assert!(versions_of(&[nonsense]).is_empty(), "{nonsense}");
         }
     }
 }

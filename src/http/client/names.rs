@@ -6,11 +6,12 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::dns::Name;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -34,7 +35,7 @@ pub(crate) struct Resolver {
     settings: Arc<Mutex<Settings>>,
 }
 
-/// Where the settings are.
+/// Paths of the settings.
 #[derive(Debug)]
 struct Files {
     resolv_conf: PathBuf,
@@ -61,15 +62,18 @@ impl Files {
     /// The servers, and whether a file is there and cannot be read. Names of `hosts` that cannot be read
     /// are those of the servers `before`.
     fn read(&self, before: Option<&Servers>) -> (io::Result<Servers>, bool) {
-        let is_unread = |error: &io::Error| error.raw_os_error().is_some() && error.kind() != ErrorKind::NotFound;
         let (text, hosts) = (std::fs::read(&self.resolv_conf), std::fs::read(&self.hosts));
         let any_unread = [&text, &hosts].into_iter().any(|read| read.as_ref().is_err_and(is_unread));
         let local = match hosts {
             Err(error) if is_unread(&error) => before.map(|before| before.local.clone()).unwrap_or_default(),
             hosts => Arc::new(LocalNames::of(&hosts.unwrap_or_default())),
         };
-        (text.and_then(|text| Servers::new(&text, local)), any_unread)
+        (text.and_then(|text| Servers::from_resolv_conf(&text, local)), any_unread)
     }
+}
+
+fn is_unread(error: &io::Error) -> bool {
+    error.raw_os_error().is_some() && error.kind() != ErrorKind::NotFound
 }
 
 impl Settings {
@@ -111,7 +115,7 @@ impl Resolver {
 
     /// Has the settings read again before the next name, and forgets every address.
     pub(crate) fn reread(&self) {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner).stamps = None;
+        self.settings.lock().stamps = None;
     }
 
     /// The name servers, read again if a file of the settings has changed. What cannot be read does
@@ -119,7 +123,7 @@ impl Resolver {
     fn servers(&self) -> Option<Arc<Servers>> {
         let stamps = self.files.stamps();
         // Assignments under the lock: a panic cannot leave them half-written.
-        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settings = self.settings.lock();
         if settings.are_to_be_read(stamps) && settings.read(&self.files) {
             tracing::info!("the resolver's settings were read again");
         }
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changed_hosts_count_from_the_next_name() {
+    async fn hosts_changes_apply_to_next_lookup() {
         let folder = tempfile::tempdir().unwrap();
         let resolver = resolver(folder.path());
         assert_eq!(found(&resolver).await, "127.0.0.7");
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unreadable_settings_leave_what_was_read() {
+    async fn unreadable_settings_keep_previous_ones() {
         let folder = tempfile::tempdir().unwrap();
         let resolver = resolver(folder.path());
         std::fs::write(folder.path().join("resolv.conf"), "# none\n").unwrap();
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_and_cannot_be_read_is_tried_again() {
+    async fn unreadable_settings_file_is_retried() {
         for name in ["resolv.conf", "hosts"] {
             let folder = tempfile::tempdir().unwrap();
             let resolver = resolver(folder.path());
@@ -213,7 +217,7 @@ mod tests {
             std::fs::remove_file(folder.path().join(name)).unwrap();
             std::fs::create_dir(folder.path().join(name)).unwrap();
             assert_eq!(found(&resolver).await, "127.0.0.7", "{name}");
-            let mut settings = resolver.settings.lock().unwrap();
+            let mut settings = resolver.settings.lock();
             assert!(settings.again_at.is_some(), "{name}");
             let before = settings.servers.clone().unwrap();
             assert!(!settings.read(&resolver.files), "{name}");

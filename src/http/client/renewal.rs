@@ -9,9 +9,10 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::attempt::{HttpOrigin, Reached, Site, UnusableClient};
+use super::attempt::{HttpOrigin, UnusableClient};
 use super::connect::Connector;
 use super::names::Resolver;
+use super::site::{Address, Outage, Reached, Site};
 use super::tls;
 use crate::config::certificates::{self, Certificates};
 use crate::config::{self, Config, RegionTls};
@@ -20,9 +21,8 @@ use crate::http::client::http1_pool::Http1Pool;
 use crate::http::client::http2_pool::Http2Pool;
 use crate::model::ids::RegionId;
 use crate::model::time::Clock;
-use crate::telemetry::rate_limiter::RateLimiter;
 
-/// How one region is contacted over TLS.
+/// TLS settings for one region.
 #[derive(Clone, Default)]
 struct Trust {
     /// `None` over plain http.
@@ -59,24 +59,27 @@ impl HttpOrigin {
         none.renewed_for(service)
     }
 
-    /// The same with the services that routes name for their second way.
+    /// Renews them with the services that routes name for their candidates.
     ///
     /// # Errors
     /// See [`UnusableClient`].
     pub(crate) fn renewed_for(&self, service: &config::Service) -> Result<Self, UnusableClient> {
         self.resolver.reread();
         let mut renewed = self.renewed(&service.regions)?;
-        let urls = service.routes.iter().filter_map(|route| route.second.as_ref()?.url.as_ref());
+        let urls = service.routes.iter().filter_map(|route| route.candidate.as_ref()?.url.as_ref());
         for url in urls {
             if renewed.others.iter().any(|(known, _)| known == url) {
                 continue;
             }
-            let there = |region: &config::RegionConfig| {
-                let moved =
-                    url.of(&region.name).ok_or_else(|| UnusableClient::Url { region: region.name.clone() })?;
-                Ok(config::RegionConfig { url: moved, ..region.clone() })
-            };
-            let regions = service.regions.iter().map(there).collect::<Result<Vec<_>, _>>()?;
+            let regions = service
+                .regions
+                .iter()
+                .map(|region| {
+                    let moved =
+                        url.of(&region.name).ok_or_else(|| UnusableClient::Url { region: region.name.clone() })?;
+                    Ok(config::RegionConfig { url: moved, ..region.clone() })
+                })
+                .collect::<Result<Vec<_>, _>>()?;
             let other = match self.others.iter().find(|(known, _)| known == url) {
                 Some((_, before)) => before.renewed(&regions)?,
                 None => self.renewed(&[])?.renewed(&regions)?,
@@ -95,21 +98,8 @@ impl HttpOrigin {
     /// See [`UnusableClient`].
     pub(crate) fn renewed(&self, regions: &[config::RegionConfig]) -> Result<Self, UnusableClient> {
         let mut platform = None;
-        let site = |(id, region): (u8, &config::RegionConfig)| {
-            let before = self.sites.get(usize::from(id));
-            let read = certificates(region, &self.clock)?;
-            let digest = read.as_ref().map_or([0; 32], |read| read.digest);
-            let reached = Reached { url: region.url.clone(), certificates: digest };
-            if let Some(site) = before.filter(|site| site.reached == reached) {
-                return Ok(site.clone());
-            }
-            let settings = match read {
-                None => None,
-                Some(read) => Some(settings(region, read, &mut platform)?),
-            };
-            self.build(RegionId(id), region, Trust { settings, digest }).map(Arc::new)
-        };
-        let sites = (0u8..).zip(regions).map(site).collect::<Result<_, _>>()?;
+        let sites = (0..).map(RegionId).zip(regions).map(|(id, region)| self.site_for(id, region, &mut platform));
+        let sites = sites.collect::<Result<_, _>>()?;
         Ok(Self {
             sites,
             others: Vec::new(),
@@ -156,36 +146,58 @@ impl HttpOrigin {
             clock,
             bodies,
         };
-        let site = |(id, region): (u8, &config::RegionConfig)| {
-            let settings = settings.clone().filter(|_| region.url.scheme() == "https");
-            origin.build(RegionId(id), region, Trust { settings, digest: [0; 32] }).map(Arc::new)
-        };
-        let sites = (0u8..).zip(regions).map(site).collect::<Result<_, _>>()?;
+        let sites = (0u8..)
+            .zip(regions)
+            .map(|(id, region)| {
+                let settings = settings.clone().filter(|_| region.url.scheme() == "https");
+                origin.build(RegionId(id), region, Trust { settings, digest: [0; 32] }).map(Arc::new)
+            })
+            .collect::<Result<_, _>>()?;
         origin.sites = sites;
         Ok(origin)
     }
 
+    /// The site that is there already if it leads to the same place, else a new one.
+    fn site_for(
+        &self,
+        id: RegionId,
+        region: &config::RegionConfig,
+        platform: &mut Option<Arc<ClientConfig>>,
+    ) -> Result<Arc<Site>, UnusableClient> {
+        let read = certificates(region, &self.clock)?;
+        let digest = read.as_ref().map_or([0; 32], |read| read.digest);
+        let reached = Reached { url: region.url.clone(), certificates: digest };
+        if let Some(site) = self.sites.get(id.index()).filter(|site| site.reached == reached) {
+            return Ok(site.clone());
+        }
+        let settings = match read {
+            None => None,
+            Some(read) => Some(settings(region, read, platform)?),
+        };
+        self.build(id, region, Trust { settings, digest }).map(Arc::new)
+    }
+
     fn build(&self, id: RegionId, region: &config::RegionConfig, trust: Trust) -> Result<Site, UnusableClient> {
-        let name = || region.name.clone();
-        let uri = authority(&region.url).ok_or_else(|| UnusableClient::Url { region: name() })?;
+        let uri = authority(&region.url).ok_or_else(|| UnusableClient::Url { region: region.name.clone() })?;
         let connector = Connector::new(uri, trust.settings, self.resolver.clone(), self.clock.clone())
-            .map_err(|host| UnusableClient::Host { region: name(), host })?;
+            .map_err(|host| UnusableClient::Host { region: region.name.clone(), host })?;
         Ok(Site {
             region: id,
-            name: name(),
-            base: region.url.as_str().trim_end_matches('/').to_owned(),
+            name: region.name.clone(),
+            address: Address {
+                base: region.url.as_str().trim_end_matches('/').to_owned(),
+                prefix: region.url.path().trim_end_matches('/').to_owned(),
+                host: host(&region.url),
+            },
             version_header: self.version_header.clone(),
             clock: self.clock.clone(),
-            host: host(&region.url),
-            prefix: region.url.path().trim_end_matches('/').to_owned(),
             lines: Http1Pool::new(connector.clone(), self.clock.clone()),
             streams: Http2Pool::new(connector.clone(), self.clock.clone()),
             connector,
             bodies: self.bodies.clone(),
             meeting: Mutex::default(),
             successor: Notify::new(),
-            unreachable: AtomicBool::new(false),
-            reach_lines: [RateLimiter::new(), RateLimiter::new()],
+            outage: Outage::default(),
             is_kept_warm: AtomicBool::new(false),
             reached: Reached { url: region.url.clone(), certificates: trust.digest },
             replaced: CancellationToken::new(),
@@ -193,14 +205,14 @@ impl HttpOrigin {
     }
 }
 
-/// What the region's `tls` names; `None` if it is asked over plain http.
+/// Certificates that the region's `tls` names; `None` if it is asked over plain http.
 fn certificates(region: &config::RegionConfig, clock: &Clock) -> Result<Option<Certificates>, UnusableClient> {
     if region.url.scheme() != "https" {
         return Ok(None);
     }
     certificates::read(&region.tls, clock.wall()).map(Some).map_err(|unusable| UnusableClient::Tls {
         region: region.name.clone(),
-        what: format!("{}: {}; {}", unusable.setting.path(), unusable.wrong.what, unusable.wrong.instead),
+        what: format!("{}: {}; {}", unusable.setting.path(), unusable.wrong.what, unusable.wrong.suggestion),
     })
 }
 
@@ -211,9 +223,9 @@ fn settings(
     platform: &mut Option<Arc<ClientConfig>>,
 ) -> Result<Arc<ClientConfig>, UnusableClient> {
     if region.tls != RegionTls::default() {
-        let refused =
-            |error: rustls::Error| UnusableClient::Tls { region: region.name.clone(), what: error.to_string() };
-        return tls::settings(read).map(Arc::new).map_err(refused);
+        return tls::settings(read)
+            .map(Arc::new)
+            .map_err(|error| UnusableClient::Tls { region: region.name.clone(), what: error.to_string() });
     }
     if let Some(known) = platform {
         return Ok(known.clone());

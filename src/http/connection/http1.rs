@@ -17,8 +17,10 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::answering::Answering;
+use super::fast_path::{FastPath, Next};
+use super::via::Via;
 use super::wire::Wire;
-use super::{Answering, FastPath, Next, Via};
 use crate::http::body::Body;
 use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
 

@@ -14,7 +14,7 @@ thread_local! {
     static WRITTEN: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
 }
 
-/// Where a thread keeps unused buffers.
+/// Unused buffers of a thread.
 type Home = &'static LocalKey<Cell<Vec<Vec<u8>>>>;
 
 /// A buffer that this thread's connections use in turn: a connection in the middle of something has

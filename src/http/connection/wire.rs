@@ -15,7 +15,7 @@ use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits;
 use crate::http::pulse::{Pulse, UnderWay};
 
-/// What a client with prior knowledge of HTTP/2 sends first (RFC 9113, 3.4).
+/// Preface by a client with prior knowledge of HTTP/2 (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The protocol that the first bytes show.
@@ -35,13 +35,12 @@ pub struct Wire<S> {
     kept: Spare,
     from: usize,
     to: usize,
-    /// How much hyper may still read; without a limit unless it is given one request only.
+    /// Bytes that hyper may still read; without a limit unless it is given one request only.
     allowance: Option<usize>,
     /// hyper asked for more than it was allowed.
     came_back: bool,
     pulse: Arc<Pulse>,
-    /// What this connection adds to its cost: what was read of a head that is not complete, or
-    /// HTTP/2.
+    /// Addition to this connection's cost: the bytes of an incomplete head, or HTTP/2.
     reserved: Reserved,
     /// Bytes that hyper has read of a head, and how many heads were complete before it.
     of_head: usize,
@@ -97,7 +96,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
             ready!(polled)?;
             self.to += count;
             if count > 0 {
-                self.pulse.heard();
+                self.pulse.note_bytes();
             }
             Poll::Ready(Ok(count > 0))
         })
@@ -127,12 +126,12 @@ impl<S: AsyncRead + Unpin> Wire<S> {
 }
 
 impl<S> Wire<S> {
-    /// What has arrived and was not taken.
+    /// Bytes that arrived and were not taken.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.kept[self.from..self.to]
     }
 
-    /// Whether nothing more can be read before something is taken.
+    /// True if nothing more can be read before something is taken.
     pub(crate) fn is_full(&self) -> bool {
         self.to - self.from == limits::WIRE_BYTES
     }
@@ -179,7 +178,7 @@ impl<S> Wire<S> {
         }
     }
 
-    /// Whether hyper was done with what it was allowed, and would have continued with the
+    /// True if hyper was done with what it was allowed, and would have continued with the
     /// connection.
     pub(crate) fn goes_on(&self) -> bool {
         self.came_back
@@ -214,7 +213,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         }
         let count = ready!(self.read_into(cx, buf))?;
         if count > 0 {
-            self.pulse.heard();
+            self.pulse.note_bytes();
             self.count_head(count)?;
         }
         Poll::Ready(Ok(()))
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_on_one_connection_do_not_add_up() {
+    async fn requests_on_connection_do_not_accumulate() {
         let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
         let (mut caller, mut wire) = connected(&budget, &pulse).await;
         for _ in 0..100 {
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_is_counted_as_it_grows() {
+    async fn growing_head_is_counted() {
         let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
         let (mut caller, mut wire) = connected(&budget, &pulse).await;
         for kib in 1..=30 {
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_read_brings_no_more_than_a_buffer() {
+    async fn one_read_is_bounded_by_buffer() {
         let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
         let (mut caller, mut wire) = connected(&budget, &pulse).await;
         caller.write_all(&[b'x'; 30 << 10]).await.unwrap();
@@ -342,7 +341,7 @@ mod tests {
 
     /// The runtime asks the kernel only when the test awaits something, which it does not.
     #[tokio::test]
-    async fn what_the_runtime_does_not_know_of_is_read_before_the_end() {
+    async fn pending_kernel_bytes_read_before_close() {
         let (budget, pulse) = (ByteBudget::new(1 << 20), Arc::new(Pulse::default()));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut caller = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

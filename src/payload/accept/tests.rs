@@ -1,4 +1,4 @@
-//! What each `Accept` asks for.
+//! Choices by `Accept`.
 
 use http::HeaderValue;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ const X_OR_JSON: Choice = Choice::Protobuf { media_type: "application/x-protobuf
 const PLAIN: Choice = Choice::Protobuf { media_type: "application/protobuf", or_json: false };
 
 #[test]
-fn who_names_nothing_gets_json() {
+fn unnamed_form_defaults_to_json() {
     for lines in [
         &[][..],
         &[""],
@@ -40,7 +40,7 @@ fn who_names_nothing_gets_json() {
 }
 
 #[test]
-fn who_names_protobuf_gets_it_under_that_name() {
+fn protobuf_reply_uses_requested_name() {
     assert_eq!(of(&["application/x-protobuf"]), X);
     assert_eq!(of(&["application/protobuf"]), PLAIN);
     assert_eq!(of(&["APPLICATION/X-Protobuf; messageType=\"a, b;c\"; charset=utf-8"]), X);
@@ -51,7 +51,7 @@ fn who_names_protobuf_gets_it_under_that_name() {
 }
 
 #[test]
-fn json_of_a_higher_quality_is_preferred_and_of_the_same_is_not() {
+fn json_needs_higher_quality_than_protobuf() {
     assert_eq!(of(&["application/x-protobuf, application/json"]), X_OR_JSON);
     assert_eq!(of(&["application/json;q=0.5, application/x-protobuf;q=0.5"]), X_OR_JSON);
     assert_eq!(of(&["application/x-protobuf, application/json;q=0.5"]), X_OR_JSON);
@@ -69,7 +69,7 @@ fn json_of_a_higher_quality_is_preferred_and_of_the_same_is_not() {
 }
 
 #[test]
-fn another_media_type_is_passed_on_as_it_is() {
+fn other_media_type_passes_unchanged() {
     for lines in [
         "text/html",
         "application/vnd.acme.v2+json",
@@ -88,7 +88,7 @@ fn another_media_type_is_passed_on_as_it_is() {
 }
 
 #[test]
-fn a_wildcard_that_takes_no_json_names_another_media_type() {
+fn wildcard_excluding_json_is_other_type() {
     for line in ["text/*", "text/*;q=0.1", "text/*, application/json;q=0", "text/*, */*;q=0", "image/*"] {
         assert_eq!(of(&[line]), Choice::AsNamed, "{line}");
     }
@@ -97,34 +97,33 @@ fn a_wildcard_that_takes_no_json_names_another_media_type() {
 }
 
 #[test]
-fn what_stands_behind_the_quality_is_no_version() {
+fn parameters_after_quality_are_no_version() {
     assert_eq!(of(&["application/json;q=0.5;level=1"]), Choice::Json);
 }
 
 #[test]
-fn replies_are_json_or_protobuf_by_their_media_type_whatever_its_parameters() {
-    let value = |text: &'static str| text.as_bytes();
+fn reply_form_ignores_media_type_parameters() {
     for json in [
         "application/json",
         "application/JSON;charset=utf-8",
         "application/problem+json",
         "application/a.v2+json;x=\";\"",
     ] {
-        assert!(is_json(value(json)) && !is_protobuf(value(json)), "{json}");
+        assert!(is_json(json.as_bytes()) && !is_protobuf(json.as_bytes()), "{json}");
     }
     for protobuf in ["application/x-protobuf", "Application/Protobuf ; messageType=a.B"] {
-        assert!(is_protobuf(value(protobuf)) && !is_json(value(protobuf)), "{protobuf}");
+        assert!(is_protobuf(protobuf.as_bytes()) && !is_json(protobuf.as_bytes()), "{protobuf}");
     }
     for neither in
         ["", "text/html", "application/+json", "application/jsonp", "application/x-protobuf2", "text/x+json"]
     {
-        assert!(!is_protobuf(value(neither)) && !is_json(value(neither)), "{neither}");
+        assert!(!is_protobuf(neither.as_bytes()) && !is_json(neither.as_bytes()), "{neither}");
     }
 }
 
 proptest! {
     #[test]
-    fn no_line_is_too_odd_to_be_read(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4)) {
+    fn arbitrary_accept_lines_never_panic(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4)) {
         let mut headers = HeaderMap::new();
         for line in lines.iter().filter_map(|line| HeaderValue::from_bytes(line).ok()) {
             is_json(line.as_bytes());
@@ -135,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn protobuf_is_never_chosen_unless_it_is_named(line in "[a-z*/;=, q0-9.\"+-]{0,60}") {
+    fn protobuf_is_chosen_only_when_named(line in "[a-z*/;=, q0-9.\"+-]{0,60}") {
         let chosen = of(&[&line]);
         prop_assert!(line.contains("protobuf") || matches!(chosen, Choice::Json | Choice::AsNamed));
     }

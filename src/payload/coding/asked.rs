@@ -1,12 +1,13 @@
-//! What regions are asked to compress with, and what becomes of a reply that they compressed: the
-//! same reply without its coding.
+//! Codings that regions are asked for, and the treatment of a reply that they compressed: the same
+//! reply without its coding.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
+use super::body::decode_within;
+use super::content_coding::Coding;
 use super::dictionary::{Dictionary, available_dictionary};
 use super::error::CodingError;
-use super::{Coding, decode_within};
 
 const AVAILABLE_DICTIONARY: HeaderName = HeaderName::from_static("available-dictionary");
 const USE_AS_DICTIONARY: HeaderName = HeaderName::from_static("use-as-dictionary");
@@ -29,7 +30,7 @@ pub enum Codings {
 }
 
 impl Codings {
-    /// The same for replies that a dictionary must not touch.
+    /// Returns the codings for replies that a dictionary must not touch.
     #[must_use]
     pub fn without_dictionary(&self) -> Self {
         if *self == Self::Gzip { Self::Gzip } else { Self::Zstd }
@@ -75,7 +76,7 @@ impl Codings {
     }
 }
 
-/// Whether a reply of this status has a body that could be coded.
+/// True if a reply of this status has a body that could be coded.
 pub fn has_body(status: StatusCode) -> bool {
     status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }
@@ -88,11 +89,7 @@ pub fn uncoded(headers: &mut HeaderMap, length: Option<usize>) {
     DIGESTS.iter().for_each(|name| drop(headers.remove(name)));
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, length.into());
-        let names = |line: &HeaderValue| {
-            let mut names = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-            names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
-        };
-        if !headers.get_all(header::VARY).iter().any(names) {
+        if !headers.get_all(header::VARY).iter().any(names_accept_encoding) {
             headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
         }
     }
@@ -102,7 +99,13 @@ pub fn uncoded(headers: &mut HeaderMap, length: Option<usize>) {
     }
 }
 
-/// What the entity tag of a coded reply from one of our nodes ends with. A strong tag is that of one
+/// True if this line of `Vary` covers `Accept-Encoding`.
+fn names_accept_encoding(line: &HeaderValue) -> bool {
+    let mut names = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
+}
+
+/// Suffix of the entity tag of a coded reply from one of our nodes. A strong tag is that of one
 /// coding (RFC 9110, 8.8.3.3).
 pub const CODED_TAG: &str = "~zstd";
 

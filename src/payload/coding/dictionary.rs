@@ -11,10 +11,10 @@ use http::HeaderValue;
 use super::error::{CodingError, DictionaryError};
 use crate::payload::limits::DICTIONARY_BYTES;
 
-/// What a `dcz` body begins with (RFC 9842, 5): a zstd frame that is skipped, of 32 bytes.
+/// Magic number of a `dcz` body (RFC 9842, 5): a zstd frame that is skipped, of 32 bytes.
 const DCZ_MAGIC: [u8; 8] = [0x5e, 0x2a, 0x4d, 0x18, 0x20, 0, 0, 0];
 const HASH_BYTES: usize = 32;
-/// How many bytes stand before the compressed content of a `dcz` body.
+/// Length of the header of a `dcz` body.
 pub(super) const DCZ_HEADER_BYTES: usize = DCZ_MAGIC.len() + HASH_BYTES;
 
 /// A dictionary whose hash is the one that was expected. All of it is raw content: what `zstd
@@ -45,12 +45,12 @@ impl Dictionary {
         }
     }
 
-    /// What bodies may refer to.
+    /// Content that bodies may refer to.
     pub(super) fn content(&self) -> &[u8] {
         &self.content
     }
 
-    /// What a `dcz` body made with it begins with.
+    /// Header of a `dcz` body made with it.
     pub(super) fn header(&self) -> [u8; DCZ_HEADER_BYTES] {
         let mut header = [0; DCZ_HEADER_BYTES];
         header[..DCZ_MAGIC.len()].copy_from_slice(&DCZ_MAGIC);
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Dictionary {
 }
 
 /// `Available-Dictionary` (RFC 9842, 2.2): what a request that accepts `dcz` says it has. There is
-/// no `Dictionary-ID` beside it: only the server that gave a dictionary its id may be told it, and
+/// no `Dictionary-ID` beside it: only the server that gave a dictionary its id may get it, and
 /// ours come from a file.
 pub fn available_dictionary(dictionary: &Dictionary) -> HeaderValue {
     let value = format!(":{}:", STANDARD.encode(dictionary.hash));

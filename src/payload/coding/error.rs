@@ -1,6 +1,7 @@
-//! What is wrong with a coded body, or with a dictionary.
+//! Fault of a coded body, or of a dictionary.
 
 use crate::payload::limits::{DICTIONARY_BYTES, ZSTD_WINDOW_LOG};
+use crate::telemetry::metrics::payload::UndecodableReason;
 
 /// Why a body cannot be had from its content coding. All but [`CodingError::NoMemory`],
 /// [`CodingError::NoRoom`] and [`CodingError::NoDictionary`] are the fault of who sent it: the same
@@ -28,16 +29,16 @@ pub enum CodingError {
 }
 
 impl CodingError {
-    /// A stable word for metrics.
-    pub const fn word(self) -> &'static str {
+    /// The reason, in metrics.
+    pub const fn reason(self) -> UndecodableReason {
         match self {
-            Self::Unknown => "unasked",
-            Self::Several => "several",
-            Self::TooLarge => "too-large",
-            Self::Damaged => "damaged",
-            Self::Window => "window",
-            Self::OtherDictionary | Self::NoDictionary => "other-dictionary",
-            Self::NoMemory | Self::NoRoom => "no-room",
+            Self::Unknown => UndecodableReason::Unasked,
+            Self::Several => UndecodableReason::Several,
+            Self::TooLarge => UndecodableReason::TooLarge,
+            Self::Damaged => UndecodableReason::Damaged,
+            Self::Window => UndecodableReason::Window,
+            Self::OtherDictionary | Self::NoDictionary => UndecodableReason::OtherDictionary,
+            Self::NoMemory | Self::NoRoom => UndecodableReason::NoRoom,
         }
     }
 }

@@ -43,7 +43,7 @@ pub(in crate::payload) fn layers(headers: &HeaderMap) -> Result<Vec<Layer>, Codi
     Ok(layers)
 }
 
-/// What `from` holds without one coding. The reader fails on what is damaged or cut short, and on
+/// Content of `from` without one coding. The reader fails on damaged or truncated content, and on
 /// bytes that follow the coded ones.
 pub(in crate::payload) fn take_off<'a>(
     layer: Layer,
@@ -56,7 +56,7 @@ pub(in crate::payload) fn take_off<'a>(
         // bytes tell them apart.
         Layer::Deflate if is_zlib(from.fill_buf()?) => Box::new(flate2::bufread::ZlibDecoder::new(from)),
         Layer::Deflate => Box::new(flate2::bufread::DeflateDecoder::new(from)),
-        Layer::Brotli => Box::new(brotli::Decompressor::new(from, 4096)),
+        Layer::Brotli => Box::new(brotli_decompressor::Decompressor::new(from, 4096)),
         Layer::Zstd => Box::new(Frames::new(from, None).map_err(io::Error::other)?),
         Layer::Dcz => {
             let dictionary = dictionary.ok_or(CodingError::NoDictionary).map_err(io::Error::other)?;

@@ -1,16 +1,21 @@
 //! Content codings: what comes out is what went in, never more than is allowed, and nothing else is
 //! taken for it.
 
+use std::io::Write;
+
+use bytes::Bytes;
 use http::{HeaderValue, header};
 use proptest::prelude::*;
 
+use super::body::stated_by_gzip;
+use super::error::CodingError;
 use super::*;
 use crate::payload::limits::{DICTIONARY_BYTES, ZSTD_WINDOW_LOG};
 
 const CODED: [Coding; 3] = [Coding::Gzip, Coding::Zstd, Coding::Dcz];
 const LIMIT: usize = 1 << 20;
 const RECORD: &[u8] = br#"{"icao":"ENGM","iata":"OSL","name":"Oslo Gardermoen","city":"Oslo","tz":"Europe/Oslo"}"#;
-/// How what `zstd --train` writes begins: a decoder that looks for it reads tables behind it.
+/// Beginning of a dictionary by `zstd --train`: a decoder that looks for it reads tables behind it.
 const TRAINED: &[u8] = &[0x37, 0xa4, 0x30, 0xec, 1, 2, 3, 4];
 
 fn dictionary_of(content: &[u8]) -> Dictionary {
@@ -32,12 +37,16 @@ fn decoded(coding: Coding, body: impl Into<Bytes>, limit: usize) -> Result<Bytes
 }
 
 fn of(lines: &[&str]) -> Result<Coding, CodingError> {
-    let line = |line: &&str| (header::CONTENT_ENCODING, HeaderValue::from_bytes(line.as_bytes()).unwrap());
-    Coding::of(&lines.iter().map(line).collect())
+    Coding::of(
+        &lines
+            .iter()
+            .map(|line| (header::CONTENT_ENCODING, HeaderValue::from_bytes(line.as_bytes()).unwrap()))
+            .collect(),
+    )
 }
 
 #[test]
-fn a_reply_has_the_one_coding_that_it_states_and_no_line_is_identity() {
+fn reply_has_stated_coding_or_identity() {
     for (lines, coding) in [
         (&[][..], Coding::Identity),
         (&["identity"], Coding::Identity),
@@ -52,7 +61,7 @@ fn a_reply_has_the_one_coding_that_it_states_and_no_line_is_identity() {
 }
 
 #[test]
-fn several_codings_and_those_that_nobody_asks_for_are_errors() {
+fn several_or_unrequested_codings_are_errors() {
     for lines in [&["gzip, zstd"][..], &["zstd", "zstd"], &["gzip, gzip, gzip, gzip, gzip"]] {
         assert_eq!(of(lines), Err(CodingError::Several), "{lines:?}");
     }
@@ -62,7 +71,7 @@ fn several_codings_and_those_that_nobody_asks_for_are_errors() {
 }
 
 #[test]
-fn exactly_the_limit_is_decoded_and_one_byte_more_is_too_large() {
+fn one_byte_over_limit_is_refused() {
     let content = RECORD.repeat(1000);
     for coding in [Coding::Identity, Coding::Gzip, Coding::Zstd, Coding::Dcz] {
         let body = coded(coding, &content);
@@ -72,7 +81,7 @@ fn exactly_the_limit_is_decoded_and_one_byte_more_is_too_large() {
 }
 
 #[test]
-fn several_frames_or_members_are_one_content() {
+fn several_frames_form_one_content() {
     let (head, tail) = RECORD.split_at(30);
     for coding in CODED {
         let mut second = &coded(coding, tail)[..];
@@ -86,7 +95,7 @@ fn several_frames_or_members_are_one_content() {
 }
 
 #[test]
-fn frames_that_are_to_be_skipped_hold_nothing() {
+fn skippable_frames_hold_nothing() {
     let skipped = [&[0x52, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"any"].concat();
     for coding in [Coding::Zstd, Coding::Dcz] {
         let body = coded(coding, RECORD);
@@ -97,7 +106,7 @@ fn frames_that_are_to_be_skipped_hold_nothing() {
 }
 
 #[test]
-fn a_body_that_is_cut_short_anywhere_is_an_error() {
+fn truncated_body_is_error() {
     for coding in CODED {
         let body = coded(coding, RECORD);
         for length in 0..body.len() {
@@ -107,7 +116,7 @@ fn a_body_that_is_cut_short_anywhere_is_an_error() {
 }
 
 #[test]
-fn bytes_behind_the_coded_ones_are_an_error() {
+fn trailing_bytes_are_an_error() {
     for coding in CODED {
         for more in [&b"x"[..], b"\0", b"a whole sentence of it", RECORD] {
             let body = [&coded(coding, RECORD), more].concat();
@@ -118,7 +127,7 @@ fn bytes_behind_the_coded_ones_are_an_error() {
 }
 
 #[test]
-fn an_empty_body_is_no_coded_one_but_nothing_may_be_coded() {
+fn empty_content_must_still_be_coded() {
     assert_eq!(decoded(Coding::Identity, "", 0).unwrap(), "");
     for coding in CODED {
         assert_eq!(decoded(coding, "", LIMIT), Err(CodingError::Damaged), "{coding:?}");
@@ -127,7 +136,7 @@ fn an_empty_body_is_no_coded_one_but_nothing_may_be_coded() {
 }
 
 #[test]
-fn a_bomb_is_too_large_whether_or_not_it_states_its_size() {
+fn decompression_bomb_is_too_large() {
     let zeros = vec![0; 64 << 20];
     for coding in CODED {
         let body = coded(coding, &zeros);
@@ -143,7 +152,7 @@ fn a_bomb_is_too_large_whether_or_not_it_states_its_size() {
 }
 
 #[test]
-fn a_size_that_no_body_of_that_length_can_have_is_damage() {
+fn impossible_stated_size_is_damage() {
     // One empty block in a frame that states 32 MiB, and four bytes at the end of a gzip member.
     let lie = [&[0x28, 0xb5, 0x2f, 0xfd, 0xa0][..], &(32_u32 << 20).to_le_bytes(), &[1, 0, 0]].concat();
     assert_eq!(zstd_frames::stated(&lie), Err(CodingError::Damaged), "before it is allocated");
@@ -156,7 +165,7 @@ fn a_size_that_no_body_of_that_length_can_have_is_damage() {
 }
 
 #[test]
-fn a_body_that_states_more_than_the_limit_is_refused_before_it_is_decoded() {
+fn oversized_stated_size_refused_before_decoding() {
     let content: Vec<u8> = (0..40_000_u32).flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     for coding in CODED {
         // Nobody could decode this: its middle is gone.
@@ -171,14 +180,7 @@ fn a_body_that_states_more_than_the_limit_is_refused_before_it_is_decoded() {
 }
 
 #[test]
-fn a_window_beyond_8_mib_is_refused_though_the_content_is_small() {
-    let with_window = |log, pledged| {
-        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
-        encoder.window_log(log).unwrap();
-        encoder.set_pledged_src_size(pledged).unwrap();
-        encoder.write_all(RECORD).unwrap();
-        encoder.finish().unwrap()
-    };
+fn window_beyond_8_mib_is_refused() {
     assert_eq!(decoded(Coding::Zstd, with_window(ZSTD_WINDOW_LOG, None), LIMIT).unwrap(), RECORD);
     assert_eq!(decoded(Coding::Zstd, with_window(ZSTD_WINDOW_LOG + 1, None), LIMIT), Err(CodingError::Window));
     // A frame with a window of its own that states its size: zstd decodes it without looking.
@@ -188,15 +190,23 @@ fn a_window_beyond_8_mib_is_refused_though_the_content_is_small() {
     assert_eq!(decoded(Coding::Zstd, frame, LIMIT), Err(CodingError::Window));
 }
 
+fn with_window(log: u32, pledged: Option<u64>) -> Vec<u8> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(log).unwrap();
+    encoder.set_pledged_src_size(pledged).unwrap();
+    encoder.write_all(RECORD).unwrap();
+    encoder.finish().unwrap()
+}
+
 #[test]
-fn no_level_makes_a_window_beyond_8_mib() {
+fn no_level_exceeds_8_mib_window() {
     let content: Vec<u8> = (0..9_u32 << 18).flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let body = encode(Coding::Zstd, &content.clone().into(), 22, None).unwrap();
     assert_eq!(decoded(Coding::Zstd, body, content.len()).unwrap(), content);
 }
 
 #[test]
-fn dcz_begins_with_the_dictionarys_hash_and_is_smaller_for_it() {
+fn dcz_starts_with_dictionary_hash() {
     let body = coded(Coding::Dcz, RECORD);
     let (magic, rest) = body.split_at(8);
     assert_eq!(magic, [0x5e, 0x2a, 0x4d, 0x18, 0x20, 0, 0, 0]);
@@ -206,20 +216,23 @@ fn dcz_begins_with_the_dictionarys_hash_and_is_smaller_for_it() {
 }
 
 #[test]
-fn another_dictionary_or_none_is_refused_before_anything_is_decoded() {
+fn wrong_dictionary_is_refused_before_decoding() {
     let other = dictionary_of(b"something else");
     // Nothing behind the header could be decoded.
     let body = Bytes::from([&dictionary().header()[..], b"rubbish"].concat());
-    let with = |dictionary| decode(Coding::Dcz, &body, LIMIT, dictionary);
-    assert_eq!(with(Some(&other)), Err(CodingError::OtherDictionary));
-    assert_eq!(with(None), Err(CodingError::NoDictionary));
-    assert_eq!(with(Some(&dictionary())), Err(CodingError::Damaged));
+    for (dictionary, error) in [
+        (Some(&other), CodingError::OtherDictionary),
+        (None, CodingError::NoDictionary),
+        (Some(&dictionary()), CodingError::Damaged),
+    ] {
+        assert_eq!(decode(Coding::Dcz, &body, LIMIT, dictionary), Err(error));
+    }
     assert_eq!(encode(Coding::Dcz, &body, 3, None), Err(CodingError::NoDictionary));
     assert_eq!(decoded(Coding::Dcz, coded(Coding::Zstd, &RECORD.repeat(9)), LIMIT), Err(CodingError::Damaged));
 }
 
 #[test]
-fn a_trained_dictionary_is_raw_content_too() {
+fn trained_dictionary_is_raw_content() {
     let trained = dictionary_of(&[TRAINED, RECORD].concat());
     let body = encode(Coding::Dcz, &Bytes::from_static(RECORD), 3, Some(&trained)).unwrap();
     assert!(body.len() < dictionary::DCZ_HEADER_BYTES + 20, "{} bytes", body.len());
@@ -229,7 +242,7 @@ fn a_trained_dictionary_is_raw_content_too() {
 }
 
 #[test]
-fn a_frame_that_zstds_own_program_made_with_patch_from_is_decoded() {
+fn zstd_patch_from_frame_is_decoded() {
     // printf 'hello from a dictionary, hello' >d; printf 'hello from a dictionary, hello again' >c
     // zstd --patch-from=d c --stdout
     const FRAME: &[u8] = include_bytes!("tests/patch_from.zst");
@@ -240,7 +253,7 @@ fn a_frame_that_zstds_own_program_made_with_patch_from_is_decoded() {
 }
 
 #[test]
-fn a_dictionary_is_taken_only_with_its_hash_and_within_its_bound() {
+fn dictionary_needs_hash_and_size_bound() {
     const HASH: &str = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD";
     assert!(Dictionary::read("abc", HASH).is_ok() && Dictionary::read("abc", &HASH.to_lowercase()).is_ok());
     assert_eq!(
@@ -258,7 +271,7 @@ fn a_dictionary_is_taken_only_with_its_hash_and_within_its_bound() {
 }
 
 #[test]
-fn available_dictionary_is_the_hash_as_a_byte_sequence() {
+fn available_dictionary_is_hash_byte_sequence() {
     // The example of RFC 8941, 3.3.5, is of that form; the hash is that of "abc".
     let value = available_dictionary(&dictionary_of(b"abc"));
     assert_eq!(value, ":ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=:");
@@ -266,7 +279,7 @@ fn available_dictionary_is_the_hash_as_a_byte_sequence() {
 
 proptest! {
     #[test]
-    fn any_content_survives_every_coding_and_level(
+    fn content_survives_every_coding_and_level(
         content in proptest::collection::vec(0_u8..8, 0..4096),
         level in -5..=25_i32,
     ) {
@@ -278,7 +291,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_decode_to_more_than_the_limit_or_panic(
+    fn arbitrary_bytes_decode_within_limit(
         mut body in proptest::collection::vec(any::<u8>(), 0..256),
         content in proptest::collection::vec(0_u8..2, 0..2048),
         limit in 0..2048_usize,

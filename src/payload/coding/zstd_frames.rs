@@ -65,8 +65,8 @@ fn damaged(_: zstd_safe::ErrorCode) -> io::Error {
     io::Error::other(CodingError::Damaged)
 }
 
-/// How many bytes the frames of a whole body state together; those that state nothing count as 0.
-/// What no decoder could make of them is an error, and so is a window beyond the limit.
+/// Bytes that the frames of a whole body state together; those that state nothing count as 0. A
+/// size that no decoder could yield is an error, and so is a window beyond the limit.
 pub(super) fn stated(mut body: &[u8]) -> Result<u64, CodingError> {
     let mut stated = 0_u64;
     while !body.is_empty() {

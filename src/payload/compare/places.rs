@@ -1,5 +1,5 @@
-//! Where two readings differ, in names that are no values: those of the schema, or without one what
-//! looks like a field's name.
+//! Places of differences between two readings, in names that are no values: those of the schema, or
+//! without one those that look like a field's name.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ impl Differences {
         self.has_more
     }
 
-    /// What differs in both.
+    /// Places that differ in both.
     pub fn and(&self, other: &Self) -> Self {
         let pointers = self.pointers.intersection(&other.pointers).cloned().collect();
         Self { pointers, has_more: self.has_more && other.has_more }
@@ -57,9 +57,10 @@ impl Differences {
         if self.pointers.contains(pointer) {
             return;
         }
-        match self.pointers.len() < COMPARED_POINTERS {
-            true => drop(self.pointers.insert(pointer.to_owned())),
-            false => self.has_more = true,
+        if self.pointers.len() < COMPARED_POINTERS {
+            self.pointers.insert(pointer.to_owned());
+        } else {
+            self.has_more = true;
         }
     }
 }
@@ -125,16 +126,17 @@ impl<'s> Place<'s> {
 
     fn below<'p>(&'p self, segment: &str, says: Says<'p>) -> Place<'p> {
         let segment = segment.replace('~', "~0").replace('/', "~1");
-        let pointer = match self.pointer.len() + 1 + segment.len() <= POINTER_BYTES {
-            true => Cow::Owned(format!("{}/{segment}", self.pointer)),
-            false => Cow::Borrowed(&*self.pointer),
+        let pointer = if self.pointer.len() + 1 + segment.len() <= POINTER_BYTES {
+            Cow::Owned(format!("{}/{segment}", self.pointer))
+        } else {
+            Cow::Borrowed(&*self.pointer)
         };
         Place { pointer, says }
     }
 }
 
 /// Without a schema nobody can tell a map's key from a field's name. A key is somebody's data, so
-/// what might be one is not shown: numbers, mail addresses, anything with a dot or a space.
+/// what might be one is left out: numbers, mail addresses, anything with a dot or a space.
 fn looks_like_a_field(name: &str) -> bool {
     let mut digits = 0;
     let is_plain = name.bytes().all(|byte| {

@@ -6,7 +6,6 @@ use prost::Message;
 
 use super::*;
 use crate::payload::limits::COMPARED_POINTERS;
-use crate::payload::schema::Printing;
 
 fn json(body: &str) -> Side<'_> {
     Side { format: Format::Json, body: body.as_bytes() }
@@ -17,7 +16,7 @@ fn schema() -> &'static Schema {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payload");
     SET.get_or_init(|| {
         let set = protox::compile(["kinds.proto"], [folder]).unwrap().encode_to_vec();
-        Schema::read(&set, "nearside.test.Kinds", Printing::default()).unwrap()
+        Schema::read(&set, "nearside.test.Kinds").unwrap()
     })
 }
 
@@ -34,7 +33,7 @@ fn pointers(one: &str, other: &str, schema: Option<&Schema>) -> Vec<String> {
 }
 
 #[test]
-fn json_is_compared_by_value_and_not_by_its_spelling() {
+fn json_is_compared_by_value() {
     let one = r#"{"a":1,"b":[1.50,"\u0041"],"c":{"x":null,"y":true}}"#;
     let other = r#" { "c": {"y":true, "x":null}, "b": [15e-1, "A"], "a": 0, "a": 1.0 } "#;
     assert_eq!(pointers(one, other, None), Vec::<String>::new());
@@ -45,19 +44,22 @@ fn json_is_compared_by_value_and_not_by_its_spelling() {
 }
 
 #[test]
-fn pointers_name_fields_and_neither_keys_nor_indices() {
+fn pointers_hide_keys_and_indices() {
     let one = r#"{"plan":{"seats":1},"list":[{"id":1},{"id":2}],"people":{"a@b.c":{"age":3},"10024":{"age":4}}}"#;
     let other = r#"{"plan":{"seats":2},"list":[{"id":1},{"id":3}],"people":{"a@b.c":{"age":5},"10025":{"age":4}}}"#;
     assert_eq!(pointers(one, other, None), ["/list/*/id", "/people/*", "/people/*/age", "/plan/seats"]);
     assert_eq!(pointers("{\"l\":[1]}", "{\"l\":[1,2]}", None), ["/l"], "not which one was added");
     assert_eq!(pointers("[1]", "{}", None), ["(record)"]);
-    let many =
-        |value: u8| format!("{{{}}}", (0..200).map(|n| format!("\"k{n}x\":{value}")).collect::<Vec<_>>().join(","));
-    assert_eq!(pointers(&many(0), &many(1), None), ["/*"], "so many names are a map's");
+    let [one, other] = [0, 1].map(|value| object((0..200).map(|n| format!("\"k{n}x\":{value}"))));
+    assert_eq!(pointers(&one, &other, None), ["/*"], "so many names are a map's");
+}
+
+fn object(members: impl Iterator<Item = String>) -> String {
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
 #[test]
-fn with_a_schema_default_equals_absent_and_either_naming_and_spelling_is_the_same() {
+fn schema_comparison_ignores_defaults_and_naming() {
     let one =
         r#"{"a_string":"","anInt64":"7","a_message":{},"byInt64":{"5":"v"},"aColour":"COLOUR_RED","strings":[]}"#;
     let other = r#"{"an_int64":7,"aMessage":{"a_bool":false},"by_int64":{"5":"v"},"aColour":1}"#;
@@ -73,21 +75,23 @@ fn with_a_schema_default_equals_absent_and_either_naming_and_spelling_is_the_sam
 }
 
 #[test]
-fn integers_are_compared_to_the_last_digit_with_a_schema_and_without() {
-    let of = |value: &str| format!("{{\"anInt64\":{value}}}");
-    let (one, other) = (of("9007199254740993.0"), of("9007199254740992.0"));
+fn integers_are_compared_exactly() {
+    let (one, other) = (an_int64("9007199254740993.0"), an_int64("9007199254740992.0"));
     for schema in [None, Some(schema())] {
         assert_eq!(pointers(&one, &other, schema), ["/anInt64"]);
-        assert_eq!(pointers(&one, &of("9007199254740993e0"), schema), Vec::<String>::new());
+        assert_eq!(pointers(&one, &an_int64("9007199254740993e0"), schema), Vec::<String>::new());
     }
     for same in ["\"9007199254740993\"", "\"9007199254740993.0\"", "9007199254740993"] {
-        assert_eq!(pointers(&one, &of(same), Some(schema())), Vec::<String>::new(), "{same}");
+        assert_eq!(pointers(&one, &an_int64(same), Some(schema())), Vec::<String>::new(), "{same}");
     }
 }
 
+fn an_int64(value: &str) -> String {
+    format!("{{\"anInt64\":{value}}}")
+}
+
 #[test]
-fn protobuf_is_compared_with_json_and_with_protobuf_in_another_order() {
-    let protobuf = |json: &str| schema().to_protobuf(json.as_bytes()).unwrap().body;
+fn protobuf_compares_across_forms_and_order() {
     let body = protobuf(r#"{"aString":"v","anInt64":"7"}"#);
     let side = Side { format: Format::Protobuf, body: &body };
     let same = compare(json(r#"{"an_int64":7,"a_string":"v","a_bool":false}"#), side, Some(schema()));
@@ -98,30 +102,28 @@ fn protobuf_is_compared_with_json_and_with_protobuf_in_another_order() {
     assert_eq!(compare(json("{}"), side, None), Compared::Unreadable, "nobody can read it without a schema");
 }
 
+fn protobuf(json: &str) -> Vec<u8> {
+    schema().to_protobuf(json.as_bytes()).unwrap().body
+}
+
 #[test]
-fn what_cannot_be_read_is_unreadable_and_other_media_types_are_compared_by_their_bytes() {
+fn other_media_types_compare_by_bytes() {
     for body in ["", "{", "{\"a\":1}x", "{\"a\":01}"] {
         assert_eq!(pointers("{}", body, None), ["unreadable"], "{body}");
     }
     assert_eq!(pointers("{}", "{\"aBool\":7}", Some(schema())), ["unreadable"]);
     assert_eq!(pointers("{}", &format!("{}1{}", "[".repeat(200), "]".repeat(200)), None), ["unreadable"]);
-    let text = |body: &'static str| Side { format: Format::Otherwise, body: body.as_bytes() };
     assert_eq!(compare(text("a"), text("a"), None), Compared::Same);
     assert_eq!(compare(text("a"), text("b"), None), Compared::Differs(Differences::of_the_whole()));
     assert_eq!(compare(text("{}"), json("{}"), None), Compared::Unreadable);
 }
 
+fn text(body: &str) -> Side<'_> {
+    Side { format: Format::Otherwise, body: body.as_bytes() }
+}
+
 #[test]
-fn one_comparison_tells_a_bounded_number_of_places_apart_and_the_second_reading_keeps_what_stays() {
-    let nested = |value: u8| {
-        let of = |letter: char| {
-            format!(
-                "\"{letter}\":{{{}}}",
-                ('a'..='z').map(|n| format!("\"{n}\":{value}")).collect::<Vec<_>>().join(",")
-            )
-        };
-        format!("{{{}}}", ('a'..='e').map(of).collect::<Vec<_>>().join(","))
-    };
+fn places_are_bounded_and_reread_intersects() {
     let Compared::Differs(many) = compare(json(&nested(0)), json(&nested(1)), None) else { panic!() };
     assert_eq!((many.pointers().count(), many.has_more()), (COMPARED_POINTERS, true));
     let Compared::Differs(one) = compare(json("{\"a\":{\"a\":1},\"z\":1}"), json("{\"a\":{\"a\":2}}"), None) else {
@@ -129,4 +131,10 @@ fn one_comparison_tells_a_bounded_number_of_places_apart_and_the_second_reading_
     };
     assert_eq!(one.and(&many).pointers().collect::<Vec<_>>(), ["/a/a"]);
     assert!(one.and(&Differences::default()).is_empty());
+}
+
+/// Five objects of 26 members each.
+fn nested(value: u8) -> String {
+    let inner = object(('a'..='z').map(|name| format!("\"{name}\":{value}")));
+    object(('a'..='e').map(|name| format!("\"{name}\":{inner}")))
 }

@@ -49,7 +49,7 @@ fn coded(coding: &str, body: Vec<u8>) -> u128 {
 }
 
 #[test]
-fn every_coding_of_the_same_content_has_the_same_digest() {
+fn digest_is_independent_of_coding() {
     let plain = coded("", CONTENT.to_vec());
     assert_eq!(coded("identity", CONTENT.to_vec()), plain);
     assert_eq!(coded("gzip", gzip(CONTENT)), plain);
@@ -75,13 +75,12 @@ fn different_content_has_a_different_digest() {
 }
 
 #[test]
-fn what_cannot_be_decoded_equals_only_itself() {
-    let cut = |body: Vec<u8>| body[..body.len() - 3].to_vec();
+fn undecodable_body_equals_only_itself() {
     for (coding, body) in [
-        ("gzip", cut(gzip(CONTENT))),
-        ("deflate", cut(zlib(CONTENT))),
-        ("br", cut(brotli_stored(CONTENT))),
-        ("zstd", cut(zstd::encode_all(CONTENT, 1).unwrap())),
+        ("gzip", cut_short(gzip(CONTENT))),
+        ("deflate", cut_short(zlib(CONTENT))),
+        ("br", cut_short(brotli_stored(CONTENT))),
+        ("zstd", cut_short(zstd::encode_all(CONTENT, 1).unwrap())),
         ("gzip", CONTENT.to_vec()),
         ("compress", CONTENT.to_vec()),
         ("gzip, gzip, gzip, gzip, gzip", gzip(&gzip(&gzip(&gzip(&gzip(CONTENT)))))),
@@ -92,28 +91,32 @@ fn what_cannot_be_decoded_equals_only_itself() {
     }
 }
 
+fn cut_short(body: Vec<u8>) -> Vec<u8> {
+    body[..body.len() - 3].to_vec()
+}
+
 #[test]
-fn a_bomb_is_hashed_as_it_came_and_every_layer_is_bounded() {
+fn bomb_is_hashed_raw_layers_bounded() {
     const LIMIT: u64 = 1 << 18;
-    let under =
-        |coding: &str| HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_str(coding).unwrap())]);
-    let is_raw = |coding: &str, body: Vec<u8>| {
-        let (body, headers) = (Bytes::from(body), under(coding));
-        digest_within(&body, &headers, LIMIT) == raw(&body, &headers)
-    };
     let zeros = vec![0; LIMIT as usize + 1];
-    assert!(is_raw("zstd", zstd::encode_all(&zeros[..], 1).unwrap()));
-    assert!(is_raw("gzip", gzip(&zeros)));
-    assert!(!is_raw("gzip", gzip(&zeros[1..])), "exactly the limit is decoded");
+    assert!(is_hashed_raw("zstd", zstd::encode_all(&zeros[..], 1).unwrap(), LIMIT));
+    assert!(is_hashed_raw("gzip", gzip(&zeros), LIMIT));
+    assert!(!is_hashed_raw("gzip", gzip(&zeros[1..]), LIMIT), "exactly the limit is decoded");
     // Thousands of empty gzip members decode to nothing; only a bound on the layer between catches
     // them.
     let member = gzip(b"");
     let members = member.repeat(LIMIT as usize / member.len() + 1);
-    assert!(is_raw("gzip, zstd", zstd::encode_all(&members[..], 1).unwrap()));
+    assert!(is_hashed_raw("gzip, zstd", zstd::encode_all(&members[..], 1).unwrap(), LIMIT));
+}
+
+fn is_hashed_raw(coding: &str, body: Vec<u8>, limit: u64) -> bool {
+    let headers = HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_str(coding).unwrap())]);
+    let body = Bytes::from(body);
+    digest_within(&body, &headers, limit) == raw(&body, &headers)
 }
 
 #[test]
-fn a_zstd_frame_that_asks_for_a_huge_window_is_refused() {
+fn zstd_huge_window_is_refused() {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     encoder.window_log(limits::ZSTD_WINDOW_LOG + 1).unwrap();
     encoder.write_all(CONTENT).unwrap();
@@ -123,7 +126,7 @@ fn a_zstd_frame_that_asks_for_a_huge_window_is_refused() {
 
 proptest! {
     #[test]
-    fn any_bytes_under_any_coding_have_one_digest_and_do_not_panic(
+    fn arbitrary_bytes_have_one_digest(
         body in proptest::collection::vec(any::<u8>(), 0..512),
         coding in prop_oneof![Just("gzip"), Just("deflate"), Just("br"), Just("zstd"), Just("br, gzip"), Just("x")],
     ) {
@@ -141,23 +144,24 @@ proptest! {
 }
 
 #[test]
-fn json_has_the_digest_of_what_it_means() {
-    let json = |text: &'static str| {
-        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-        digest_of_meaning(&Bytes::from_static(text.as_bytes()), &headers)
-    };
-    let one = json("{\"a\":1,\"b\":[true,null]}");
-    assert_eq!(json("{ \"b\": [ true, null ],\n\t\"a\": 1 }\n"), one);
+fn json_digest_follows_its_value() {
+    let one = json_digest("{\"a\":1,\"b\":[true,null]}");
+    assert_eq!(json_digest("{ \"b\": [ true, null ],\n\t\"a\": 1 }\n"), one);
     for other in
         ["{\"a\":2,\"b\":[true,null]}", "{\"a\":1,\"b\":[null,true]}", "{\"a\":1}", "{\"a\":1,", "\u{feff}{\"a\":1}"]
     {
-        assert_ne!(json(other), one, "{other}");
+        assert_ne!(json_digest(other), one, "{other}");
     }
-    let text = |text: &'static str| digest_of_meaning(&Bytes::from_static(text.as_bytes()), &HeaderMap::new());
-    assert_ne!(text("{\"a\": 1}"), text("{\"a\":1}"), "nobody says that it is JSON");
+    let [spaced, dense] = ["{\"a\": 1}", "{\"a\":1}"].map(|text| digest_of_meaning(&text.into(), &HeaderMap::new()));
+    assert_ne!(spaced, dense, "nobody says that it is JSON");
 }
 
-/// What JSON under this coding means.
+fn json_digest(text: &'static str) -> Option<u128> {
+    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    digest_of_meaning(&Bytes::from_static(text.as_bytes()), &headers)
+}
+
+/// Digest of the meaning of JSON under this coding.
 fn json_under(coding: &str, body: Vec<u8>) -> Option<u128> {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CONTENT_ENCODING, coding)];
     let headers = headers.map(|(name, value)| (name, HeaderValue::from_str(value).unwrap()));
@@ -165,7 +169,7 @@ fn json_under(coding: &str, body: Vec<u8>) -> Option<u128> {
 }
 
 #[test]
-fn json_means_the_same_under_any_coding() {
+fn json_meaning_is_independent_of_coding() {
     const REORDERED: &[u8] = b"{ \"plan again\": \"gold\", \"plan\": \"gold\", \"tenant\": \"t-1\" }\n";
     let plain = json_under("identity", CONTENT.to_vec());
     assert!(plain.is_some());
@@ -182,7 +186,7 @@ fn json_means_the_same_under_any_coding() {
 }
 
 #[test]
-fn json_is_read_to_the_same_size_under_any_coding() {
+fn json_size_limit_ignores_coding() {
     for (len, is_read) in [(limits::JSON_DIGEST_BYTES, true), (limits::JSON_DIGEST_BYTES + 1, false)] {
         let space = " ".repeat(len - 3);
         let (before, after) = (format!("[{space}1]").into_bytes(), format!("[1{space}]").into_bytes());
@@ -194,7 +198,7 @@ fn json_is_read_to_the_same_size_under_any_coding() {
 }
 
 #[test]
-fn what_cannot_be_decoded_means_nothing() {
+fn undecodable_json_means_nothing() {
     let cut = gzip(CONTENT)[..20].to_vec();
     for (coding, body) in [("gzip", cut), ("compress", CONTENT.to_vec()), ("dcz", CONTENT.to_vec())] {
         assert_eq!(json_under(coding, body), None, "{coding}");

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::Problem;
+use super::error::Problem;
 
 /// The beginning of a value; of an object or list, the bracket.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +85,7 @@ impl<'a> Json<'a> {
         if self.next()? == b':' { Ok(Some(name)) } else { Err(Problem::NotJson) }
     }
 
-    /// Whether there is another element in a list.
+    /// True if there is another element in a list.
     pub(in crate::payload) fn element(&mut self, first: &mut bool) -> Read<bool> {
         let before = self.at;
         match (self.next()?, std::mem::take(first)) {
@@ -100,7 +100,6 @@ impl<'a> Json<'a> {
     /// Passes over the rest of a value; objects and lists in it at most `depth` deep.
     pub(in crate::payload) fn skip(&mut self, token: &Token<'_>, depth: usize) -> Read<()> {
         let mut first = true;
-        let below = |depth: usize| depth.checked_sub(1).ok_or(Problem::TooDeep);
         match token {
             Token::Object => {
                 while self.name(&mut first)?.is_some() {
@@ -192,26 +191,32 @@ impl<'a> Json<'a> {
         })
     }
 
-    /// Whether `text` is one number as JSON writes it.
+    /// True if `text` is one number as JSON writes it.
     pub(in crate::payload) fn is_number(text: &str) -> bool {
         number_length(text.as_bytes()) == Some(text.len())
     }
 }
 
-/// How many bytes the number at the beginning has.
+fn below(depth: usize) -> Read<usize> {
+    depth.checked_sub(1).ok_or(Problem::TooDeep)
+}
+
+/// Length in bytes of the number at the beginning.
 fn number_length(bytes: &[u8]) -> Option<usize> {
-    let digits = |at: usize| {
-        let count = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        (count > 0).then_some(at + count)
-    };
     let start = usize::from(bytes.first() == Some(&b'-'));
-    let mut at = if bytes.get(start) == Some(&b'0') { start + 1 } else { digits(start)? };
+    let mut at = if bytes.get(start) == Some(&b'0') { start + 1 } else { end_of_digits(bytes, start)? };
     if bytes.get(at) == Some(&b'.') {
-        at = digits(at + 1)?;
+        at = end_of_digits(bytes, at + 1)?;
     }
     if matches!(bytes.get(at), Some(b'e' | b'E')) {
         let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-        at = digits((at + 1 + sign).min(bytes.len()))?;
+        at = end_of_digits(bytes, (at + 1 + sign).min(bytes.len()))?;
     }
     Some(at)
+}
+
+/// End of the digits that begin at `at`; `None` if there are none.
+fn end_of_digits(bytes: &[u8], at: usize) -> Option<usize> {
+    let count = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (count > 0).then_some(at + count)
 }

@@ -1,8 +1,8 @@
 //! Protobuf to JSON.
 //!
-//! A message's fields are found first and then printed slot by slot, because on the wire a list may
-//! lie scattered, a message in pieces that count together, and of a oneof only the last member
-//! counts. Nothing of the body is copied meanwhile: what is found are places in it.
+//! A message's fields are found first and then printed slot by slot: on the wire, list elements may be
+//! scattered, a message may come in pieces that are merged, and of a oneof only the last member counts.
+//! Nothing of the body is copied meanwhile: what is found are places in it.
 
 mod maps;
 mod well_known;
@@ -11,26 +11,28 @@ use std::ops::Range;
 
 use buffa_descriptor::ScalarType;
 
+use super::converted::Converted;
+use super::error::{FormError, Problem};
 use super::scalar::{self, Scalar, print_json};
 use super::wire::{Item, Items, Wire};
-use super::{Converted, FormError, Problem};
 use crate::payload::limits::{FORM_BYTES, FORM_DEPTH, FORM_FIELDS};
 use crate::payload::schema::{Field, Kind, Known, MessageType, Shape, Types};
 
-pub(super) fn printed(types: &Types, root: usize, defaults: bool, body: &[u8]) -> Result<Converted, FormError> {
-    let mut printer = Printer { types, defaults, body, out: Vec::new(), held: Vec::new(), unknown: 0 };
+pub(super) fn printed(types: &Types, root: usize, body: &[u8]) -> Result<Converted, FormError> {
+    let mut printer = Printer { types, body, out: Vec::new(), held: Vec::new(), unknown: 0 };
     printer.out.reserve(body.len() * 2);
     printer.hold_part(0, 0, Wire::Length, 0..body.len())?;
     printer.message(root, 0..1, FORM_DEPTH)?;
+    // `name` checks the size, and nothing follows the last value.
+    printer.check_size()?;
     Ok(Converted { body: printer.out, unknown_fields: printer.unknown })
 }
 
 struct Printer<'a> {
     types: &'a Types,
-    defaults: bool,
     body: &'a [u8],
     out: Vec<u8>,
-    /// What was found of the messages that are being printed, the outermost first.
+    /// Fields found of the messages that are being printed, the outermost first.
     held: Vec<Held>,
     unknown: usize,
 }
@@ -38,6 +40,7 @@ struct Printer<'a> {
 /// A value in the body.
 #[derive(Clone, Copy)]
 struct Held {
+    /// Fields of one oneof share it.
     slot: u16,
     field: u16,
     wire: Wire,
@@ -57,7 +60,7 @@ impl<'a> Printer<'a> {
         match message.known {
             Known::No => {
                 self.out.push(b'{');
-                self.fields(message, base, true, depth)?;
+                self.print_fields(message, base, true, depth)?;
                 self.out.push(b'}');
             }
             _ => self.well_known(message, base, depth)?,
@@ -91,8 +94,7 @@ impl<'a> Printer<'a> {
         if self.held.len() == FORM_FIELDS {
             return Err(Problem::TooMany);
         }
-        let short = |place: usize| u32::try_from(place).map_err(|_| Problem::TooLarge);
-        self.held.push(Held { slot, field, wire, start: short(place.start)?, end: short(place.end)? });
+        self.held.push(Held { slot, field, wire, start: narrowed(place.start)?, end: narrowed(place.end)? });
         Ok(())
     }
 
@@ -100,7 +102,7 @@ impl<'a> Printer<'a> {
         Items { body: self.body, at: held.start as usize, end: held.end as usize }
     }
 
-    /// Whether the field's value is what the schema says: what is not is an unknown field.
+    /// True if the field's value is of the schema's type: otherwise it is treated as unknown.
     fn is_known(&self, message: &MessageType, field: u16, item: Item) -> bool {
         let field = &message.fields[usize::from(field)];
         let own = match (field.shape, field.kind) {
@@ -120,52 +122,29 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints what is held from `base` on, without braces.
-    fn fields(&mut self, message: &'a MessageType, base: usize, mut first: bool, depth: usize) -> Printed {
-        let (mut at, end) = (base, self.held.len());
-        let (mut done, mut required) = (0, 0);
-        while at < end {
-            let slot = self.held[at].slot;
-            let stop = at + self.held[at..end].iter().take_while(|it| it.slot == slot).count();
-            // Of a oneof's members the last one, since it came after the others.
-            let field = self.held[stop - 1].field;
-            let same = self.held[at..stop].iter().rev().take_while(|it| it.field == field).count();
-            self.absent(message, done..usize::from(slot), &mut first)?;
-            let found = &message.fields[usize::from(field)];
-            self.field(found, stop - same..stop, &mut first, depth).map_err(|error| error.below(&found.printed))?;
-            required += usize::from(found.is_required);
-            (done, at) = (usize::from(slot) + 1, stop);
+    /// Prints the located values from `base` on, without braces; `first` if no member is before them.
+    fn print_fields(&mut self, message: &'a MessageType, base: usize, mut first: bool, depth: usize) -> Printed {
+        let (mut group_start, end) = (base, self.held.len());
+        let mut required_seen = 0;
+        while group_start < end {
+            let slot = self.held[group_start].slot;
+            let group_end = group_start + self.held[group_start..end].iter().take_while(|it| it.slot == slot).count();
+            // In a oneof the last member on the wire wins; only its trailing run counts, since an earlier
+            // piece was replaced by another member.
+            let number = self.held[group_end - 1].field;
+            let group = &self.held[group_start..group_end];
+            let run_len = group.iter().rev().take_while(|it| it.field == number).count();
+            let field = &message.fields[usize::from(number)];
+            self.field(field, group_end - run_len..group_end, &mut first, depth)
+                .map_err(|error| error.below(&field.printed))?;
+            required_seen += usize::from(field.is_required);
+            group_start = group_end;
         }
-        self.absent(message, done..message.fields.len(), &mut first)?;
-        if required < message.required {
-            let is_there = |it: &&Field| self.held[base..end].iter().any(|held| held.slot == it.slot);
-            let missing = message.fields.iter().filter(|it| it.is_required).find(|it| !is_there(it));
+        if required_seen < message.required {
+            let values = &self.held[base..end];
+            let mut required_fields = message.fields.iter().filter(|it| it.is_required);
+            let missing = required_fields.find(|it| values.iter().all(|value| value.slot != it.slot));
             return Err(Problem::Missing(missing.map(|it| it.printed.clone()).unwrap_or_default()).into());
-        }
-        Ok(())
-    }
-
-    /// Prints the defaults of fields that are not there, if that is wanted.
-    fn absent(&mut self, message: &MessageType, fields: Range<usize>, first: &mut bool) -> Result<(), Problem> {
-        if !self.defaults {
-            return Ok(());
-        }
-        for field in message.fields[fields].iter().filter(|it| !it.is_extension) {
-            match field.shape {
-                Shape::Present => continue,
-                Shape::Implicit => {
-                    self.name(field, first)?;
-                    self.default(field.kind);
-                }
-                Shape::List { .. } => {
-                    self.name(field, first)?;
-                    self.out.extend_from_slice(b"[]");
-                }
-                Shape::Map { .. } => {
-                    self.name(field, first)?;
-                    self.out.extend_from_slice(b"{}");
-                }
-            }
         }
         Ok(())
     }
@@ -193,7 +172,7 @@ impl<'a> Printer<'a> {
     fn field(&mut self, field: &Field, held: Range<usize>, first: &mut bool, depth: usize) -> Printed {
         match field.shape {
             Shape::Present | Shape::Implicit => {
-                if field.shape == Shape::Implicit && !self.defaults && self.is_default(field.kind, held.end - 1)? {
+                if field.shape == Shape::Implicit && self.is_default(field.kind, held.end - 1)? {
                     return Ok(());
                 }
                 self.name(field, first)?;
@@ -203,7 +182,7 @@ impl<'a> Printer<'a> {
                 let before = self.out.len();
                 let was_first = *first;
                 self.name(field, first)?;
-                if !self.list(field.kind, held, depth)? && !self.defaults {
+                if !self.list(field.kind, held, depth)? {
                     self.out.truncate(before);
                     *first = was_first;
                 }
@@ -213,7 +192,7 @@ impl<'a> Printer<'a> {
                 let before = self.out.len();
                 let was_first = *first;
                 self.name(field, first)?;
-                if !self.map(key, field.kind, held, depth)? && !self.defaults {
+                if !self.map(key, field.kind, held, depth)? {
                     self.out.truncate(before);
                     *first = was_first;
                 }
@@ -256,7 +235,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints a list; whether it has elements.
+    /// Prints a list, and returns true if it has elements.
     fn list(&mut self, kind: Kind, held: Range<usize>, depth: usize) -> Result<bool, FormError> {
         let mut first = true;
         self.out.push(b'[');
@@ -310,11 +289,15 @@ pub(super) fn any_type(types: &Types, url: &str) -> Result<usize, Problem> {
     name.and_then(|name| types.index_of(name)).ok_or(Problem::AnyOfUnknownType)
 }
 
+fn narrowed(offset: usize) -> Result<u32, Problem> {
+    u32::try_from(offset).map_err(|_| Problem::TooLarge)
+}
+
 pub(super) fn below(depth: usize) -> Result<usize, Problem> {
     depth.checked_sub(1).ok_or(Problem::TooDeep)
 }
 
-/// How one value of this kind lies on the wire.
+/// Wire type of one value of this kind.
 pub(super) fn wire(kind: Kind) -> Wire {
     match kind {
         Kind::Scalar(of) => scalar::wire(of),

@@ -7,11 +7,12 @@ use std::collections::HashSet;
 
 use buffa_descriptor::ScalarType;
 
+use super::converted::Converted;
+use super::error::{FormError, Problem};
 use super::json::{Json, Token};
 use super::print::{below, wire};
 use super::scalar::{self, Scalar};
 use super::wire::{Wire, put_length, put_tag, put_varint};
-use super::{Converted, FormError, Problem};
 use crate::payload::limits::{FORM_BYTES, FORM_DEPTH};
 use crate::payload::schema::{Field, Kind, Known, MessageType, Shape, Types};
 
@@ -33,7 +34,7 @@ struct Reader<'a> {
     unknown: usize,
 }
 
-/// What became of a value.
+/// Outcome of writing a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wrote {
     Value,
@@ -86,9 +87,9 @@ impl<'a> Reader<'a> {
             }
         }
         if message.required > 0 {
-            let is_there = |index: usize| self.seen[base + index / 64] & 1 << (index % 64) != 0;
-            let mut fields = message.fields.iter().enumerate().filter(|(_, it)| it.is_required);
-            if let Some((_, missing)) = fields.find(|(index, _)| !is_there(*index)) {
+            let mut required = message.fields.iter().enumerate().filter(|(_, it)| it.is_required);
+            let missing = required.find(|(index, _)| self.seen[base + index / 64] & 1 << (index % 64) == 0);
+            if let Some((_, missing)) = missing {
                 return Err(Problem::Missing(missing.printed.clone()).into());
             }
         }
@@ -112,7 +113,7 @@ impl<'a> Reader<'a> {
         self.json.skip(&token, depth)
     }
 
-    /// Whether it is there: null is not.
+    /// True if it is there: null is not.
     fn field(&mut self, field: &Field, depth: usize) -> Result<bool, FormError> {
         let token = self.json.token()?;
         match (field.shape, token) {
@@ -135,7 +136,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether JSON's null is a value for it.
+    /// True if JSON's null is a value for it.
     fn takes_null(&self, kind: Kind) -> bool {
         match kind {
             Kind::Enum { index, .. } => self.types.enumeration(index).is_null,
@@ -223,9 +224,10 @@ impl<'a> Reader<'a> {
             if token == Token::Null && !self.takes_null(kind) {
                 return Err(FormError::from(Problem::Null).below("*"));
             }
-            let wrote = match packed {
-                true => self.bare(kind, token).map_err(FormError::from),
-                false => self.single(number, kind, token, depth),
+            let wrote = if packed {
+                self.bare(kind, token).map_err(FormError::from)
+            } else {
+                self.single(number, kind, token, depth)
             };
             wrote.map_err(|error| error.below("*"))?;
         }
@@ -243,16 +245,15 @@ impl<'a> Reader<'a> {
             let before = self.out.len();
             put_tag(&mut self.out, number, 2);
             let start = self.out.len();
-            let at = |problem: Problem| FormError::from(problem).below("*");
-            let key = Scalar::parse_key(of, name).map_err(at)?;
+            let key = Scalar::parse_key(of, name).map_err(in_entry)?;
             put_tag(&mut self.out, 1, code(scalar::wire(of)));
             key.encode(of, &mut self.out);
             if !keys.insert(self.out[start..].to_vec()) {
-                return Err(at(Problem::Twice));
+                return Err(in_entry(Problem::Twice));
             }
             let token = self.json.token()?;
             if token == Token::Null && !self.takes_null(kind) {
-                return Err(at(Problem::Null));
+                return Err(in_entry(Problem::Null));
             }
             match self.single(2, kind, token, below(depth)?).map_err(|error| error.below("*"))? {
                 Wrote::Nothing => self.out.truncate(before),
@@ -261,6 +262,11 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
+}
+
+/// A problem of a map's entry, whose key is not shown.
+fn in_entry(problem: Problem) -> FormError {
+    FormError::from(problem).below("*")
 }
 
 fn code(wire: Wire) -> u8 {

@@ -7,7 +7,7 @@ use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use buffa_descriptor::ScalarType;
 
-use super::Problem;
+use super::error::Problem;
 use super::json::{Json, Token};
 use super::wire::{Items, Wire, put_varint};
 use crate::model::decimal;
@@ -29,7 +29,7 @@ const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
 const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
-/// How a scalar of this type lies on the wire, outside a packed list.
+/// Wire type of a scalar of this type, outside a packed list.
 pub(super) fn wire(of: ScalarType) -> Wire {
     use ScalarType as T;
     match of {
@@ -118,15 +118,11 @@ impl<'a> Scalar<'a> {
     pub(super) fn print(&self, of: ScalarType, out: &mut Vec<u8>) {
         use ScalarType as T;
         let is_quoted = matches!(of, T::Int64 | T::Uint64 | T::Sint64 | T::Fixed64 | T::Sfixed64);
-        let integer = |out: &mut Vec<u8>, digits: &str| {
-            let quote: &[u8] = if is_quoted { b"\"" } else { b"" };
-            [quote, digits.as_bytes(), quote].iter().for_each(|it| out.extend_from_slice(it));
-        };
         let mut digits = itoa::Buffer::new();
         match self {
             Self::Bool(it) => out.extend_from_slice(if *it { b"true" } else { b"false" }),
-            Self::Int(it) => integer(out, digits.format(*it)),
-            Self::Uint(it) => integer(out, digits.format(*it)),
+            Self::Int(it) => print_integer(out, digits.format(*it), is_quoted),
+            Self::Uint(it) => print_integer(out, digits.format(*it), is_quoted),
             // The shortest text of the greatest float is more than it, and Google's Python refuses that.
             Self::Float(it) if it.abs() < f32::MAX && !is_short(f64::from(*it)) => print_json(out, it),
             Self::Float(it) => print_double(out, f64::from(*it)),
@@ -143,7 +139,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// What a JSON value says for a scalar of this type.
+    /// Reads a JSON value as a scalar of this type.
     pub(super) fn parse(of: ScalarType, token: Token<'a>) -> Result<Self, Problem> {
         use ScalarType as T;
         Ok(match (of, token) {
@@ -213,6 +209,11 @@ fn number<'t>(token: &'t Token<'_>) -> Option<&'t str> {
 /// Whole numbers that a double can tell apart are printed as such: 1, not 1.0.
 fn is_short(value: f64) -> bool {
     value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0 && (value != 0.0 || value.is_sign_positive())
+}
+
+fn print_integer(out: &mut Vec<u8>, digits: &str, is_quoted: bool) {
+    let quote: &[u8] = if is_quoted { b"\"" } else { b"" };
+    [quote, digits.as_bytes(), quote].iter().for_each(|it| out.extend_from_slice(it));
 }
 
 fn print_double(out: &mut Vec<u8>, value: f64) {

@@ -1,6 +1,8 @@
 //! The text of timestamps, durations and field masks. Pairs are seconds and nanoseconds.
 
-use super::Problem;
+use std::ops::Range;
+
+use super::error::Problem;
 
 const NANOS: i64 = 1_000_000_000;
 /// From year 1 to 9999.
@@ -26,9 +28,8 @@ pub(super) fn parse_timestamp(text: &str) -> Option<(i64, i64)> {
     if !marks.iter().all(|(at, mark)| head.as_bytes()[*at] == *mark) {
         return None;
     }
-    let part = |from: usize, to: usize| digits(head.get(from..to)?);
-    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
-    let (hour, minute, second) = (part(11, 13)?, part(14, 16)?, part(17, 19)?);
+    let (year, month, day) = (part(head, 0..4)?, part(head, 5..7)?, part(head, 8..10)?);
+    let (hour, minute, second) = (part(head, 11..13)?, part(head, 14..16)?, part(head, 17..19)?);
     let days = days(year, month, day);
     if date(days) != (year, month, day) || hour > 23 || minute > 59 || second > 59 {
         return None;
@@ -42,7 +43,7 @@ pub(super) fn parse_timestamp(text: &str) -> Option<(i64, i64)> {
     let offset = match rest.as_bytes() {
         b"Z" => 0,
         [sign @ (b'+' | b'-'), _, _, b':', _, _] => {
-            let (hours, minutes) = (digits(rest.get(1..3)?)?, digits(rest.get(4..6)?)?);
+            let (hours, minutes) = (part(rest, 1..3)?, part(rest, 4..6)?);
             let is_offset = hours <= 23 && minutes <= 59;
             let offset = hours * 3600 + minutes * 60;
             is_offset.then_some(if *sign == b'+' { offset } else { -offset })?
@@ -98,6 +99,11 @@ pub(super) fn parse_path(path: &str) -> Option<String> {
         }
     }
     Some(out)
+}
+
+/// The digits at this place of a text.
+fn part(text: &str, at: Range<usize>) -> Option<i64> {
+    digits(text.get(at)?)
 }
 
 fn digits(text: &str) -> Option<i64> {

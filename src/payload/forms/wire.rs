@@ -1,9 +1,9 @@
 //! The Protobuf wire format: tags, varints, and what stands behind them.
 
-use super::Problem;
+use super::error::Problem;
 use crate::payload::limits::FORM_DEPTH;
 
-/// How a value lies on the wire.
+/// Wire type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Varint,

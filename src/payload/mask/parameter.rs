@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-use crate::payload::mask::MaskError;
+use super::error::MaskError;
 
 /// A target without one parameter of its query, and what that said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn take<'t>(path_and_query: &'t str, parameter: &str) -> Stripped<'t> {
     Stripped { path_and_query: rest, encoded: Some(encoded) }
 }
 
-/// What a value means as a form would write it: without percent-encoding, and with a space for
+/// Decodes a value that is encoded as in a form: without percent-encoding, and with a space for
 /// each `+`.
 pub fn decoded(encoded: &str) -> Result<String, MaskError> {
     let mut text = Vec::with_capacity(encoded.len());

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::error::MaskError;
 use crate::payload::limits::{MASK_BYTES, MASK_DEPTH, MASK_PATHS};
-use crate::payload::mask::MaskError;
 
 /// The mask that leaves out nothing.
 pub(super) const EVERYTHING: &str = "*";
@@ -12,7 +12,7 @@ pub(super) const EVERYTHING: &str = "*";
 #[derive(Debug, Default)]
 pub(in crate::payload) struct Paths<'t> {
     names: Vec<Cow<'t, str>>,
-    /// Where in `names` each path ends.
+    /// End of each path in `names`.
     ends: Vec<usize>,
     /// One of them was `*`.
     pub(super) everything: bool,
@@ -46,13 +46,12 @@ impl<'t> Paths<'t> {
     /// Reads one path from the beginning of `text`; returns what is behind it: nothing, or a comma
     /// and more.
     fn read_path(&mut self, text: &'t str) -> Result<&'t str, MaskError> {
-        let named = || text.split(',').next().unwrap_or_default().trim_end_matches(' ').to_owned();
         let start = self.names.len();
         let (mut rest, mut stars) = (text, 0);
         loop {
             let (name, after) = match rest.strip_prefix('`') {
                 Some(quoted) => {
-                    let (name, after) = unquoted(quoted).ok_or_else(|| MaskError::Quote(named()))?;
+                    let (name, after) = unquoted(quoted).ok_or_else(|| MaskError::Quote(first_path(text)))?;
                     (name, after.trim_start_matches(' '))
                 }
                 None => {
@@ -60,7 +59,7 @@ impl<'t> Paths<'t> {
                     let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
                     let name = if after.starts_with('.') { name } else { name.trim_end_matches(' ') };
                     if name.is_empty() {
-                        return Err(MaskError::EmptyName(named()));
+                        return Err(MaskError::EmptyName(first_path(text)));
                     }
                     stars += usize::from(name == EVERYTHING);
                     (Cow::Borrowed(name), after)
@@ -73,15 +72,15 @@ impl<'t> Paths<'t> {
                     rest = after;
                     break;
                 }
-                Some(_) => return Err(MaskError::Quote(named())),
+                Some(_) => return Err(MaskError::Quote(first_path(text))),
             }
         }
         let names = self.names.len() - start;
         if stars > 0 && names > 1 {
-            return Err(MaskError::Wildcard(named()));
+            return Err(MaskError::Wildcard(first_path(text)));
         }
         if names > MASK_DEPTH {
-            return Err(MaskError::TooDeep(named()));
+            return Err(MaskError::TooDeep(first_path(text)));
         }
         self.everything |= stars > 0;
         if stars > 0 {
@@ -140,6 +139,11 @@ impl<'t> Paths<'t> {
     }
 }
 
+/// The path that `text` begins with, in an error.
+fn first_path(text: &str) -> String {
+    text.split(',').next().unwrap_or_default().trim_end_matches(' ').to_owned()
+}
+
 /// A path as it is written.
 pub(super) fn text(path: &[Cow<'_, str>]) -> String {
     let mut text = String::new();
@@ -160,7 +164,7 @@ fn write(path: &[Cow<'_, str>], to: &mut String) {
     }
 }
 
-/// Whether a name means itself without quotes.
+/// True if a name means itself without quotes.
 fn is_plain(name: &str) -> bool {
     let has_signs = name.bytes().any(|byte| matches!(byte, b',' | b'.' | b'`'));
     !(name.is_empty() || has_signs || name.starts_with(' ') || name.ends_with(' ') || name == EVERYTHING)

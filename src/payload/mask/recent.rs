@@ -1,7 +1,8 @@
 //! The masks that callers of a route sent lately: they are few, and each is sent again and again.
 
+use super::canonical::Mask;
+use super::error::MaskError;
 use crate::payload::limits::MASKS_BYTES;
-use crate::payload::mask::{Mask, MaskError};
 use crate::payload::recent::{Recent, hash};
 
 /// One per route and schema: what a text means depends on both. Bounded.
@@ -16,7 +17,7 @@ impl Default for Masks {
 
 impl Masks {
     /// The mask that `read` makes of `text`, or made of it lately. Only the first of a text pays
-    /// for reading it; a mistake is read every time.
+    /// for reading it; a faulty one is read every time.
     pub fn read(&self, text: &str, read: impl FnOnce(&str) -> Result<Mask, MaskError>) -> Result<Mask, MaskError> {
         let hash = hash(text);
         if let Some(mask) = self.0.get(hash, text) {

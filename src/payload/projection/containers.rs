@@ -1,7 +1,7 @@
-//! Where the larger objects and lists of a body begin and end, so that a cut can step over them.
+//! Places of the larger objects and lists of a body, so that a cut can step over them.
 
 use crate::payload::limits::NESTING;
-use crate::payload::projection::ProjectionError;
+use crate::payload::projection::error::ProjectionError;
 use crate::payload::projection::json::{Sign, next_sign, string_end};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl<'i> Containers<'i> {
         Self(places)
     }
 
-    /// Where the container at `at` ends, if that is known. Asked in ascending order: it forgets
-    /// what lies before.
+    /// End of the container at `at`, if it is known. Asked in ascending order: it forgets what lies
+    /// before.
     pub(super) fn end_of(&mut self, at: usize) -> Option<usize> {
         *self = self.from(at);
         let place = self.0.first().filter(|place| place.start as usize == at)?;

@@ -2,15 +2,15 @@
 //! their end, as a later member of the same name counts more.
 
 use crate::payload::limits::NESTING;
-use crate::payload::projection::ProjectionError;
 use crate::payload::projection::containers::Containers;
+use crate::payload::projection::error::ProjectionError;
 use crate::payload::projection::json::{after_space, byte, container_end, meant, scalar_end, string_end};
 use crate::payload::projection::tree::{Node, Tree};
 
 /// A member that the mask names.
 #[derive(Clone, Copy)]
 struct Found {
-    /// Where its name, its value and what is behind it begin.
+    /// Start of its name; those of its value and of the bytes behind it follow.
     name: usize,
     value: usize,
     end: usize,
@@ -26,7 +26,8 @@ struct Cut<'a> {
     out: Vec<u8>,
 }
 
-/// What `tree` names of `body`. With the places of containers their insides need not be read.
+/// Cuts the fields of `tree` out of `body`. With the places of containers their insides need not be
+/// read.
 pub(super) fn cut(body: &[u8], containers: Containers<'_>, tree: &Tree<'_>) -> Result<Vec<u8>, ProjectionError> {
     let mut cut = Cut { body, tree, found: Vec::new(), out: Vec::new() };
     let start = after_space(body, 0);

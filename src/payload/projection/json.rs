@@ -3,9 +3,9 @@
 
 use memchr::memchr2;
 
-use crate::payload::projection::ProjectionError;
+use crate::payload::projection::error::ProjectionError;
 
-/// What a byte outside of strings means to who looks for the end of a container.
+/// Meaning of a byte outside of strings in the search for the end of a container.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Other,
@@ -29,7 +29,7 @@ pub(super) fn byte(body: &[u8], at: usize) -> u8 {
     body.get(at).copied().unwrap_or(0)
 }
 
-/// Where what is not white space begins, from `at` on.
+/// Index of the first byte from `at` on that is not white space.
 pub(super) fn after_space(body: &[u8], mut at: usize) -> usize {
     while matches!(byte(body, at), b' ' | b'\n' | b'\r' | b'\t') {
         at += 1;
@@ -37,7 +37,8 @@ pub(super) fn after_space(body: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the string ends whose first byte behind the quote is at `at`: behind its second quote.
+/// End of the string whose first byte behind the quote is at `at`: the index behind its second
+/// quote.
 pub(super) fn string_end(body: &[u8], mut at: usize) -> Result<usize, ProjectionError> {
     loop {
         let rest = body.get(at..).unwrap_or_default();
@@ -60,7 +61,7 @@ pub(super) fn next_sign(body: &[u8], mut at: usize) -> Option<(Sign, usize)> {
     }
 }
 
-/// Where the object or list ends that begins at `at`.
+/// End of the object or list that begins at `at`.
 pub(super) fn container_end(body: &[u8], at: usize) -> Result<usize, ProjectionError> {
     let (mut at, mut depth) = (at, 0_usize);
     while let Some((sign, place)) = next_sign(body, at) {
@@ -76,11 +77,13 @@ pub(super) fn container_end(body: &[u8], at: usize) -> Result<usize, ProjectionE
     Err(ProjectionError::Malformed)
 }
 
-/// Where the number or word ends that begins at `at`.
+/// End of the number or word that begins at `at`.
 pub(super) fn scalar_end(body: &[u8], at: usize) -> Result<usize, ProjectionError> {
     let rest = body.get(at..).unwrap_or_default();
-    let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t');
-    let len = rest.iter().position(is_end).unwrap_or(rest.len());
+    let len = rest
+        .iter()
+        .position(|byte| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t'))
+        .unwrap_or(rest.len());
     if len == 0 { Err(ProjectionError::Malformed) } else { Ok(at + len) }
 }
 

@@ -1,4 +1,4 @@
-//! What a projection keeps, sentence by sentence, and against a projection of parsed values.
+//! Rules for projections, sentence by sentence, and against a projection of parsed values.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn kept(body: &str, fields: &str) -> String {
 }
 
 #[test]
-fn an_object_keeps_the_named_members_in_its_own_order() {
+fn object_keeps_named_members_in_order() {
     assert_eq!(kept(r#"{"c":1,"a":2,"b":3}"#, "b,c"), r#"{"c":1,"b":3}"#);
 }
 
@@ -43,14 +43,14 @@ fn a_missing_member_stays_missing() {
 }
 
 #[test]
-fn what_is_kept_is_the_same_byte_for_byte() {
+fn kept_members_are_byte_identical() {
     let value = "{ \"n\" : 1.50E+03,\n\t\"s\":\"\\u00e9\\/\\\"}\", \"big\":123456789012345678901234567890 }";
     assert_eq!(kept(&format!("{{ \"a\"  :\t{value} , \"b\" : 1 }}"), "a"), format!("{{\"a\"  :\t{value}}}"));
     assert_eq!(kept(r#"{"a":{"x":-0.0,"y":1e5},"b":0}"#, "a.x"), r#"{"a":{"x":-0.0}}"#);
 }
 
 #[test]
-fn a_path_goes_through_lists_element_by_element() {
+fn path_descends_into_list_elements() {
     let body = r#"{"items":[{"id":1,"x":0},{"x":0},{"id":3}],"x":0}"#;
     assert_eq!(kept(body, "items.id"), r#"{"items":[{"id":1},{},{"id":3}]}"#);
     assert_eq!(kept(r#"{"m":[[{"a":1,"b":2}],[],[[{"a":3}]]]}"#, "m.a"), r#"{"m":[[{"a":1}],[],[[{"a":3}]]]}"#);
@@ -58,13 +58,13 @@ fn a_path_goes_through_lists_element_by_element() {
 }
 
 #[test]
-fn a_path_goes_through_a_map_by_its_key() {
+fn path_descends_into_map_by_key() {
     let body = r#"{"labels":{"app.io/name":"x","team":"y"}}"#;
     assert_eq!(kept(body, "labels.`app.io/name`"), r#"{"labels":{"app.io/name":"x"}}"#);
 }
 
 #[test]
-fn a_value_without_fields_is_left_out_where_the_path_goes_on() {
+fn scalar_is_omitted_where_path_continues() {
     for scalar in ["1", "\"b\"", "null", "true", "-1.5e3"] {
         assert_eq!(kept(&format!(r#"{{"a":{scalar},"c":1}}"#), "a.b,c"), r#"{"c":1}"#);
         assert_eq!(kept(&format!(r#"{{"a":[{scalar},{{"b":1}},{scalar}]}}"#), "a.b"), r#"{"a":[{"b":1}]}"#);
@@ -73,7 +73,7 @@ fn a_value_without_fields_is_left_out_where_the_path_goes_on() {
 }
 
 #[test]
-fn of_members_with_one_name_the_last_counts() {
+fn last_duplicate_member_wins() {
     assert_eq!(kept(r#"{"a":1,"b":2,"a":3}"#, "a,b"), r#"{"b":2,"a":3}"#);
     assert_eq!(kept(r#"{"a":{"b":1},"a":2}"#, "a.b"), "{}");
     assert_eq!(kept(r#"{"a":2,"a":{"b":1,"b":[]}}"#, "a.b"), r#"{"a":{"b":[]}}"#);
@@ -81,7 +81,7 @@ fn of_members_with_one_name_the_last_counts() {
 }
 
 #[test]
-fn names_are_compared_as_they_are_meant() {
+fn names_are_compared_unescaped() {
     assert_eq!(kept(r#"{"\u0061\n\/":1,"b":2}"#, "`a\n/`"), r#"{"\u0061\n\/":1}"#);
     assert_eq!(kept(r#"{"\ud83d\ude00":1}"#, "😀"), r#"{"\ud83d\ude00":1}"#);
     assert_eq!(kept(r#"{"\ud83d":1,"a":2}"#, "a"), r#"{"a":2}"#, "no mask can mean half a pair");
@@ -90,14 +90,14 @@ fn names_are_compared_as_they_are_meant() {
 }
 
 #[test]
-fn brackets_and_quotes_in_strings_are_text() {
+fn strings_may_contain_brackets_and_quotes() {
     let body = r#"{"a":"}]\"{[","b":{"x":"]}\\","y":[",\"b\":1"]},"c":1}"#;
     assert_eq!(kept(body, "c"), r#"{"c":1}"#);
     assert_eq!(kept(body, "b.x"), r#"{"b":{"x":"]}\\"}}"#);
 }
 
 #[test]
-fn a_mask_that_leaves_nothing_out_and_a_body_without_fields_are_for_the_caller_to_serve_whole() {
+fn projection_leaves_whole_body_to_caller() {
     assert_eq!(project(b"{}", None, &mask("*")), Err(ProjectionError::Everything));
     for scalar in ["1", "\"a\"", "null", " true "] {
         assert_eq!(projected(scalar, "a"), Err(ProjectionError::Scalar));
@@ -105,7 +105,7 @@ fn a_mask_that_leaves_nothing_out_and_a_body_without_fields_are_for_the_caller_t
 }
 
 #[test]
-fn a_body_that_is_no_json_where_it_is_read_is_an_error() {
+fn malformed_json_where_read_is_error() {
     let bad = [
         "",
         " ",
@@ -139,12 +139,16 @@ fn a_body_that_is_no_json_where_it_is_read_is_an_error() {
 }
 
 #[test]
-fn a_mask_is_followed_to_a_bounded_depth_and_what_is_stepped_over_may_be_deeper() {
-    let lists = |depth: usize| format!("{{\"deep\":{}{},\"a\":1}}", "[".repeat(depth), "]".repeat(depth));
+fn depth_is_bounded_only_where_followed() {
     let most = crate::payload::limits::NESTING;
     assert!(projected(&lists(most - 1), "deep.a").is_ok());
     assert_eq!(projected(&lists(most), "deep.a"), Err(ProjectionError::TooDeep));
     assert_eq!(kept(&lists(100 * KIB), "a"), r#"{"a":1}"#);
+}
+
+/// A record with lists this deep beside its `a`.
+fn lists(depth: usize) -> String {
+    format!("{{\"deep\":{}{},\"a\":1}}", "[".repeat(depth), "]".repeat(depth))
 }
 
 /// A megabyte, or what is asked for, in many objects of many sizes.
@@ -161,7 +165,7 @@ fn large(bytes: usize) -> String {
 }
 
 #[test]
-fn an_index_weighs_five_percent_at_most_and_its_places_a_fifth_of_it() {
+fn index_weighs_at_most_five_percent() {
     for bytes in [INDEXED_BODY_BYTES, 20 * KIB, 100 * KIB, MIB] {
         let body = large(bytes);
         let index = Index::of(body.as_bytes()).expect("it is JSON");
@@ -173,11 +177,9 @@ fn an_index_weighs_five_percent_at_most_and_its_places_a_fifth_of_it() {
 }
 
 #[test]
-fn places_are_those_of_the_largest_containers() {
+fn places_mark_largest_containers() {
     let body = format!("{}[{}7]{}", "[{\"a\":".repeat(80), "7,".repeat(40), "}]".repeat(80));
-    let of = |most, least| containers::places(body.as_bytes(), most, least).expect("brackets are in pairs");
-    let spans = |places: &[Place]| -> Vec<usize> { places.iter().map(|place| place.span().len()).collect() };
-    let all = of(1000, 1);
+    let all = containers::places(body.as_bytes(), 1000, 1).expect("brackets are in pairs");
     assert_eq!(all.len(), crate::payload::limits::NESTING, "what lies deeper is never entered");
     for place in &all {
         let text = &body[place.span()];
@@ -185,16 +187,22 @@ fn places_are_those_of_the_largest_containers() {
     }
     assert_eq!(all[0].span(), 0..body.len());
     for most in 0..=all.len() {
-        let some = spans(&of(most, 1));
+        let some = spans(&body, most, 1);
         assert!(some.len() <= most, "{} of {most}", some.len());
-        assert!(spans(&all).starts_with(&some), "the largest, and they are the outermost here");
+        assert!(spans(&body, 1000, 1).starts_with(&some), "the largest, and they are the outermost here");
     }
-    assert!(spans(&of(100, 1)).len() > 50, "room is not wasted");
-    assert!(spans(&of(1000, 300)).iter().all(|span| *span >= 300));
+    assert!(spans(&body, 100, 1).len() > 50, "room is not wasted");
+    assert!(spans(&body, 1000, 300).iter().all(|span| *span >= 300));
+}
+
+/// Lengths of the containers that are marked: at most `most`, of at least `least` bytes.
+fn spans(body: &str, most: usize, least: usize) -> Vec<usize> {
+    let places = containers::places(body.as_bytes(), most, least).expect("brackets are in pairs");
+    places.iter().map(|place| place.span().len()).collect()
 }
 
 #[test]
-fn an_index_and_a_scan_say_the_same_of_a_large_body() {
+fn index_agrees_with_full_scan() {
     let body = large(200 * KIB);
     let index = Index::of(body.as_bytes()).expect("it is JSON");
     for fields in ["first", "last", "m7", "m39.list.id,m5.id,last", "m100.list.note,first.x", "none"] {
@@ -207,7 +215,7 @@ fn an_index_and_a_scan_say_the_same_of_a_large_body() {
 }
 
 #[test]
-fn what_is_remembered_is_shared_and_an_index_of_another_body_is_not_used() {
+fn index_is_shared_per_body_only() {
     let body = large(20 * KIB);
     let index = Index::of(body.as_bytes()).expect("it is JSON");
     assert_eq!(index.remembered(&mask("last,first")), None);
@@ -227,13 +235,10 @@ fn an_index_is_shared_between_threads() {
 
 /// The projection of a parsed value, in the simplest way.
 fn naive(value: &Value, paths: &[&[String]]) -> Option<Value> {
-    let below = |name: &str| -> Vec<&[String]> {
-        paths.iter().filter(|path| path[0] == name).map(|path| &path[1..]).collect()
-    };
     match value {
         Value::Object(members) => {
             let members = members.iter().filter_map(|(name, value)| {
-                let below = below(name);
+                let below: Vec<_> = paths.iter().filter(|path| path[0] == *name).map(|path| &path[1..]).collect();
                 let value = match below.as_slice() {
                     [] => None,
                     below if below.iter().any(|path| path.is_empty()) => Some(value.clone()),
@@ -300,15 +305,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn a_projection_is_what_a_parser_would_make_and_its_bytes_are_the_bodys(
+    fn projection_matches_parser_byte_for_byte(
         body in json(),
         paths in prop::collection::vec(prop::collection::vec(0..NAMES.len(), 1..5), 1..5),
     ) {
         let paths: Vec<Vec<String>> =
             paths.iter().map(|path| path.iter().map(|at| NAMES[*at].0.to_owned()).collect()).collect();
-        let quoted = |name: &String| format!("`{}`", name.replace('`', "``"));
-        let text = |path: &Vec<String>| path.iter().map(quoted).collect::<Vec<_>>().join(".");
-        let fields = paths.iter().map(text).collect::<Vec<_>>().join(",");
+        let fields = paths.iter().map(|path| path.iter().map(|name| format!("`{}`", name.replace('`', "``"))).collect::<Vec<_>>().join(".")).collect::<Vec<_>>().join(",");
         let value: Value = serde_json::from_str(&body).expect("it is JSON");
         let paths: Vec<&[String]> = paths.iter().map(Vec::as_slice).collect();
         match (projected(&body, &fields), naive(&value, &paths)) {
@@ -325,7 +328,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic_and_an_index_changes_nothing(
+    fn arbitrary_bytes_never_panic_index_agrees(
         pieces in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", "\"", "\\", ":", ",", "a", "\"a\"", "\"a\":", "1", " ", "{\"a\":[", "]}", "\u{e9}",
         ]), 0..40),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::payload::mask::Mask;
 use crate::payload::schema::{Level, Schema};
 
-/// What is wanted of one object.
+/// Fields that are wanted of one object.
 pub(super) struct Node<'m> {
     members: Vec<Member<'m>>,
     /// A table by hash of the name: 0, or one more than a place in `members`. Little of it is
@@ -15,9 +15,10 @@ pub(super) struct Node<'m> {
 
 struct Member<'m> {
     name: Cow<'m, str>,
-    /// What else it may be called: of both together the last counts, as of one name that is there twice.
+    /// Other spelling of the name: of both together the last counts, as of one name that is there
+    /// twice.
     other: Option<&'m str>,
-    /// What is wanted of its value, as a place among the nodes; `None`: all of it.
+    /// Index of the node for its value; `None`: all of the value.
     below: Option<usize>,
 }
 
@@ -98,14 +99,13 @@ impl<'m> Node<'m> {
     }
 }
 
-/// Where a name belongs in a table of `slots`. Of its first and last eight bytes and its length:
+/// Slot of a name in a table of `slots`. Hashes its first and last eight bytes and its length:
 /// names that follow one another differ at their ends. A table has 128 names at most, so nobody
 /// gains by making them collide.
 fn place(name: &[u8], slots: usize) -> usize {
-    let whole = || name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     let (first, last) = match (name.first_chunk(), name.last_chunk()) {
         (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => (0, whole()),
+        _ => (0, name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))),
     };
     let mixed = (first.rotate_left(23) ^ last ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 40) as usize & (slots - 1)

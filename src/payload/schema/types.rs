@@ -9,8 +9,6 @@ use buffa_descriptor::{
     ScalarType, SingularKind,
 };
 
-use super::Names;
-
 /// All messages and enums of a set, named by their places in these lists.
 #[derive(Debug)]
 pub(crate) struct Types {
@@ -25,7 +23,7 @@ pub(crate) struct MessageType {
     /// Members of one oneof stand together; apart from that, by number.
     pub(crate) fields: Vec<Field>,
     pub(crate) oneofs: usize,
-    /// How many of the fields must be there.
+    /// Number of the fields that must be there.
     pub(crate) required: usize,
     by_number: Vec<(u32, u16)>,
     by_name: HashMap<String, u16>,
@@ -52,16 +50,15 @@ pub(crate) struct Field {
     pub(crate) printed: String,
     /// Its other name, of JSON's and the schema's, where that means no other field.
     pub(crate) other: Option<Box<str>>,
-    /// The same as `printed` in quotes, with a colon.
+    /// Name as in `printed`, in quotes and with a colon.
     pub(crate) quoted: String,
     pub(crate) kind: Kind,
     pub(crate) shape: Shape,
     /// The first of its oneof's fields, or itself.
     pub(crate) slot: u16,
-    /// Which of its message's real oneofs it belongs to.
+    /// The one of its message's real oneofs that it belongs to.
     pub(crate) oneof: Option<u16>,
     pub(crate) is_required: bool,
-    pub(crate) is_extension: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +93,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct EnumTable {
     pub(crate) is_null: bool,
-    /// What an absent value is.
+    /// Number that an absent value stands for.
     pub(crate) first: i32,
     by_number: HashMap<i32, String>,
     by_name: HashMap<String, i32>,
@@ -142,17 +139,20 @@ impl Types {
         self.by_name.keys().map(String::as_str)
     }
 
-    pub(super) fn of(pool: &DescriptorPool, names: Names) -> Self {
+    pub(super) fn of(pool: &DescriptorPool) -> Self {
         let places = Places {
             messages: pool.messages().iter().filter_map(|it| pool.message_index(it.full_name())).zip(0..).collect(),
             enums: pool.enums().iter().filter_map(|it| pool.enum_index(it.full_name())).zip(0..).collect(),
         };
-        let messages = pool.messages().iter().map(|it| places.message(pool, it, names)).collect();
-        let is_entry = |it: &MessageDescriptor| it.options().is_some_and(|options| options.map_entry == Some(true));
-        let by_name = pool.messages().iter().zip(0..).filter(|(it, _)| !is_entry(it));
+        let messages = pool.messages().iter().map(|it| places.message(pool, it)).collect();
+        let by_name = pool.messages().iter().zip(0..).filter(|(it, _)| !is_map_entry(it));
         let by_name = by_name.map(|(it, index)| (it.full_name().to_owned(), index)).collect();
         Self { messages, enums: pool.enums().iter().map(enum_table).collect(), by_name }
     }
+}
+
+fn is_map_entry(it: &MessageDescriptor) -> bool {
+    it.options().is_some_and(|options| options.map_entry == Some(true))
 }
 
 fn enum_table(it: &buffa_descriptor::EnumDescriptor) -> EnumTable {
@@ -168,20 +168,21 @@ fn enum_table(it: &buffa_descriptor::EnumDescriptor) -> EnumTable {
     }
 }
 
-/// Where the pool's messages and enums stand in our lists.
+/// Indices of the pool's messages and enums in our lists.
 struct Places {
     messages: HashMap<MessageIndex, usize>,
     enums: HashMap<EnumIndex, usize>,
 }
 
 impl Places {
-    fn message(&self, pool: &DescriptorPool, it: &MessageDescriptor, names: Names) -> MessageType {
-        let real = |oneof: u16| it.oneofs().get(usize::from(oneof)).is_some_and(|it| !it.is_synthetic());
+    fn message(&self, pool: &DescriptorPool, it: &MessageDescriptor) -> MessageType {
         let mut fields: Vec<(&str, &str, Field)> = Vec::new();
         for field in it.fields() {
-            let printed = if names == Names::Camel { field.json_name() } else { field.name() };
-            let oneof = field.oneof_index().filter(|oneof| real(*oneof));
-            fields.push((field.name(), field.json_name(), self.field(field, printed, oneof)));
+            fields.push((
+                field.name(),
+                field.json_name(),
+                self.field(field, field.json_name(), real_oneof(it, field)),
+            ));
         }
         let extensions = pool.message_index(it.full_name()).map(|index| pool.extensions_of(index));
         for extension in extensions.into_iter().flatten() {
@@ -192,8 +193,10 @@ impl Places {
         let first =
             |oneof: u16| fields.iter().filter(|(.., it)| it.oneof == Some(oneof)).map(|(.., it)| it.number).min();
         let firsts: Vec<Option<u32>> = (0..it.oneofs().len()).map(|oneof| first(oneof as u16)).collect();
-        let leader = |it: &Field| it.oneof.and_then(|oneof| firsts[usize::from(oneof)]).unwrap_or(it.number);
-        fields.sort_by_key(|(.., it)| (leader(it), it.number));
+        fields.sort_by_key(|(.., it)| {
+            let leader = it.oneof.and_then(|oneof| firsts[usize::from(oneof)]).unwrap_or(it.number);
+            (leader, it.number)
+        });
         let mut by_name = HashMap::new();
         for (index, (name, json, _)) in (0..).zip(&fields) {
             by_name.insert((*json).to_owned(), index);
@@ -218,26 +221,18 @@ impl Places {
     }
 
     fn field(&self, it: &FieldDescriptor, printed: &str, oneof: Option<u16>) -> Field {
-        let kind = |kind, is_delimited| match kind {
-            SingularKind::Scalar(scalar) => Kind::Scalar(scalar),
-            SingularKind::Enum(index) => {
-                Kind::Enum { index: self.enums[&index], is_closed: it.enum_type() == Some(EnumType::Closed) }
-            }
-            SingularKind::Message(index) => Kind::Message { index: self.messages[&index], is_delimited },
-        };
         let (kind, shape) = match it.kind() {
             FieldKind::Singular(of) => {
                 let is_message = matches!(of, SingularKind::Message(_));
                 let is_present = is_message || oneof.is_some() || it.presence() != FieldPresence::Implicit;
-                (kind(of, it.is_delimited()), if is_present { Shape::Present } else { Shape::Implicit })
+                (self.kind(it, of, it.is_delimited()), if is_present { Shape::Present } else { Shape::Implicit })
             }
-            FieldKind::List(of) => (kind(of, it.is_delimited()), Shape::List { packed: it.is_packed() }),
+            FieldKind::List(of) => (self.kind(it, of, it.is_delimited()), Shape::List { packed: it.is_packed() }),
             // Entries and what is in them lie behind a length, whatever the file says of its messages.
-            FieldKind::Map { key, value } => (kind(value, false), Shape::Map { key }),
+            FieldKind::Map { key, value } => (self.kind(it, value, false), Shape::Map { key }),
         };
         let is_required = it.presence() == FieldPresence::LegacyRequired;
         let quoted = format!("{}:", serde_json::Value::from(printed));
-        let is_extension = printed.starts_with('[');
         Field {
             number: it.number(),
             printed: printed.to_owned(),
@@ -248,9 +243,23 @@ impl Places {
             slot: 0,
             oneof,
             is_required,
-            is_extension,
         }
     }
+
+    fn kind(&self, it: &FieldDescriptor, kind: SingularKind, is_delimited: bool) -> Kind {
+        match kind {
+            SingularKind::Scalar(scalar) => Kind::Scalar(scalar),
+            SingularKind::Enum(index) => {
+                Kind::Enum { index: self.enums[&index], is_closed: it.enum_type() == Some(EnumType::Closed) }
+            }
+            SingularKind::Message(index) => Kind::Message { index: self.messages[&index], is_delimited },
+        }
+    }
+}
+
+/// The field's oneof, unless it only stands for proto3's `optional`.
+fn real_oneof(it: &MessageDescriptor, field: &FieldDescriptor) -> Option<u16> {
+    field.oneof_index().filter(|at| it.oneofs().get(usize::from(*at)).is_some_and(|oneof| !oneof.is_synthetic()))
 }
 
 fn known(name: &str) -> Known {

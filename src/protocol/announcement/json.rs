@@ -12,7 +12,8 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Undecodable, wire};
+use super::undecodable::Undecodable;
+use super::wire;
 use crate::model::decimal;
 
 #[derive(Default, Deserialize)]
@@ -94,33 +95,43 @@ type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 /// The first field that cannot be read on its own.
 fn wrong_one(text: &str) -> &'static str {
     let all: Fields<'_> = serde_json::from_str(text).unwrap_or_default();
-    let is_wrong = |name: &&str| {
-        all.get(*name).is_some_and(|value| serde_json::from_str::<Read>(&format!("{{\"{name}\":{value}}}")).is_err())
-    };
-    NAMES.into_iter().chain(ALIASES).find(is_wrong).unwrap_or("a field")
+    NAMES
+        .into_iter()
+        .chain(ALIASES)
+        .find(|name| {
+            all.get(*name)
+                .is_some_and(|value| serde_json::from_str::<Read>(&format!("{{\"{name}\":{value}}}")).is_err())
+        })
+        .unwrap_or("a field")
 }
 
 pub(crate) fn unknown_names(text: &str) -> Vec<String> {
     let all: Fields<'_> = serde_json::from_str(text).unwrap_or_default();
-    let is_known = |name: &str| NAMES.iter().chain(&ALIASES).any(|known| *known == name);
     all.into_keys().filter(|name| !is_known(name)).map(Cow::into_owned).collect()
+}
+
+fn is_known(name: &str) -> bool {
+    NAMES.iter().chain(&ALIASES).any(|known| *known == name)
 }
 
 /// Writes one JSON object: lowerCamel names, 64-bit integers as strings, defaults left out.
 pub(crate) fn write(wire: &wire::Announcement) -> String {
-    let number = |number: i64| (number != 0).then(|| number.to_string());
     let written = Written {
         record_type: &wire.record_type,
         key: &wire.key,
-        version: number(wire.version),
+        version: nonzero(wire.version),
         kind: wire.kind().as_str_name(),
         publisher: &wire.publisher,
-        sequence: number(wire.sequence),
+        sequence: nonzero(wire.sequence),
         ingested_at: wire.ingested_at.map(|time| time.to_string()),
         ingested_through: wire.ingested_through.map(|time| time.to_string()),
         signing_off: wire.signing_off,
     };
     serde_json::to_string(&written).expect("strings and booleans always serialise")
+}
+
+fn nonzero(number: i64) -> Option<String> {
+    (number != 0).then(|| number.to_string())
 }
 
 /// A 64-bit integer: a JSON number without a fraction, or a string that holds one.

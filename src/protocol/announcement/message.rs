@@ -1,4 +1,4 @@
-//! What an announcement says, once its envelope is verified and its body decoded. The key is kept
+//! Content of an announcement whose envelope is verified and whose body is decoded. The key is kept
 //! only until its hash is taken, and `Debug` does not print it.
 
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct Announcement {
     pub kind: AnnouncementKind,
     /// The publisher and the number it gave this message; `None` if it does not number.
     pub numbered: Option<Numbered>,
-    /// When the region had ingested the change.
+    /// Time at which the region had ingested the change.
     pub ingested_at: Option<Wall>,
 }
 
@@ -34,7 +34,7 @@ pub struct Numbered {
     pub sequence: u64,
 }
 
-/// What an announcement says of its record or its publisher.
+/// Statement of an announcement about its record or its publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnouncementKind {
     Changed {

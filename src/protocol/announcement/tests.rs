@@ -15,14 +15,14 @@ fn changed(version: Option<u64>) -> Announcement {
 }
 
 #[test]
-fn a_publisher_that_only_knows_type_key_and_version_works() {
+fn type_key_and_version_suffice() {
     let plain = decode(r#"{"recordType":"context","key":"acme","version":7}"#);
     assert_eq!(plain, Ok(changed(Some(7))));
     assert_eq!(decode(r#"{"recordType":"context","key":"acme"}"#), Ok(changed(None)));
 }
 
 #[test]
-fn both_spellings_of_names_and_both_forms_of_integers_and_kinds_are_read() {
+fn both_spellings_and_forms_are_read() {
     let expected = Announcement {
         numbered: Some(Numbered { publisher: "p1".into(), sequence: 12 }),
         ingested_at: Some(Wall::from_millis(1_795_237_200_123)),
@@ -37,8 +37,7 @@ fn both_spellings_of_names_and_both_forms_of_integers_and_kinds_are_read() {
 }
 
 #[test]
-fn a_version_is_read_to_the_last_digit_and_a_fraction_is_none() {
-    let of = |version: &str| decode(&format!(r#"{{"recordType":"context","key":"acme","version": {version} }}"#));
+fn version_is_exact_and_never_fractional() {
     for (text, version) in [
         ("9007199254740993.0", 9_007_199_254_740_993),
         ("9007199254740993e0", 9_007_199_254_740_993),
@@ -47,10 +46,10 @@ fn a_version_is_read_to_the_last_digit_and_a_fraction_is_none() {
         ("12.0", 12),
         (r#""1\u0032""#, 12),
     ] {
-        assert_eq!(of(text), Ok(changed(Some(version))), "{text}");
+        assert_eq!(decode_version(text), Ok(changed(Some(version))), "{text}");
     }
     for zero in ["0", "-0", "0.0", "0e999999999", r#""0""#] {
-        assert_eq!(of(zero), Ok(changed(None)), "{zero}");
+        assert_eq!(decode_version(zero), Ok(changed(None)), "{zero}");
     }
     for text in [
         "9007199254740992.5",
@@ -68,27 +67,31 @@ fn a_version_is_read_to_the_last_digit_and_a_fraction_is_none() {
         "[1]",
         "{}",
     ] {
-        assert_eq!(of(text), Err(Undecodable::WrongType("version")), "{text}");
+        assert_eq!(decode_version(text), Err(Undecodable::WrongType("version")), "{text}");
     }
     for text in ["01", "+1", "1.", "1e", "\"1", "[1}", ""] {
-        assert_eq!(of(text), Err(Undecodable::NotJson), "{text}");
+        assert_eq!(decode_version(text), Err(Undecodable::NotJson), "{text}");
     }
 }
 
+/// Decodes an announcement whose version is written like this.
+fn decode_version(version: &str) -> Result<Announcement, Undecodable> {
+    decode(&format!(r#"{{"recordType":"context","key":"acme","version": {version} }}"#))
+}
+
 #[test]
-fn null_is_the_default_of_every_field() {
+fn null_is_default_of_every_field() {
     let text = r#"{"recordType":"context","key":"acme","version":null,"kind":null,"publisher":null,
         "sequence":null,"ingestedAt":null,"ingestedThrough":null,"signingOff":null}"#;
     assert_eq!(decode(text), Ok(changed(None)));
 }
 
 #[test]
-fn versions_minus_one_to_minus_three_are_read_as_deleted_reload_and_reset() {
-    let of = |version: i64| decode(&format!(r#"{{"recordType":"context","key":"acme","version":{version}}}"#));
-    assert_eq!(of(-1).unwrap().kind, AnnouncementKind::Deleted { version: None });
-    assert_eq!(of(-2).unwrap().kind, AnnouncementKind::Reload);
-    assert_eq!(of(-3).unwrap().kind, AnnouncementKind::Reset);
-    assert_eq!(of(-4), Err(Undecodable::NegativeVersion));
+fn negative_versions_mean_deleted_reload_reset() {
+    assert_eq!(decode_version("-1").unwrap().kind, AnnouncementKind::Deleted { version: None });
+    assert_eq!(decode_version("-2").unwrap().kind, AnnouncementKind::Reload);
+    assert_eq!(decode_version("-3").unwrap().kind, AnnouncementKind::Reset);
+    assert_eq!(decode_version("-4"), Err(Undecodable::NegativeVersion));
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn a_tombstone_keeps_its_version() {
 }
 
 #[test]
-fn a_reload_may_name_a_record_a_type_or_nothing_but_not_a_key_alone() {
+fn reload_rejects_key_without_type() {
     for text in [r#"{"kind":"RELOAD"}"#, r#"{"kind":3,"recordType":"a"}"#, r#"{"kind":3,"recordType":"a","key":"b"}"#]
     {
         assert_eq!(decode(text).unwrap().kind, AnnouncementKind::Reload, "{text}");
@@ -107,14 +110,14 @@ fn a_reload_may_name_a_record_a_type_or_nothing_but_not_a_key_alone() {
 }
 
 #[test]
-fn a_change_without_its_record_is_undecodable() {
+fn change_without_record_is_undecodable() {
     for text in [r#"{}"#, r#"{"key":"acme","version":1}"#, r#"{"recordType":"a","kind":"DELETED"}"#] {
         assert_eq!(decode(text), Err(Undecodable::NoRecord), "{text}");
     }
 }
 
 #[test]
-fn a_heartbeat_needs_no_record_and_may_number_nothing_yet() {
+fn heartbeat_needs_no_record_or_number() {
     let text = r#"{"kind":"HEARTBEAT","publisher":"p1","ingestedThrough":"2026-11-21T05:00:00Z","signingOff":true}"#;
     let heartbeat = decode(text).unwrap();
     assert_eq!(heartbeat.numbered, Some(Numbered { publisher: "p1".into(), sequence: 0 }));
@@ -126,7 +129,7 @@ fn a_heartbeat_needs_no_record_and_may_number_nothing_yet() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why_without_any_content() {
+fn decode_error_reveals_no_content() {
     let long = "k".repeat(limits::RECORD_KEY_BYTES + 1);
     let cases = [
         ("", Undecodable::NotText),
@@ -154,13 +157,13 @@ fn what_cannot_be_read_says_why_without_any_content() {
 }
 
 #[test]
-fn debug_of_an_announcement_does_not_show_its_key() {
+fn announcement_debug_hides_its_key() {
     let shown = format!("{:?}", Announcement { key: "s3cret".into(), ..changed(None) });
     assert!(!shown.contains("s3cret"));
 }
 
 #[test]
-fn base64_protobuf_is_read_with_and_without_padding_and_in_both_alphabets() {
+fn base64_protobuf_reads_any_padding_alphabet() {
     let wire = wire::Announcement {
         record_type: "context".into(),
         key: "~~~???>>>\u{3bf}\u{3ff}".into(),
@@ -178,22 +181,28 @@ fn base64_protobuf_is_read_with_and_without_padding_and_in_both_alphabets() {
 /// The end of the year 9999 in milliseconds: RFC 3339 has four digits for the year.
 const LAST: u64 = 253_402_300_799_999;
 
+fn versions() -> impl Strategy<Value = Option<u64>> {
+    proptest::option::of(1..=i64::MAX as u64)
+}
+
+/// Without the epoch, which counts as unset in a heartbeat.
+fn times() -> impl Strategy<Value = Option<Wall>> {
+    proptest::option::of((1..=LAST).prop_map(Wall::from_millis))
+}
+
 fn announcements() -> impl Strategy<Value = Announcement> {
-    let version = || proptest::option::of(1..=i64::MAX as u64);
-    // The epoch counts as unset in a heartbeat.
-    let time = || proptest::option::of((1..=LAST).prop_map(Wall::from_millis));
     let kind = prop_oneof![
-        version().prop_map(|version| AnnouncementKind::Changed { version }),
-        version().prop_map(|version| AnnouncementKind::Deleted { version }),
+        versions().prop_map(|version| AnnouncementKind::Changed { version }),
+        versions().prop_map(|version| AnnouncementKind::Deleted { version }),
         Just(AnnouncementKind::Reload),
-        (time(), any::<bool>()).prop_map(|(ingested_through, signing_off)| AnnouncementKind::Heartbeat {
+        (times(), any::<bool>()).prop_map(|(ingested_through, signing_off)| AnnouncementKind::Heartbeat {
             ingested_through,
             signing_off
         }),
     ];
     let numbered = proptest::option::of(("[a-z:]{1,20}", 1..=i64::MAX as u64))
         .prop_map(|numbered| numbered.map(|(publisher, sequence)| Numbered { publisher, sequence }));
-    ("\\PC{1,20}", "\\PC{1,20}", kind, numbered, time()).prop_map(
+    ("\\PC{1,20}", "\\PC{1,20}", kind, numbered, times()).prop_map(
         |(record_type, key, kind, numbered, ingested_at)| Announcement {
             record_type,
             key,
@@ -206,7 +215,7 @@ fn announcements() -> impl Strategy<Value = Announcement> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded_again(announcement in announcements()) {
+    fn encoded_announcement_round_trips(announcement in announcements()) {
         prop_assert_eq!(decode(&encode_json(&announcement)), Ok(announcement.clone()));
         prop_assert_eq!(decode(&encode_base64(&announcement)), Ok(announcement));
     }

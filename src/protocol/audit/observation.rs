@@ -1,10 +1,9 @@
 //! An observation of what an entry or a reply shows, and how two of them compare (R17, R23).
 
-use super::AuditVerdict;
-use crate::model::ids::{RegionId, Version};
-use crate::protocol::switch::{Rule, is_on};
+use crate::model::ids::Version;
+use crate::switch::{Rule, is_on};
 
-/// What an entry or a reply shows of its records.
+/// State of its records that an entry or a reply shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Observation {
     /// 404 or 410.
@@ -33,8 +32,8 @@ impl Observation {
     /// Compares this with `held`.
     pub(super) fn against(&self, held: &Self) -> Against {
         if !self.versions.is_empty() && self.versions.len() == held.versions.len() {
-            let pairs = || self.versions.iter().zip(&held.versions);
-            return match (pairs().any(|(new, old)| new > old), pairs().any(|(new, old)| new < old)) {
+            let mut pairs = self.versions.iter().zip(&held.versions);
+            return match (pairs.clone().any(|(new, old)| new > old), pairs.any(|(new, old)| new < old)) {
                 (true, _) => Against::Newer,
                 (false, true) => Against::Older,
                 (false, false) if is_on(Rule::R23) && self.differs_in_content(held) => Against::OtherContent,
@@ -52,7 +51,7 @@ impl Observation {
 
     /// Says whether this shows the content of `held` under its versions, as far as that can be
     /// compared.
-    pub(super) fn upholds(&self, held: &Self) -> bool {
+    pub(super) fn matches(&self, held: &Self) -> bool {
         self.against(held) == Against::Same && (self.absent || self.meaning.is_some() || held.meaning.is_none())
     }
 
@@ -63,18 +62,4 @@ impl Observation {
             (one, another, ..) => one != another,
         }
     }
-}
-
-/// R23: the judgement of content under the version of what is held; `None` if a region still shows
-/// it, or none shows anything else.
-pub(super) fn r23_other_content(held: &Observation, seen: &[(RegionId, Observation)]) -> Option<AuditVerdict> {
-    if seen.iter().any(|(_, shows)| shows.upholds(held)) {
-        return None;
-    }
-    let others: Vec<_> = seen.iter().filter(|(_, shows)| shows.against(held) == Against::OtherContent).collect();
-    let (_, first) = others.first()?;
-    if others.iter().any(|(_, shows)| shows.differs_in_content(first)) {
-        return Some(AuditVerdict::Undecided);
-    }
-    Some(AuditVerdict::OtherContent(others.iter().map(|(region, _)| *region).collect()))
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::super::doubts::Doubts;
-use super::super::record::{Record, Snapshot};
-use super::super::switch::{Rule, is_on};
-use super::super::table::FloorTable;
 use crate::model::ids::Generation;
 use crate::model::time::Moment;
+use crate::protocol::doubts::Doubts;
+use crate::protocol::record::{Record, Snapshot};
+use crate::protocol::table::FloorTable;
+use crate::switch::{Rule, is_on};
 
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -22,13 +22,14 @@ pub(crate) struct Shard {
     pub(crate) lost_until: Moment,
     /// The generation that a record without a cell or slot counts as having.
     pub(crate) lost: Generation,
-    /// When a slot was last lost, and with it perhaps something that was said without a version.
+    /// Time at which a slot was last lost, and with it perhaps something that was said without a
+    /// version.
     lost_at: Moment,
 }
 
 pub(crate) enum Kept {
     Cell,
-    /// Whether another record's slot had to make way.
+    /// Kept in a slot; `lost` if another record's slot had to make way.
     Slot {
         lost: bool,
     },

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::ids::TypeId;
+use crate::model::ids::{RegionId, TypeId};
+use crate::protocol::record::Marker;
 use crate::protocol::stamp::Stamp;
 
 mod late_resets;
@@ -25,7 +26,7 @@ fn only(region: RegionId) -> RegionSet {
 }
 
 fn records(slots: usize) -> Records {
-    Records::new(Room::new(slots, 0), LAG, 1_000_000, at(0))
+    Records::new(RecordCapacity::new(slots, 0), LAG, 1_000_000, at(0))
 }
 
 fn change(records: &Records, hash: u64, region: RegionId, version: u64, now: Moment) -> Vec<Action> {
@@ -46,7 +47,7 @@ fn served(records: &Records, hash: u64, region: RegionId, version: u64, now: Mom
 /// Every reachable region answers a race for record 7 below its floor, with 5 at most.
 fn below(records: &Records, reachable: RegionSet, now: Moment) -> Vec<Action> {
     let record = records.pin(id(7));
-    let actions = records.below_floor(id(7), &record, Version(5), reachable, (now, now));
+    let actions = records.below_floor(&record, Version(5), reachable, now, now);
     drop(record);
     records.release(id(7));
     actions
@@ -63,7 +64,7 @@ fn floor(records: &Records, hash: u64) -> u64 {
 /// R4, R8: a slot keeps whole milliseconds, and what is asked for in the same one was asked for
 /// after the announcement.
 #[test]
-fn a_marker_from_a_slot_is_not_later_than_its_announcement() {
+fn slot_marker_never_postdates_announcement() {
     let records = records(1 << 12);
     let announced = at(1) + Duration::from_nanos(1_400);
     change(&records, 7, B, 5, announced);
@@ -73,7 +74,7 @@ fn a_marker_from_a_slot_is_not_later_than_its_announcement() {
 
 /// R2.
 #[test]
-fn an_announcement_for_a_record_without_an_entry_leaves_floor_generation_and_marker() {
+fn announcement_without_entry_leaves_record_state() {
     let records = records(1 << 12);
     change(&records, 7, B, 5, at(1));
     assert_eq!(records.held(), 0);
@@ -87,7 +88,7 @@ fn an_announcement_for_a_record_without_an_entry_leaves_floor_generation_and_mar
 
 /// R1.
 #[test]
-fn a_record_keeps_its_state_from_cell_to_slot_and_back() {
+fn state_survives_cell_slot_round_trip() {
     let records = records(1 << 12);
     let record = records.pin(id(7));
     change(&records, 7, A, 5, at(1));
@@ -105,7 +106,7 @@ fn a_record_keeps_its_state_from_cell_to_slot_and_back() {
 }
 
 #[test]
-fn a_cell_whose_release_came_too_early_is_folded_by_a_later_sweep() {
+fn early_released_cell_is_swept_later() {
     let records = records(1 << 12);
     let record = records.pin(id(7));
     change(&records, 7, A, 5, at(1));
@@ -118,7 +119,7 @@ fn a_cell_whose_release_came_too_early_is_folded_by_a_later_sweep() {
 
 /// R2: eviction in mid-fill and before it.
 #[test]
-fn a_fill_soon_after_a_lost_slot_may_have_missed_an_announcement() {
+fn fill_after_lost_slot_is_suspect() {
     let records = records(limits::RECORD_SHARDS * 4);
     let busy = records.pin(id(99));
     for hash in 1..=5 {
@@ -136,25 +137,24 @@ fn a_fill_soon_after_a_lost_slot_may_have_missed_an_announcement() {
 
 /// R15.
 #[test]
-fn a_floor_that_no_reachable_region_reaches_is_dropped_after_the_worst_lag() {
+fn unreached_floor_is_dropped_after_lag() {
     let records = records(1 << 12);
     let record = records.pin(id(7));
     change(&records, 7, A, 9, at(0));
     let everybody = RegionSet::first(2);
-    let below_all = |seconds| below(&records, everybody, at(seconds));
-    assert_eq!(below_all(1), []);
-    assert_eq!(below_all(61), [], "not longer than the worst lag");
+    assert_eq!(below(&records, everybody, at(1)), []);
+    assert_eq!(below(&records, everybody, at(61)), [], "not longer than the worst lag");
     assert_eq!(below(&records, RegionSet::EMPTY, at(62)), [], "nobody was reached");
-    assert_eq!(below_all(62), [Action::Alarm(A, "floor-dropped")]);
+    assert_eq!(below(&records, everybody, at(62)), [Action::Alarm(A, Alarm::FloorDropped)]);
     let state = record.snapshot();
     assert_eq!((state.floor, state.escaped), (Version(5), true));
     assert!(state.marker.is_some_and(|marker| marker.is_surpassed()), "who announced it does not matter any more");
-    assert!(state.upholds(Version(5), state.generation));
+    assert!(state.matches(Version(5), state.generation));
 }
 
 /// R15.
 #[test]
-fn a_dropped_floor_is_not_raised_again_until_a_second_region_serves_it() {
+fn dropped_floor_returns_with_second_region() {
     let records = records(1 << 12);
     change(&records, 7, A, 9, at(0));
     below(&records, RegionSet::first(2), at(1));
@@ -177,7 +177,7 @@ fn a_dropped_floor_is_not_raised_again_until_a_second_region_serves_it() {
 
 /// R15: who announced it was the first.
 #[test]
-fn a_dropped_floor_is_right_after_all_when_another_than_its_announcer_serves_it() {
+fn non_announcer_restores_dropped_floor() {
     let records = records(1 << 12);
     change(&records, 7, A, 9, at(0));
     below(&records, RegionSet::first(2), at(1));
@@ -189,7 +189,7 @@ fn a_dropped_floor_is_right_after_all_when_another_than_its_announcer_serves_it(
 
 /// R15: the time below the floor counts only while it is the same floor and nobody reached it.
 #[test]
-fn a_floor_that_was_reached_or_rose_in_between_is_watched_anew() {
+fn reached_or_raised_floor_watched_anew() {
     let records = records(1 << 12);
     let everybody = RegionSet::first(2);
     change(&records, 7, A, 9, at(0));
@@ -203,7 +203,7 @@ fn a_floor_that_was_reached_or_rose_in_between_is_watched_anew() {
 
 /// R15: an earlier doubt does not stand in the way.
 #[test]
-fn a_floor_that_was_reached_is_watched_anew_while_an_older_doubt_is_remembered() {
+fn reached_floor_watched_anew_despite_doubt() {
     let records = records(1 << 12);
     let everybody = RegionSet::first(2);
     change(&records, 7, A, 9, at(0));
@@ -218,10 +218,10 @@ fn a_floor_that_was_reached_is_watched_anew_while_an_older_doubt_is_remembered()
 
 /// R15: a region restored from a backup says MAX, in a message and in a reply.
 #[test]
-fn a_version_beyond_the_ceiling_never_becomes_a_floor() {
+fn version_beyond_ceiling_is_never_floor() {
     let records = records(1 << 12);
     change(&records, 7, A, 5, at(0));
-    assert_eq!(change(&records, 7, A, u64::MAX, at(1)), [Action::Alarm(A, "version-jump")]);
+    assert_eq!(change(&records, 7, A, u64::MAX, at(1)), [Action::Alarm(A, Alarm::VersionJump)]);
     for (region, seconds) in [(A, 2), (B, 3), (A, 4)] {
         served(&records, 7, region, u64::MAX, at(seconds));
         assert_eq!(floor(&records, 7), 5);
@@ -232,10 +232,10 @@ fn a_version_beyond_the_ceiling_never_becomes_a_floor() {
 
 /// R15.
 #[test]
-fn a_jump_that_a_second_region_serves_was_right() {
+fn second_region_confirms_version_jump() {
     let records = records(1 << 12);
     change(&records, 7, A, 5, at(0));
-    assert_eq!(served(&records, 7, A, 2_000_000, at(1)), [Action::Alarm(A, "version-jump")]);
+    assert_eq!(served(&records, 7, A, 2_000_000, at(1)), [Action::Alarm(A, Alarm::VersionJump)]);
     assert_eq!(served(&records, 7, A, 2_000_000, at(2)), [], "known by now");
     assert_eq!(floor(&records, 7), 5);
     served(&records, 7, B, 2_000_001, at(3));
@@ -244,7 +244,7 @@ fn a_jump_that_a_second_region_serves_was_right() {
 
 /// R15: nobody knows whose version it was, so regions count anew, and one is not enough.
 #[test]
-fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_back() {
+fn undercut_version_needs_second_region() {
     // What is announced next may come so near that the version would no longer be a jump.
     for (escaped, next) in [(1 << 61, 7), (1_500_000, 900_000)] {
         let records = records(1 << 12);
@@ -252,12 +252,12 @@ fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_b
         assert_eq!(served(&records, 7, A, escaped, at(0)), []);
         let stored = record.snapshot();
         assert_eq!(stored.floor, Version(escaped), "the first reply may state anything");
-        assert_eq!(change(&records, 7, B, 6, at(1)), [Action::Alarm(B, "version-jump")]);
+        assert_eq!(change(&records, 7, B, 6, at(1)), [Action::Alarm(B, Alarm::VersionJump)]);
         let undercut = record.snapshot();
         assert_eq!((undercut.floor, undercut.escaped), (Version(6), false));
-        assert!(!undercut.upholds(Version(escaped), stored.generation), "no stored version protects");
+        assert!(!undercut.matches(Version(escaped), stored.generation), "no stored version protects");
         change(&records, 7, B, next, at(2));
-        assert_eq!(served(&records, 7, A, escaped, at(3)), [Action::Alarm(A, "version-jump")]);
+        assert_eq!(served(&records, 7, A, escaped, at(3)), [Action::Alarm(A, Alarm::VersionJump)]);
         served(&records, 7, A, escaped, at(4));
         change(&records, 7, A, escaped, at(5));
         assert_eq!(floor(&records, 7), next, "A alone, however often and however it says so");
@@ -269,22 +269,15 @@ fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_b
 
 /// R15.
 #[test]
-fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
-    type Raise<'a> = &'a dyn Fn(&Records);
-    const HUGE: u64 = 1 << 61;
-    let replied = |records: &Records| drop(served(records, 7, A, HUGE, at(1)));
-    let announced = |records: &Records| drop(change(records, 7, A, HUGE, at(2)));
-    let dropped = |records: &Records| {
-        below(records, RegionSet::first(2), at(3));
-        below(records, RegionSet::first(2), at(64));
-    };
-    let doubts: [(&str, &[Raise<'_>], bool); 6] = [
-        ("a reply", &[&replied], false),
-        ("replies", &[&replied, &replied], false),
-        ("an announcement", &[&announced], true),
-        ("an announcement, then a reply", &[&announced, &replied], true),
-        ("a reply, then an announcement", &[&replied, &announced], true),
-        ("a dropped floor", &[&dropped], true),
+fn unanimity_ends_only_reply_raised_doubts() {
+    type Raise = fn(&Records);
+    let doubts: [(&str, &[Raise], bool); 6] = [
+        ("a reply", &[reply_huge], false),
+        ("replies", &[reply_huge, reply_huge], false),
+        ("an announcement", &[announce_huge], true),
+        ("an announcement, then a reply", &[announce_huge, reply_huge], true),
+        ("a reply, then an announcement", &[reply_huge, announce_huge], true),
+        ("a dropped floor", &[drop_floor], true),
     ];
     for (why, raise, stays) in doubts {
         let records = records(1 << 12);
@@ -297,32 +290,50 @@ fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
     }
 }
 
+const HUGE: u64 = 1 << 61;
+
+fn reply_huge(records: &Records) {
+    served(records, 7, A, HUGE, at(1));
+}
+
+fn announce_huge(records: &Records) {
+    change(records, 7, A, HUGE, at(2));
+}
+
+fn drop_floor(records: &Records) {
+    below(records, RegionSet::first(2), at(3));
+    below(records, RegionSet::first(2), at(64));
+}
+
 /// R6, R15: the DELETED that would have said so was lost.
 #[test]
-fn an_absence_that_all_reachable_regions_show_for_longer_than_the_worst_lag_is_accepted_and_begins_anew() {
+fn unanimous_absence_accepted_after_worst_lag() {
     let records = records(1 << 12);
     let record = records.pin(id(7));
     change(&records, 7, A, 9, at(0));
-    let absent = |seconds| {
-        let at = at(seconds);
-        records.below_floor(id(7), &record, Version::NONE, RegionSet::first(2), (at, at))
-    };
-    assert_eq!((absent(1), absent(61)), (vec![], vec![]), "not longer than the worst lag");
+    for second in [1, 61] {
+        assert_eq!(absent(&records, &record, at(second)), [], "not longer than the worst lag");
+    }
     let before = record.snapshot();
     assert!(before.changed);
-    assert_eq!(absent(62), [Action::Alarm(A, "absence-accepted")]);
+    assert_eq!(absent(&records, &record, at(62)), [Action::Alarm(A, Alarm::AbsenceAccepted)]);
     let state = record.snapshot();
     assert_eq!((state.floor, state.changed, state.escaped), (Version::NONE, false, false));
     assert_eq!(state.marker.map(|marker| marker.at), Some(at(62)), "copies from before are too old (R8)");
-    assert!(!state.upholds(Version(8), before.generation), "what was below the floor does not come back");
+    assert!(!state.matches(Version(8), before.generation), "what was below the floor does not come back");
     change(&records, 7, B, 4, at(63));
     let state = record.snapshot();
     assert_eq!((state.floor, state.changed), (Version(4), true), "9 may have been nobody's version: 4 is news");
 }
 
+/// Both regions answer a race for record 7 that it does not exist.
+fn absent(records: &Records, record: &Record, now: Moment) -> Vec<Action> {
+    records.below_floor(record, Version::NONE, RegionSet::first(2), now, now)
+}
+
 /// R18.
 #[test]
-fn a_reload_of_a_type_moves_the_generations_of_that_type_and_keeps_floors() {
+fn type_reload_moves_generations_keeps_floors() {
     let records = records(1 << 12);
     let (even, odd) = (records.pin(id(2)), records.pin(id(3)));
     change(&records, 2, A, 5, at(0));
@@ -332,36 +343,42 @@ fn a_reload_of_a_type_moves_the_generations_of_that_type_and_keeps_floors() {
     let mut actions = Vec::new();
     records.recall(Scope::Type(TypeId(0)), None, only(A), at(2), &mut actions);
     assert_eq!(actions, [Action::Refetch(id(2))]);
-    assert!(!even.snapshot().upholds(Version(5), even_before.generation));
+    assert!(!even.snapshot().matches(Version(5), even_before.generation));
     assert_eq!(even.snapshot().floor, Version(5));
     assert_eq!(odd.snapshot(), odd_before);
     records.recall(Scope::All, None, only(A), at(3), &mut actions);
-    assert!(!odd.snapshot().upholds(Version(5), odd_before.generation));
+    assert!(!odd.snapshot().matches(Version(5), odd_before.generation));
     let before = odd.snapshot().generation;
     records.recall(Scope::Record(id(3)), None, only(A), at(4), &mut actions);
-    assert!(!odd.snapshot().upholds(Version(5), before));
+    assert!(!odd.snapshot().matches(Version(5), before));
 }
 
 /// R18, R8: an intermediary's copy from before the RELOAD must not pass, though nothing held the
 /// record when it came.
 #[test]
-fn a_reload_of_a_type_or_of_all_marks_what_nothing_held_when_it_came() {
+fn wide_reload_marks_unheld_records() {
     for scope in [Scope::Type(TypeId(1)), Scope::All] {
         let records = records(1 << 12);
         change(&records, 7, A, 5, at(0));
         records.recall(scope, None, only(B), at(9), &mut Vec::new());
-        let marker = |hash: u64| records.pin(id(hash)).snapshot().marker;
-        assert_eq!(marker(9).map(|marker| (marker.at, marker.regions)), Some((at(9), only(B))), "nobody spoke of it");
-        assert_eq!(marker(7).map(|marker| (marker.at, marker.regions)), Some((at(9), only(A))), "it lay in a slot");
-        assert_eq!(marker(8).is_some(), scope == Scope::All, "of another type");
+        let unspoken = marker(&records, 9).map(|marker| (marker.at, marker.regions));
+        assert_eq!(unspoken, Some((at(9), only(B))), "nobody spoke of it");
+        let in_slot = marker(&records, 7).map(|marker| (marker.at, marker.regions));
+        assert_eq!(in_slot, Some((at(9), only(A))), "it lay in a slot");
+        assert_eq!(marker(&records, 8).is_some(), scope == Scope::All, "of another type");
         records.note(at(9) + LAG + Duration::from_secs(1));
-        assert_eq!(marker(11).map(|marker| marker.regions), Some(RegionSet::ALL), "nobody lags behind any more");
+        let late = marker(&records, 11).map(|marker| marker.regions);
+        assert_eq!(late, Some(RegionSet::ALL), "nobody lags behind any more");
     }
+}
+
+fn marker(records: &Records, hash: u64) -> Option<Marker> {
+    records.pin(id(hash)).snapshot().marker
 }
 
 /// R19.
 #[test]
-fn a_reset_forgets_the_floors_of_cells_and_of_slots() {
+fn reset_drops_cell_and_slot_floors() {
     for scope in [Scope::Record(id(7)), Scope::Type(TypeId(1)), Scope::All] {
         for held in [false, true] {
             let records = records(1 << 12);
@@ -372,7 +389,7 @@ fn a_reset_forgets_the_floors_of_cells_and_of_slots() {
             records.recall(scope, Some(at(1)), only(A), at(1), &mut Vec::new());
             let after = records.pin(id(7)).snapshot();
             assert_eq!(after.floor, Version::NONE, "{scope:?}, held: {held}");
-            assert!(!after.upholds(Version(9), before.generation), "what is stored is from before");
+            assert!(!after.matches(Version(9), before.generation), "what is stored is from before");
             assert_eq!(floor(&records, 6), if scope == Scope::All { 0 } else { 9 });
             served(&records, 7, B, 4, at(2));
             drop(cell);
@@ -384,7 +401,7 @@ fn a_reset_forgets_the_floors_of_cells_and_of_slots() {
 
 /// R3: a change of what is being read is refetched at once.
 #[test]
-fn an_announcement_asks_for_a_refetch_of_what_was_read_in_the_last_minute() {
+fn announcement_refetches_recently_read_records() {
     let records = records(1 << 12);
     let record = records.pin(id(7));
     assert_eq!(change(&records, 7, A, 5, at(0)), [], "nobody read it");
@@ -396,7 +413,7 @@ fn an_announcement_asks_for_a_refetch_of_what_was_read_in_the_last_minute() {
 
 /// R1, with readers and writers on two threads: the move between slot and cell loses nothing.
 #[test]
-fn pinning_and_releasing_on_two_threads_never_lowers_a_floor() {
+fn concurrent_pinning_never_lowers_floor() {
     let records = records(1 << 12);
     std::thread::scope(|scope| {
         scope.spawn(|| (1..30_000).for_each(|version| drop(change(&records, 7, A, version, at(1)))));
@@ -434,12 +451,26 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     prop::collection::vec(deed, 0..120)
 }
 
+/// Multiples of 4: a bucket of its own for each record, so that nothing is evicted.
+fn key(record: u64) -> u64 {
+    record * 4 + 4
+}
+
+/// Floors of four records after CHANGED or DELETED of a record, with a version, from a region.
+fn floors_after(messages: &[(u64, u64, u8, bool)]) -> Vec<u64> {
+    let records = records(1 << 12);
+    for (second, (record, version, region, deleted)) in (0u64..).zip(messages) {
+        let (region, version) = (RegionId(*region), Some(Version(*version)));
+        let said = Announced { region, version, at: at(second), deleted: *deleted, written: false };
+        records.announce(id(key(*record)), said, at(second), &mut Vec::new());
+    }
+    (0..4u64).map(|record| floor(&records, key(record))).collect()
+}
+
 proptest! {
     /// R1: whatever comes and goes, the floor is the maximum of what was announced and served.
     #[test]
-    fn pinning_and_releasing_never_lowers_a_floor(deeds in deeds()) {
-        // Multiples of 4: a bucket of its own for each, so that nothing is evicted.
-        let key = |record: u64| record * 4 + 4;
+    fn pinning_and_releasing_never_lowers_floor(deeds in deeds()) {
         let records = records(1 << 12);
         let mut expected = [0u64; 6];
         let mut held: Vec<Vec<Arc<Record>>> = vec![Vec::new(); 6];
@@ -475,7 +506,7 @@ proptest! {
 
     /// R13: any order and any number of copies end at the same floors.
     #[test]
-    fn messages_in_any_order_and_number_converge_to_the_same_floors(
+    fn any_message_order_converges_on_floors(
         (once, shuffled) in prop::collection::vec((0..4u64, 1..20u64, 0..3u8, any::<bool>()), 1..30).prop_flat_map(
             |once| {
                 let copies = once.iter().cloned().chain(once.iter().step_by(2).cloned()).collect::<Vec<_>>();
@@ -483,15 +514,6 @@ proptest! {
             }
         )
     ) {
-        let apply = |messages: &[(u64, u64, u8, bool)]| {
-            let records = records(1 << 12);
-            for (second, (record, version, region, deleted)) in (0u64..).zip(messages) {
-                let said =
-                    Announced { region: RegionId(*region), version: Some(Version(*version)), at: at(second), deleted: *deleted, written: false };
-                records.announce(id(record * 4 + 4), said, at(second), &mut Vec::new());
-            }
-            (0..4u64).map(|record| floor(&records, record * 4 + 4)).collect::<Vec<_>>()
-        };
-        prop_assert_eq!(apply(&once), apply(&shuffled));
+        prop_assert_eq!(floors_after(&once), floors_after(&shuffled));
     }
 }

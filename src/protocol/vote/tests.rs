@@ -1,4 +1,4 @@
-//! How a race ranks replies (R4 to R8).
+//! Ranks of replies in a race (R4 to R8).
 
 use super::*;
 use crate::model::ids::Generation;
@@ -32,7 +32,7 @@ fn announced(version: u64, by: RegionId, deleted: bool) -> Snapshot {
 }
 
 #[test]
-fn r1_a_version_below_the_floor_is_below_and_one_at_it_counts_at_once() {
+fn r1_floor_version_counts_at_once() {
     let record = [announced(5, A, false)];
     assert_eq!(rank(&ballot(B, Presence::Present, &[Version(4)]), &record), Rank::Below);
     assert_eq!(rank(&ballot(B, Presence::Present, &[Version(5)]), &record), Rank::Now);
@@ -40,60 +40,60 @@ fn r1_a_version_below_the_floor_is_below_and_one_at_it_counts_at_once() {
 }
 
 #[test]
-fn r1_one_record_below_its_floor_holds_the_whole_reply_back() {
+fn r1_low_record_holds_back_reply() {
     let records = [floor(5), floor(9)];
     assert_eq!(rank(&ballot(A, Presence::Present, &[Version(5), Version(8)]), &records), Rank::Below);
     assert_eq!(rank(&ballot(A, Presence::Present, &[Version(5), Version(9)]), &records), Rank::Now);
 }
 
 #[test]
-fn r4_without_versions_only_the_announcer_counts_at_once() {
+fn r4_unversioned_announcer_counts_at_once() {
     let record = [announced(0, A, false)];
     assert_eq!(rank(&ballot(A, Presence::Present, &[]), &record), Rank::Now);
     assert_eq!(rank(&ballot(B, Presence::Present, &[]), &record), Rank::Waits);
 }
 
 #[test]
-fn r4_a_marker_does_not_touch_what_was_asked_before_it() {
+fn r4_marker_spares_earlier_requests() {
     let record = [announced(0, A, false)];
     let asked_before = Ballot { sent: before(), ..ballot(B, Presence::Present, &[]) };
     assert_eq!(rank(&asked_before, &record), Rank::Now);
 }
 
 #[test]
-fn r4_a_reply_without_a_version_waits_where_others_state_versions() {
+fn r4_unversioned_reply_waits_for_versions() {
     assert_eq!(rank(&ballot(B, Presence::Present, &[]), &[floor(3)]), Rank::Waits);
     assert_eq!(rank(&ballot(B, Presence::Present, &[Version(1), Version(2)]), &[floor(3)]), Rank::Waits);
     assert_eq!(rank(&ballot(B, Presence::Present, &[]), &[floor(0)]), Rank::Now);
 }
 
 #[test]
-fn r6_a_404_without_a_version_is_below_a_floor_that_a_changed_set() {
+fn r6_unversioned_404_is_below_floor() {
     assert_eq!(rank(&ballot(A, Presence::Absent, &[]), &[announced(5, A, false)]), Rank::Below);
     let asked_before = Ballot { sent: before(), ..ballot(B, Presence::Absent, &[]) };
     assert_eq!(rank(&asked_before, &[announced(5, A, false)]), Rank::Below);
 }
 
 #[test]
-fn r6_a_404_of_nobody_in_particular_takes_every_reachable_region() {
+fn r6_unannounced_404_needs_every_region() {
     assert_eq!(rank(&ballot(A, Presence::Absent, &[]), &[floor(0)]), Rank::Waits);
     assert_eq!(rank(&ballot(B, Presence::Absent, &[]), &[announced(0, A, true)]), Rank::Waits);
 }
 
 #[test]
-fn r6_the_announcer_of_the_newest_deleted_is_believed_at_once() {
+fn r6_deleting_announcer_counts_at_once() {
     assert_eq!(rank(&ballot(A, Presence::Absent, &[]), &[announced(7, A, true)]), Rank::Now);
 }
 
 #[test]
-fn r6_a_tombstone_counts_by_its_version() {
+fn r6_tombstone_counts_by_version() {
     let record = [announced(7, A, false)];
     assert_eq!(rank(&ballot(B, Presence::Absent, &[Version(7)]), &record), Rank::Now);
     assert_eq!(rank(&ballot(B, Presence::Absent, &[Version(6)]), &record), Rank::Below);
 }
 
 #[test]
-fn r6_versions_of_some_records_and_none_of_another_show_that_this_one_is_absent() {
+fn r6_missing_version_shows_absent_record() {
     let some = [Version(5), Version::NONE];
     let shows = ballot(A, Presence::Present, &some);
     assert_eq!(rank(&shows, &[floor(5), announced(9, A, false)]), Rank::Below, "a CHANGED says that it is there");
@@ -104,14 +104,14 @@ fn r6_versions_of_some_records_and_none_of_another_show_that_this_one_is_absent(
 }
 
 #[test]
-fn r6_after_a_deleted_without_a_version_a_lagging_region_cannot_bring_the_record_back_at_once() {
+fn r6_lagging_region_cannot_undelete_record() {
     let record = [Snapshot { floor: Version(5), ..announced(0, A, true) }];
     assert_eq!(rank(&ballot(B, Presence::Present, &[Version(5)]), &record), Rank::Waits);
     assert_eq!(rank(&ballot(B, Presence::Present, &[Version(6)]), &record), Rank::Now, "created again");
 }
 
 #[test]
-fn r4_an_announcement_without_a_version_puts_the_announcer_before_what_was_there() {
+fn r4_unversioned_announcement_prefers_announcer() {
     let known = [Snapshot { floor: Version(5), ..announced(0, A, false) }];
     assert_eq!(rank(&ballot(A, Presence::Present, &[Version(5)]), &known), Rank::Now);
     assert_eq!(rank(&ballot(B, Presence::Present, &[Version(5)]), &known), Rank::Waits);
@@ -120,30 +120,29 @@ fn r4_an_announcement_without_a_version_puts_the_announcer_before_what_was_there
 }
 
 #[test]
-fn r15_a_version_that_nobody_can_have_given_counts_as_none() {
+fn r15_impossible_version_counts_as_none() {
     let absurd = [Version(u64::MAX)];
     assert_eq!(rank(&ballot(B, Presence::Present, &absurd), &[announced(5, A, false)]), Rank::Waits);
     assert!(!ballot(B, Presence::Present, &absurd).is_versioned(1));
 }
 
 #[test]
-fn r7_a_304_counts_only_for_a_version_at_or_above_the_floor() {
-    let unchanged = |stated, known| rank(&ballot(A, Presence::Present, r7_stands_for(stated, known)), &[floor(5)]);
+fn r7_304_below_floor_never_counts() {
     assert_eq!(unchanged(&[], &[Version(5)]), Rank::Now);
     assert_eq!(unchanged(&[], &[Version(4)]), Rank::Below);
     assert_eq!(unchanged(&[Version(5)], &[Version(4)]), Rank::Now, "the view did not change, the record did");
 }
 
+/// Rank of a 304 against floor 5.
+fn unchanged(stated: &[Version], known: &[Version]) -> Rank {
+    rank(&ballot(A, Presence::Present, r7_stands_for(stated, known)), &[floor(5)])
+}
+
 #[test]
-fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_speaks() {
+fn r8_aged_reply_is_below_marker() {
     // The newest announcement stated no version.
     let unversioned = Snapshot { unversioned: Generation(9), generation: Generation(9), ..announced(5, A, false) };
     let record = [Snapshot { unversioned_at: ANNOUNCED, ..unversioned }];
-    let received = ANNOUNCED + Duration::from_secs(10);
-    let aged = |seconds| Ballot {
-        generated: Some(generated(received, Duration::from_secs(seconds))),
-        ..ballot(A, Presence::Present, &[Version(5)])
-    };
     assert_eq!(rank(&aged(0), &record), Rank::Now);
     assert_eq!(rank(&aged(9), &record), Rank::Now);
     assert_eq!(rank(&aged(10), &record), Rank::Below, "ages are whole seconds: it may be from 10.9 s ago");
@@ -152,9 +151,9 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_sp
     assert_eq!(rank(&aged(60), &late), Rank::Below, "it stated a version, and came after one that stated none");
     let later = Marker { at: ANNOUNCED + Duration::from_secs(7), ..late[0].marker.unwrap() };
     let newer = [Snapshot { marker: Some(later), ..late[0] }];
-    let asked_since = |seconds| Ballot { sent: received, ..aged(seconds) };
-    assert_eq!(rank(&asked_since(60), &newer), Rank::Below, "from before the one that stated none");
-    assert_eq!(rank(&asked_since(8), &newer), Rank::Now, "from after it");
+    let asked_since = Ballot { sent: received(), ..aged(60) };
+    assert_eq!(rank(&asked_since, &newer), Rank::Below, "from before the one that stated none");
+    assert_eq!(rank(&Ballot { sent: received(), ..aged(8) }, &newer), Rank::Now, "from after it");
     let stated = [Snapshot { unversioned: Generation(0), unversioned_at: Moment::ZERO, ..late[0] }];
     assert_eq!(rank(&aged(60), &stated), Rank::Now, "the floor speaks for all that was announced");
     let higher = [Snapshot { floor: Version(6), ..stated[0] }];
@@ -163,25 +162,36 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_sp
     assert_eq!(rank(&silent, &stated), Rank::Below, "it states no version");
 }
 
+fn received() -> Moment {
+    ANNOUNCED + Duration::from_secs(10)
+}
+
+/// A ballot that shows version 5 and was this old when it came.
+fn aged(seconds: u64) -> Ballot<'static> {
+    Ballot {
+        generated: Some(generated(received(), Duration::from_secs(seconds))),
+        ..ballot(A, Presence::Present, &[Version(5)])
+    }
+}
+
 #[test]
-fn the_best_has_the_highest_versions_then_is_there_then_the_announcers_then_the_first() {
+fn best_ballot_prefers_version_presence_announcer() {
     let record = [announced(0, C, false)];
     let versions = [Version(5), Version(6)];
     let older = ballot(A, Presence::Present, &versions[..1]);
     let newer = ballot(B, Presence::Present, &versions[1..]);
     assert_eq!(best(&[older.clone(), newer.clone()], &record), Some(1));
     assert_eq!(best(&[newer.clone(), newer.clone()], &record), Some(0), "the first of equals");
-    let plain = |region| ballot(region, Presence::Present, &[]);
-    assert_eq!(best(&[plain(A), plain(C)], &record), Some(1), "R4");
-    assert_eq!(best(&[ballot(A, Presence::Absent, &[]), plain(B)], &[floor(0)]), Some(1), "R6: else a 200 wins");
+    let [a, b, c] = [A, B, C].map(|region| ballot(region, Presence::Present, &[]));
+    assert_eq!(best(&[a, c], &record), Some(1), "R4");
+    assert_eq!(best(&[ballot(A, Presence::Absent, &[]), b], &[floor(0)]), Some(1), "R6: else a 200 wins");
     assert_eq!(best(&[], &record), None);
 }
 
 #[test]
-fn all_regions_with_the_same_versions_are_unanimous_and_a_missing_or_lower_one_breaks_it() {
+fn unanimity_needs_same_versions_everywhere() {
     let five = [Version(5)];
     let four = [Version(4)];
-    let no_digest = |_| panic!("versions suffice");
     let all = [A, B, C].map(|region| ballot(region, Presence::Present, &five));
     assert!(count(&all, &[floor(5)], 3, no_digest).unanimous);
     let two = count(&all[..2], &[floor(5)], 3, no_digest);
@@ -193,8 +203,12 @@ fn all_regions_with_the_same_versions_are_unanimous_and_a_missing_or_lower_one_b
     assert!(!count(&all, &[floor(6)], 3, no_digest).unanimous, "agreed, but below the floor");
 }
 
+fn no_digest(_: usize) -> Option<u128> {
+    panic!("versions suffice")
+}
+
 #[test]
-fn without_versions_digests_decide_and_a_404_agrees_with_any_404() {
+fn unversioned_votes_compare_digests_and_404s() {
     let all = [A, B].map(|region| ballot(region, Presence::Present, &[]));
     assert!(count(&all, &[floor(0)], 2, |_| Some(1)).unanimous);
     assert!(!count(&all, &[floor(0)], 2, |place| Some(place as u128)).unanimous);

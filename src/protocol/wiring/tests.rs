@@ -1,7 +1,7 @@
 //! Doubts about the wiring, and what ends them.
 
 use super::*;
-use crate::protocol::horizon::Sight;
+use crate::protocol::region_views::RegionView;
 
 const EU: RegionId = RegionId(0);
 const US: RegionId = RegionId(1);
@@ -25,14 +25,14 @@ fn withheld(wiring: &Wiring, record_type: TypeId, now: Moment) -> RegionSet {
 }
 
 #[test]
-fn where_nothing_was_announced_nothing_is_withheld() {
+fn nothing_announced_withholds_no_bound() {
     assert!(Wiring::default().withheld(at(1), WORST_LAG).is_empty());
 }
 
 #[test]
-fn a_type_that_no_route_names_withholds_the_bound_of_what_its_region_never_announced() {
+fn unrouted_type_withholds_region_bound() {
     let wiring = Wiring::default();
-    wiring.heard(CONTEXT, EU, true);
+    wiring.note_announced(CONTEXT, EU, true);
     wiring.met(CONTEXT, only(EU));
     assert!(wiring.withheld(at(1), WORST_LAG).is_empty() && wiring.take_change());
     wiring.unrouted(EU, at(1));
@@ -55,27 +55,27 @@ fn a_type_that_no_route_names_withholds_the_bound_of_what_its_region_never_annou
 }
 
 #[test]
-fn other_routes_must_be_seen_to_work_anew() {
+fn new_routes_must_prove_wiring_anew() {
     let wiring = Wiring::default();
-    wiring.heard(CONTEXT, EU, true);
+    wiring.note_announced(CONTEXT, EU, true);
     wiring.met(CONTEXT, only(EU));
     wiring.rewired();
     assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
 }
 
 #[test]
-fn a_region_whose_keys_were_never_read_states_no_bound_and_others_do() {
+fn unread_region_keys_withhold_its_bound() {
     let wiring = Wiring::default();
-    wiring.heard(CONTEXT, EU, true);
-    wiring.heard(CONTEXT, US, true);
+    wiring.note_announced(CONTEXT, EU, true);
+    wiring.note_announced(CONTEXT, US, true);
     wiring.met(CONTEXT, only(US));
     assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
 }
 
 #[test]
-fn what_was_made_before_the_wiring_was_seen_to_work_stays_without_a_bound() {
+fn entry_before_proven_wiring_stays_unbounded() {
     let wiring = Wiring::default();
-    wiring.heard(CONTEXT, EU, true);
+    wiring.note_announced(CONTEXT, EU, true);
     assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
     wiring.met(CONTEXT, only(EU));
     let all = wiring.withheld(at(10), WORST_LAG);
@@ -85,18 +85,18 @@ fn what_was_made_before_the_wiring_was_seen_to_work_stays_without_a_bound() {
 }
 
 #[test]
-fn a_type_that_is_heard_of_late_has_withheld_what_all_unknown_ones_did() {
+fn late_type_inherits_withheld_bounds() {
     let wiring = Wiring::default();
     wiring.unrouted(EU, at(1));
     assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
-    wiring.heard(CONTEXT, EU, true);
+    wiring.note_announced(CONTEXT, EU, true);
     wiring.met(CONTEXT, only(EU));
     assert_eq!(withheld(&wiring, CONTEXT, at(2)), only(EU));
     assert_eq!(withheld(&wiring, CONTEXT, at(62)), RegionSet::EMPTY);
 }
 
 #[test]
-fn a_change_that_nobody_announced_withholds_every_bound_of_its_type_for_a_while() {
+fn unannounced_change_withholds_type_bounds() {
     let wiring = Wiring::default();
     wiring.settled(CONTEXT, true, at(1));
     assert!(wiring.withheld(at(1), WORST_LAG).is_empty() && !wiring.take_change());
@@ -116,96 +116,96 @@ fn a_change_that_nobody_announced_withholds_every_bound_of_its_type_for_a_while(
 }
 
 /// `region` announces three keys of CONTEXT that hold one that is read.
-fn misname(wiring: &Wiring, region: RegionId, form: KeyForm) {
+fn misname(wiring: &Wiring, region: RegionId, spelling: KeySpelling) {
     for hash in 0..limits::MISNAMED_KEYS {
-        wiring.unread_key(CONTEXT, region, Some((RecordId { record_type: CONTEXT, hash }, form)), at(1));
+        wiring.unread_key(CONTEXT, region, Some((RecordId { record_type: CONTEXT, hash }, spelling)), at(1));
     }
 }
 
 /// The regions that earn `record_type` no full TTL for what was made at `made`.
-fn strays(wiring: &Wiring, record_type: TypeId, (made, now): (Moment, Moment)) -> RegionSet {
+fn strays(wiring: &Wiring, record_type: TypeId, made: Moment, now: Moment) -> RegionSet {
     let all = wiring.withheld(now, WORST_LAG);
     let place = usize::from(record_type.0).min(all.len().saturating_sub(1));
     all.get(place).map(|doubts| doubts.no_full_ttl.of(made)).unwrap_or_default()
 }
 
 #[test]
-fn silence_and_unread_keys_are_no_evidence() {
+fn silence_and_unread_keys_prove_nothing() {
     let wiring = Wiring::default();
-    assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY);
-    wiring.heard(CONTEXT, EU, true);
+    assert_eq!(strays(&wiring, CONTEXT, at(1), at(1)), RegionSet::EMPTY);
+    wiring.note_announced(CONTEXT, EU, true);
     assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU), "no bound, since nothing shows that it works");
-    assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY, "nor that it does not");
+    assert_eq!(strays(&wiring, CONTEXT, at(1), at(1)), RegionSet::EMPTY, "nor that it does not");
     wiring.unrouted(EU, at(2));
-    assert_eq!(strays(&wiring, CONTEXT, (at(2), at(2))), RegionSet::EMPTY, "others share the topic");
+    assert_eq!(strays(&wiring, CONTEXT, at(2), at(2)), RegionSet::EMPTY, "others share the topic");
 }
 
 #[test]
-fn each_evidence_strays_until_it_ends() {
+fn wiring_evidence_counts_until_it_ends() {
     let wiring = Wiring::default();
     wiring.found(&[(LIMITS, only(EU))]);
-    assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY);
-    assert_eq!(strays(&wiring, LIMITS, (at(1), at(1))), only(EU));
+    assert_eq!(strays(&wiring, CONTEXT, at(1), at(1)), RegionSet::EMPTY);
+    assert_eq!(strays(&wiring, LIMITS, at(1), at(1)), only(EU));
     assert!(wiring.take_change());
 
-    misname(&wiring, US, KeyForm::Around);
+    misname(&wiring, US, KeySpelling::Around);
     wiring.found(&[(CONTEXT, only(EU))]);
-    assert_eq!(strays(&wiring, CONTEXT, (at(80), at(80))), RegionSet::first(2));
+    assert_eq!(strays(&wiring, CONTEXT, at(80), at(80)), RegionSet::first(2));
     wiring.met(CONTEXT, only(US));
     wiring.found(&[]);
-    assert_eq!(strays(&wiring, CONTEXT, (at(141), at(141))), RegionSet::first(2), "worst_lag is not over");
+    assert_eq!(strays(&wiring, CONTEXT, at(141), at(141)), RegionSet::first(2), "worst_lag is not over");
     let over = at(141) + WORST_LAG;
-    assert_eq!(strays(&wiring, CONTEXT, (over, over)), RegionSet::EMPTY);
+    assert_eq!(strays(&wiring, CONTEXT, over, over), RegionSet::EMPTY);
 
     wiring.settled(CONTEXT, false, at(300));
-    assert_eq!(strays(&wiring, CONTEXT, (at(301), at(301))), RegionSet::ALL, "it changed, and nobody said so");
-    misname(&wiring, EU, KeyForm::Around);
+    assert_eq!(strays(&wiring, CONTEXT, at(301), at(301)), RegionSet::ALL, "it changed, and nobody said so");
+    misname(&wiring, EU, KeySpelling::Around);
     wiring.rewired();
     let later = at(301) + limits::WIRING_DOUBT;
-    assert_eq!(strays(&wiring, CONTEXT, (later + WORST_LAG, later)), RegionSet::EMPTY);
+    assert_eq!(strays(&wiring, CONTEXT, later + WORST_LAG, later), RegionSet::EMPTY);
 }
 
 #[test]
-fn what_met_later_clears_what_was_misnamed() {
+fn later_match_clears_misnamed_keys() {
     let wiring = Wiring::default();
-    misname(&wiring, EU, KeyForm::Around);
-    assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), only(EU));
+    misname(&wiring, EU, KeySpelling::Around);
+    assert_eq!(strays(&wiring, CONTEXT, at(1), at(1)), only(EU));
     wiring.met(CONTEXT, only(EU));
     wiring.unrouted(EU, at(2));
-    assert_eq!(strays(&wiring, CONTEXT, (at(2), at(2))), only(EU), "worst_lag is not over");
+    assert_eq!(strays(&wiring, CONTEXT, at(2), at(2)), only(EU), "worst_lag is not over");
     let later = at(2) + WORST_LAG;
-    assert_eq!(strays(&wiring, CONTEXT, (later, later)), RegionSet::EMPTY, "it was seen to be right since");
-    wiring.unread_key(CONTEXT, EU, Some((RecordId { record_type: CONTEXT, hash: 9 }, KeyForm::Around)), later);
-    assert_eq!(strays(&wiring, CONTEXT, (later, later)), RegionSet::EMPTY, "by chance");
+    assert_eq!(strays(&wiring, CONTEXT, later, later), RegionSet::EMPTY, "it was seen to be right since");
+    wiring.unread_key(CONTEXT, EU, Some((RecordId { record_type: CONTEXT, hash: 9 }, KeySpelling::Around)), later);
+    assert_eq!(strays(&wiring, CONTEXT, later, later), RegionSet::EMPTY, "by chance");
 }
 
 #[test]
-fn another_letter_case_strays_beside_what_met() {
+fn other_letter_case_counts_despite_matches() {
     let wiring = Wiring::default();
-    wiring.heard(CONTEXT, EU, true);
+    wiring.note_announced(CONTEXT, EU, true);
     wiring.met(CONTEXT, only(EU));
-    misname(&wiring, EU, KeyForm::Around);
-    assert_eq!(strays(&wiring, CONTEXT, (at(1), at(1))), RegionSet::EMPTY, "its keys are read");
-    misname(&wiring, EU, KeyForm::LetterCase);
+    misname(&wiring, EU, KeySpelling::Around);
+    assert_eq!(strays(&wiring, CONTEXT, at(1), at(1)), RegionSet::EMPTY, "its keys are read");
+    misname(&wiring, EU, KeySpelling::LetterCase);
     wiring.met(CONTEXT, only(EU));
-    assert_eq!(strays(&wiring, CONTEXT, (at(2), at(2))), only(EU), "some of them, and others are not");
+    assert_eq!(strays(&wiring, CONTEXT, at(2), at(2)), only(EU), "some of them, and others are not");
     assert_eq!(withheld(&wiring, CONTEXT, at(2)), only(EU));
     assert_eq!(wiring.known(at(2))[0].other_case, only(EU));
     let over = at(1) + limits::CASE_DOUBT;
     assert_eq!(withheld(&wiring, CONTEXT, over), only(EU), "worst_lag is not over");
     assert_eq!(withheld(&wiring, CONTEXT, over + WORST_LAG), RegionSet::EMPTY);
-    misname(&wiring, EU, KeyForm::LetterCase);
+    misname(&wiring, EU, KeySpelling::LetterCase);
     wiring.rewired();
     assert_eq!(wiring.known(at(2))[0].other_case, RegionSet::EMPTY);
 }
 
 #[test]
-fn versions_that_went_back_cost_every_bound_from_before() {
+fn version_rollback_voids_earlier_bounds() {
     let wiring = Wiring::default();
     wiring.went_back(CONTEXT, at(5));
     assert!(wiring.take_change());
     assert_eq!(withheld(&wiring, CONTEXT, at(6)), RegionSet::ALL);
-    assert_eq!(strays(&wiring, CONTEXT, (at(6), at(6))), RegionSet::ALL);
+    assert_eq!(strays(&wiring, CONTEXT, at(6), at(6)), RegionSet::ALL);
     assert_eq!(withheld(&wiring, LIMITS, at(6)), RegionSet::EMPTY);
     let later = wiring.withheld(at(90), WORST_LAG)[0];
     assert_eq!((later.no_bound.now(), later.no_full_ttl.now()), (RegionSet::EMPTY, RegionSet::EMPTY));
@@ -214,18 +214,16 @@ fn versions_that_went_back_cost_every_bound_from_before() {
 }
 
 #[test]
-fn growths_are_followed_once_each_and_in_bounds() {
+fn growths_are_followed_once_and_bounded() {
     let wiring = Wiring::default();
-    let growth = |hash, at| Growth {
-        id: RecordId { record_type: CONTEXT, hash },
-        region: EU,
-        generation: Generation(0),
-        vouched: (RegionSet::EMPTY, Box::default()),
-        at,
-    };
-    for hash in 0..2 * limits::GROWTHS as u64 {
-        wiring.grew(growth(hash, at(hash)));
-        wiring.grew(growth(hash, at(hash)));
+    for hash in (0..2 * limits::GROWTHS as u64).flat_map(|hash| [hash; 2]) {
+        wiring.grew(Growth {
+            id: RecordId { record_type: CONTEXT, hash },
+            region: EU,
+            generation: Generation(0),
+            vouched: (RegionSet::EMPTY, Box::default()),
+            at: at(hash),
+        });
     }
     assert_eq!(wiring.due(|growth| growth.at > at(9)).len(), 10);
     assert_eq!(wiring.due(|_| false).len(), limits::GROWTHS - 10);
@@ -233,7 +231,7 @@ fn growths_are_followed_once_each_and_in_bounds() {
 
 /// A voucher from which nothing arrives, or that lags itself, says nothing of names and keys.
 #[test]
-fn only_a_voucher_heard_of_after_the_change_speaks_against_the_wiring() {
+fn only_voucher_active_afterwards_disputes_wiring() {
     let growth = Growth {
         id: RecordId { record_type: CONTEXT, hash: 1 },
         region: US,
@@ -241,9 +239,11 @@ fn only_a_voucher_heard_of_after_the_change_speaks_against_the_wiring() {
         vouched: (only(EU), [Epoch(3), Epoch(3)].into()),
         at: at(10),
     };
-    let sight = |epoch, heard_of| Sight { epoch: Epoch(epoch), heard_of: at(heard_of), ..Sight::default() };
-    for (sight, speaks) in [(sight(3, 10), true), (sight(3, 9), false), (sight(4, 30), false)] {
-        let horizon = Horizon { regions: vec![sight, Sight::default()], ..Horizon::default() };
-        assert_eq!(growth.is_vouched_against(&horizon), speaks, "{sight:?}");
+    for (epoch, known_through, speaks) in [(3, 10, true), (3, 9, false), (4, 30, false)] {
+        let region_view =
+            RegionView { epoch: Epoch(epoch), known_through: at(known_through), ..RegionView::default() };
+        let region_views =
+            RegionViews { regions: vec![region_view, RegionView::default()], ..RegionViews::default() };
+        assert_eq!(growth.is_vouched_against(&region_views), speaks, "{region_view:?}");
     }
 }

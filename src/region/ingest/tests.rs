@@ -1,9 +1,10 @@
-//! Ingesters that are killed, and a topic that remembers what the table held when it was told.
+//! Ingesters that are killed, and a topic that remembers what the table held at each message.
 
 use std::collections::HashMap;
-use std::sync::Mutex as StdMutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+use parking_lot::Mutex as StdMutex;
 
 use super::*;
 use crate::engine::committing::Committing;
@@ -13,12 +14,13 @@ use crate::engine::memory::MemoryStore;
 use crate::engine::{Condition, ItemKey, ItemWrite, Stream, bucket};
 use crate::protocol::announcement::decode;
 use crate::protocol::announcement::message::AnnouncementKind;
+use crate::tasks::FailingTask;
 use crate::tasks::Tasks;
-use crate::tasks::supervision::FailingTask;
 use crate::telemetry::limits::RATIONED_LINES;
 use crate::telemetry::scripted::CountedLines;
+use std::sync::atomic::Ordering;
 
-/// What a topic was given, and what the region's table held then.
+/// Messages of a topic, and the content of the region's table at each.
 #[derive(Clone)]
 struct Witness {
     own: MemoryStore,
@@ -38,7 +40,7 @@ impl Topic for Witness {
             let key = key(&announcement.key);
             let shown = self.own.get(Table::Contexts, &key).now_or_never().unwrap().unwrap();
             let shown = shown.map_or(0, |item| item.version);
-            self.said.lock().unwrap().push(Heard { announcement, shown });
+            self.said.lock().push(Heard { announcement, shown });
         }
         std::future::ready(Ok(Vec::new())).boxed()
     }
@@ -49,8 +51,11 @@ struct Panics(Witness, AtomicBool);
 
 impl Topic for Panics {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
-        let is_heartbeat = |message: &String| decode(message).unwrap().key.is_empty();
-        assert!(messages.iter().all(is_heartbeat) || self.1.swap(true, Ordering::Relaxed), "a bug");
+        assert!(
+            messages.iter().all(|message| decode(message).unwrap().key.is_empty())
+                || self.1.swap(true, Ordering::Relaxed),
+            "a bug"
+        );
         self.0.publish(messages)
     }
 }
@@ -61,7 +66,7 @@ struct World {
     own: MemoryStore,
     faults: Faults,
     witness: Witness,
-    /// When each version was written, by key.
+    /// Time at which each version was written, by key.
     written: HashMap<String, Vec<(Wall, u64)>>,
 }
 
@@ -107,7 +112,7 @@ impl World {
 
     /// G4, as far as the table shows it.
     fn check(&self, seed: u64) {
-        for heard in self.witness.said.lock().unwrap().iter() {
+        for heard in self.witness.said.lock().iter() {
             if let AnnouncementKind::Changed { version: Some(version) } = heard.announcement.kind {
                 assert!(heard.shown >= version, "seed {seed}: announced {version} before it is shown");
             }
@@ -120,7 +125,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ingester_that_is_killed_again_and_again_loses_nothing_and_shows_before_it_announces() {
+async fn repeatedly_killed_ingester_loses_no_change() {
     for seed in 0..30 {
         fastrand::seed(seed);
         let mut world = world();
@@ -148,21 +153,21 @@ async fn an_ingester_that_is_killed_again_and_again_loses_nothing_and_shows_befo
         world.check(seed);
         let (home, own) = (world.versions(&world.home, Table::Views), world.versions(&world.own, Table::Contexts));
         assert_eq!(home, own, "seed {seed}");
-        let said = world.witness.said.lock().unwrap();
+        let said = world.witness.said.lock();
         for (key, version) in home {
-            let is_told = said.iter().any(|heard| {
+            let is_reported = said.iter().any(|heard| {
                 heard.announcement.key == key.sort
                     && heard.announcement.kind == AnnouncementKind::Changed { version: Some(version) }
                     || heard.announcement.kind == AnnouncementKind::Reload
             });
-            assert!(is_told, "seed {seed}: {version} was never announced");
+            assert!(is_reported, "seed {seed}: {version} was never announced");
         }
     }
 }
 
 /// One window of lines: of the lease, the feed, the sweep and the publisher, in however many terms.
 #[tokio::test(start_paused = true)]
-async fn a_failing_store_fills_no_log_of_a_region() {
+async fn failing_store_fills_no_region_log() {
     for (seed, fails) in [(1, 1.0), (2, 0.9), (3, 0.6), (4, 0.3)] {
         fastrand::seed(seed);
         let (mut world, lines) = (world(), CountedLines::start());
@@ -183,7 +188,7 @@ async fn a_failing_store_fills_no_log_of_a_region() {
 
 /// A publisher ends with each term, and another one begins in the next.
 #[tokio::test(start_paused = true)]
-async fn lines_of_all_publishers_are_rationed_together() {
+async fn publisher_log_lines_share_one_ration() {
     let (world, lines) = (world(), CountedLines::start());
     world.faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
     let ingester = world.ingester();
@@ -201,7 +206,7 @@ async fn lines_of_all_publishers_are_rationed_together() {
 
 /// G5, with everything well, with faults, and with the ingester cut off from its topic.
 #[tokio::test(start_paused = true)]
-async fn a_heartbeat_claims_no_change_that_was_not_announced_before() {
+async fn heartbeat_claims_only_announced_changes() {
     let mut claims = 0;
     for seed in 0..30 {
         fastrand::seed(seed);
@@ -223,7 +228,7 @@ async fn a_heartbeat_claims_no_change_that_was_not_announced_before() {
             world.put(&format!("k{}", fastrand::u8(0..8)), version).await;
             let _ = tokio::time::timeout(Duration::from_millis(fastrand::u64(0..500)), running.as_mut()).await;
         }
-        let said = world.witness.said.lock().unwrap();
+        let said = world.witness.said.lock();
         for (place, heard) in said.iter().enumerate() {
             let AnnouncementKind::Heartbeat { ingested_through: Some(through), .. } = heard.announcement.kind else {
                 continue;
@@ -233,12 +238,11 @@ async fn a_heartbeat_claims_no_change_that_was_not_announced_before() {
                 let due =
                     versions.iter().filter(|(at, _)| *at > began && *at <= through).map(|(_, version)| *version);
                 let Some(due) = due.max() else { continue };
-                let is_told = |heard: &Heard| {
-                    heard.announcement.key == *key
-                        && matches!(heard.announcement.kind, AnnouncementKind::Changed { version: Some(told) } if told >= due)
-                };
                 assert!(
-                    said[..place].iter().any(is_told),
+                    said[..place].iter().any(|heard| {
+                    heard.announcement.key == *key
+                        && matches!(heard.announcement.kind, AnnouncementKind::Changed { version: Some(reported) } if reported >= due)
+                }),
                     "seed {seed}: claims {due} of {key} before it is announced"
                 );
             }
@@ -248,36 +252,36 @@ async fn a_heartbeat_claims_no_change_that_was_not_announced_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feed_that_was_trimmed_is_made_up_for_by_a_scan_and_a_reload() {
+async fn trimmed_feed_causes_scan_and_reload() {
     let mut world = world();
     world.put("a", 1).await;
     world.ingest_for(Duration::from_secs(30)).await;
     world.put("b", 2).await;
     world.put("c", 3).await;
     world.home.trim(Stream::Views, 0);
-    let before = world.witness.said.lock().unwrap().len();
+    let before = world.witness.said.lock().len();
     world.ingest_for(Duration::from_secs(60)).await;
     let (home, own) = (world.versions(&world.home, Table::Views), world.versions(&world.own, Table::Contexts));
     assert_eq!(home, own);
-    let said = world.witness.said.lock().unwrap();
+    let said = world.witness.said.lock();
     assert!(said[before..].iter().any(|heard| heard.announcement.kind == AnnouncementKind::Reload));
 }
 
 /// The crash between put and announce: the one that comes after finds its put refused.
 #[tokio::test(start_paused = true)]
-async fn what_was_put_but_not_announced_is_announced_by_the_next_process() {
+async fn next_process_announces_unannounced_put() {
     let mut world = world();
     world.ingest_for(Duration::from_secs(30)).await;
     world.put("a", 7).await;
     let item = world.home.dump(Table::Views).remove(0);
     world.own.write(vec![ItemWrite::Put(Table::Contexts, item, Condition::Any)]).await.unwrap();
     world.ingest_for(Duration::from_secs(30)).await;
-    let said = world.witness.said.lock().unwrap();
+    let said = world.witness.said.lock();
     assert!(said.iter().any(|heard| heard.announcement.kind == AnnouncementKind::Changed { version: Some(7) }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_shows_how_long_the_way_is_and_is_neither_stored_nor_announced() {
+async fn canary_measures_latency_without_being_stored() {
     let world = world();
     world.ingest_for(Duration::from_secs(30)).await;
     let ingester = world.ingester();
@@ -289,11 +293,11 @@ async fn a_canary_shows_how_long_the_way_is_and_is_neither_stored_nor_announced(
     tokio::time::timeout(Duration::from_secs(3), running.as_mut()).await.unwrap_err();
     assert!(ingester.canary_age().is_some_and(|age| age < Duration::from_secs(4)));
     assert!(world.own.dump(Table::Contexts).is_empty());
-    assert!(world.witness.said.lock().unwrap().iter().all(|heard| heard.announcement.record_type != CANARY));
+    assert!(world.witness.said.lock().iter().all(|heard| heard.announcement.record_type != CANARY));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_panics_ends_the_term_and_the_next_one_begins_at_once_and_says_it() {
+async fn panicked_term_restarts_and_announces_change() {
     let mut world = world();
     world.ingest_for(Duration::from_secs(30)).await;
     let topic = Arc::new(Panics(world.witness.clone(), AtomicBool::new(false)));
@@ -305,13 +309,13 @@ async fn what_panics_ends_the_term_and_the_next_one_begins_at_once_and_says_it()
     // The one before was killed, so its lease has to run out; that of this one is given back.
     tokio::time::sleep(crate::engine::limits::LEASE + BEGIN_PAUSE + Duration::from_secs(6)).await;
     assert_eq!(tasks.failing(), [FailingTask { name: "ingest", panics: 1 }]);
-    let said = world.witness.said.lock().unwrap();
+    let said = world.witness.said.lock();
     assert!(said.iter().any(|heard| heard.announcement.kind == AnnouncementKind::Changed { version: Some(7) }));
 }
 
 /// From a table that others write too.
 #[tokio::test(start_paused = true)]
-async fn an_item_that_no_table_takes_holds_up_neither_the_scan_nor_the_feed() {
+async fn unstorable_item_blocks_no_ingest() {
     let mut world = world();
     let large = Item::new(key("large"), 1).with_body(vec![b' '; crate::engine::limits::BODY_BYTES + 1]);
     world.home.tamper(Table::Views, &large.key, Some(large.clone()));
@@ -320,17 +324,18 @@ async fn an_item_that_no_table_takes_holds_up_neither_the_scan_nor_the_feed() {
     let running = ingester.clone().run("b".to_owned(), CancellationToken::new());
     let _ = tokio::time::timeout(Duration::from_secs(20), running).await;
     assert_eq!(ingester.state(), IngestState::Following);
-    assert_eq!((world.versions(&world.own, Table::Contexts).len(), ingester.passed_over()), (1, 1));
-    let change = |item: Item| Change { key: item.key.clone(), item: Some(item), written: world.clock.wall() };
+    assert_eq!((world.versions(&world.own, Table::Contexts).len(), ingester.skipped()), (1, 1));
     let other = Item::new(key("other"), 3).with_body("{}");
-    let applied = ingester.apply(vec![change(large), change(other)]);
+    let written = world.clock.wall();
+    let changes = [large, other].map(|item| Change { key: item.key.clone(), item: Some(item), written });
+    let applied = ingester.apply(changes.into());
     tokio::time::timeout(Duration::from_secs(5), applied).await.unwrap().unwrap();
-    assert_eq!((world.versions(&world.own, Table::Contexts).len(), ingester.passed_over()), (2, 2));
+    assert_eq!((world.versions(&world.own, Table::Contexts).len(), ingester.skipped()), (2, 2));
 }
 
 /// The changes of one batch of an embedded feed: four writers made a hundred commits of them.
 #[tokio::test(start_paused = true)]
-async fn five_hundred_changes_are_put_in_few_commits() {
+async fn five_hundred_changes_take_few_commits() {
     let mut world = world();
     for number in 0..FEED_BATCH {
         world.put(&format!("k{number}"), 5).await;

@@ -2,29 +2,31 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 
 use super::*;
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
-use crate::core::answer::respond;
-use crate::core::serve::serve;
-use crate::core::{Core, Parts};
 use crate::engine::delegate_tables;
 use crate::engine::memory::MemoryStore;
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, bucket};
+use crate::fill::effects::apply_actions;
+use crate::fill::settings::Parts;
 use crate::http::admission::Admitted;
 use crate::http::bodies::ByteBudget;
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::event::{Event, Says};
 use crate::region::origin::TableOrigin;
+use crate::request::answer::respond;
+use crate::request::serve::serve;
+use crate::request::settings::Settings;
 use crate::tasks::Tasks;
 
 mod compressed;
@@ -39,11 +41,11 @@ struct Watched {
     inner: MemoryStore,
     reads: AtomicUsize,
     is_down: AtomicBool,
-    /// What lies there is no item of ours.
+    /// True if its item is none of ours.
     is_damaged: AtomicBool,
     /// So many of the next reads fail.
     failing: AtomicUsize,
-    /// Of the next reads, the last first; then none.
+    /// Delays of the next reads, the last first; then none.
     delays: Mutex<Vec<Duration>>,
 }
 
@@ -52,9 +54,9 @@ impl Tables for Watched {
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        let delay = self.delays.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        let failing = |left: usize| left.checked_sub(1);
-        let fails = self.failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, failing).is_ok();
+        let delay = self.delays.lock().pop().unwrap_or_default();
+        let fails =
+            self.failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         async move {
             // What a consistent read sees is what there was when it came.
             let item = self.inner.get(table, key).await;
@@ -62,9 +64,10 @@ impl Tables for Watched {
             if self.is_damaged.load(Ordering::Relaxed) {
                 return Err(EngineError::Refused { what: "GetItem".to_owned(), why: "no item of ours".to_owned() });
             }
-            match self.is_down.load(Ordering::Relaxed) || fails {
-                true => Err(EngineError::Throttled { what: "GetItem".to_owned() }),
-                false => item,
+            if self.is_down.load(Ordering::Relaxed) || fails {
+                Err(EngineError::Throttled { what: "GetItem".to_owned() })
+            } else {
+                item
             }
         }
         .boxed()
@@ -96,7 +99,7 @@ impl Got {
 
 /// A node of the region `here`, which shows the views `limits` and `theme`.
 struct Node {
-    core: Arc<Core>,
+    settings: Arc<Settings>,
     table: Arc<Watched>,
 }
 
@@ -133,15 +136,15 @@ impl Node {
             origin: Arc::new(TableOrigin::new(&config, table.clone(), Arc::new(true.into()), clock.clone())),
             clock,
             tasks: Tasks::new(),
-            seed: HashKey::fixed(7),
+            hash_key: HashKey::fixed(7),
             floor_slots: crate::protocol::limits::FLOOR_SLOTS,
             memory: Memory::AMPLE,
             bodies: ByteBudget::new(crate::http::limits::BODIES_BYTES),
         };
-        Self { core: Core::new(config, parts).unwrap(), table }
+        Self { settings: Settings::new(config, parts).unwrap(), table }
     }
 
-    /// A node that has heard its region's ingester for two minutes.
+    /// A node that has received its region's announcements for two minutes.
     async fn heard() -> Self {
         let node = Self::new();
         node.step(Event::Subscribing(RegionId(0)));
@@ -151,19 +154,23 @@ impl Node {
     }
 
     fn step(&self, event: Event) {
-        let actions = self.core.freshness.step(self.core.clock.now(), self.core.clock.wall(), event);
-        self.core.carry_out(actions);
+        let actions = self.settings.fill.shared.freshness.step(
+            self.settings.fill.shared.clock.now(),
+            self.settings.fill.shared.clock.wall(),
+            event,
+        );
+        apply_actions(&self.settings.fill, actions);
     }
 
     fn hear(&self, says: Says) {
-        let (region, published) = (RegionId(0), self.core.clock.wall());
+        let (region, published) = (RegionId(0), self.settings.fill.shared.clock.wall());
         self.step(Event::Message { region, published, queued: None, numbered: Some((1, 1)), says });
     }
 
     /// Time passes, with a heartbeat every second that has ingested everything.
     async fn beat(&self, span: Duration) {
         for _ in 0..span.as_secs() {
-            let ingested_through = Some(self.core.clock.wall());
+            let ingested_through = Some(self.settings.fill.shared.clock.wall());
             self.hear(Says::Heartbeat { path: false, ingested_through, signing_off: false });
             tokio::time::sleep(SECOND).await;
         }
@@ -177,21 +184,21 @@ impl Node {
         self.table.inner.write(vec![write]).await.unwrap();
     }
 
-    /// What the region's ingester does.
+    /// Writes and announces a version as the region's ingester does.
     async fn ingest(&self, key: &str, version: u64) {
         self.put(key, version, Some("{}")).await;
-        let id = self.core.keyring.record("limits", key).unwrap();
+        let id = self.settings.fill.shared.keyed_hashes.record("limits", key).unwrap();
         self.hear(Says::Changed(id, Some(Version(version))));
     }
 
     async fn send(&self, method: Method, path: &str, lines: &[(&'static str, &str)]) -> Got {
-        let line = |(name, value): &(&'static str, &str)| {
-            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
-        };
-        let headers: HeaderMap = lines.iter().map(line).collect();
+        let headers: HeaderMap = lines
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
+            .collect();
         let (path_and_query, path_len) = (path.to_owned(), path.find('?').unwrap_or(path.len()));
         let admitted = Admitted { method, path_and_query, path_len, headers, body: Bytes::new() };
-        let response = respond(serve(&self.core, admitted).await, &self.core.names);
+        let response = respond(serve(&self.settings, admitted).await, &self.settings.fill.shared.names);
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = String::from_utf8_lossy(&bytes).into_owned();
@@ -202,7 +209,7 @@ impl Node {
         self.send(Method::GET, path, lines).await
     }
 
-    /// As a sidecar asks that has heard of this version.
+    /// Asks as a sidecar that knows of this version.
     async fn at_floor(&self, floor: &str) -> Got {
         self.get(LIMITS, &[("cache-control", "no-cache"), ("x-record-floor", floor)]).await
     }
@@ -214,18 +221,18 @@ impl Node {
 
     fn next_reads_take(&self, millis: &[u64]) {
         let delays = millis.iter().rev().map(|millis| Duration::from_millis(*millis)).collect();
-        *self.table.delays.lock().unwrap() = delays;
+        *self.table.delays.lock() = delays;
     }
 
     fn floor(&self) -> u64 {
-        let id = self.core.keyring.record("limits", "acme").unwrap();
-        let floor = self.core.freshness.pin(id).snapshot().floor.0;
-        self.core.freshness.release(id);
+        let id = self.settings.fill.shared.keyed_hashes.record("limits", "acme").unwrap();
+        let floor = self.settings.fill.shared.freshness.pin(id).snapshot().floor.0;
+        self.settings.fill.shared.freshness.release(id);
         floor
     }
 
     async fn stop(self) {
-        assert_eq!(self.core.tasks.drain(60 * SECOND).await, Vec::<&str>::new());
-        assert_eq!(self.core.fills.under_way(), 0);
+        assert_eq!(self.settings.fill.shared.tasks.drain(60 * SECOND).await, Vec::<&str>::new());
+        assert_eq!(self.settings.fill.shared.fills.under_way(), 0);
     }
 }

@@ -1,9 +1,9 @@
 //! Topics that refuse, and numbers that must arrive all the same.
 
-use std::sync::Mutex as StdMutex;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex as StdMutex;
 
 use super::*;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
@@ -17,7 +17,7 @@ struct TakesAll {
 
 impl Topic for TakesAll {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
-        self.taken.lock().unwrap().extend(messages);
+        self.taken.lock().extend(messages);
         std::future::ready(Ok(Vec::new())).boxed()
     }
 }
@@ -31,13 +31,16 @@ fn changed(key: &str, version: u64) -> Said {
 }
 
 fn numbers(taken: &TakesAll) -> Vec<(String, u64)> {
-    let messages = taken.taken.lock().unwrap();
-    let read = |message: &String| decode(message).unwrap().numbered.unwrap();
-    messages.iter().map(read).map(|numbered| (numbered.publisher, numbered.sequence)).collect()
+    let messages = taken.taken.lock();
+    messages
+        .iter()
+        .map(|message| decode(message).unwrap().numbered.unwrap())
+        .map(|numbered| (numbered.publisher, numbered.sequence))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_number_arrives_whatever_is_refused_and_heartbeats_never_claim_what_is_not_sent() {
+async fn numbers_arrive_and_heartbeats_never_overclaim() {
     for seed in 0..50 {
         fastrand::seed(seed);
         let (topic, faults) = (TakesAll::default(), Faults::default());
@@ -54,7 +57,7 @@ async fn every_number_arrives_whatever_is_refused_and_heartbeats_never_claim_wha
         let mut reached = 0;
         for (place, (_, number)) in numbers.iter().enumerate() {
             let before = &numbers[..place];
-            let is_heartbeat = decode(&topic.taken.lock().unwrap()[place]).unwrap().key.is_empty();
+            let is_heartbeat = decode(&topic.taken.lock()[place]).unwrap().key.is_empty();
             if is_heartbeat {
                 assert!((1..=*number).all(|n| before.iter().any(|(_, seen)| *seen == n)), "seed {seed}: {number}");
             }
@@ -67,16 +70,19 @@ async fn every_number_arrives_whatever_is_refused_and_heartbeats_never_claim_wha
     }
 }
 
+/// True of a message about the key that is refused, by this publisher if one is named.
+fn is_bad(message: &str, publisher: Option<&str>) -> bool {
+    message.contains("\"bad\"") && publisher.is_none_or(|publisher| message.contains(publisher))
+}
+
 /// Refuses one key for ever, as SNS would a message that it cannot take.
 struct Refuses(TakesAll);
 
 impl Topic for Refuses {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
         let name = numbers(&self.0).first().map(|(name, _)| name.clone());
-        let is_first = |message: &String| name.as_ref().is_none_or(|name| message.contains(name.as_str()));
-        let bad = |message: &String| message.contains("\"bad\"") && is_first(message);
-        let refused = (0..messages.len()).filter(|place| bad(&messages[*place])).collect();
-        let taken = messages.into_iter().filter(|message| !bad(message)).collect();
+        let refused = (0..messages.len()).filter(|place| is_bad(&messages[*place], name.as_deref())).collect();
+        let taken = messages.into_iter().filter(|message| !is_bad(message, name.as_deref())).collect();
         async move {
             self.0.publish(taken).await?;
             Ok(refused)
@@ -86,19 +92,19 @@ impl Topic for Refuses {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_that_cannot_be_published_ends_its_publisher_and_another_says_it_again() {
+async fn unpublishable_number_hands_over_to_successor() {
     let topic = TakesAll::default();
     let publisher = RegionPublisher::new("a", Arc::new(Refuses(topic.clone())), Clock::System);
     publisher.announce(vec![changed("good", 1), changed("bad", 2), changed("good", 3)]).await;
     let numbers = numbers(&topic);
     let names: std::collections::BTreeSet<&String> = numbers.iter().map(|(name, _)| name).collect();
-    assert_eq!((names.len(), publisher.counts.renamed.load(Ordering::Relaxed)), (2, 1));
+    assert_eq!((names.len(), publisher.counts.metrics.publisher_renamed.get()), (2, 1));
     let last: Vec<u64> = numbers.iter().rev().take(3).map(|(_, number)| *number).collect();
     assert_eq!(last, [3, 2, 1], "all of the batch under the new name");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_topic_that_does_not_answer_means_silence() {
+async fn unanswering_topic_means_silence() {
     let faults = Faults::default();
     faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
     let topic = TakesAll::default();
@@ -106,7 +112,7 @@ async fn a_topic_that_does_not_answer_means_silence() {
     let announcing = publisher.announce(vec![changed("k", 1)]);
     assert!(tokio::time::timeout(Duration::from_secs(60), announcing).await.is_err());
     assert!(publisher.heartbeat(None).await.is_err());
-    assert!(topic.taken.lock().unwrap().is_empty());
+    assert!(topic.taken.lock().is_empty());
 }
 
 /// Refuses one key under every name: the message alone, or the whole call that it is in.
@@ -117,13 +123,12 @@ struct Never {
 
 impl Topic for Never {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
-        let is_bad = |message: &String| message.contains("\"bad\"");
-        let refused: Vec<usize> = (0..messages.len()).filter(|place| is_bad(&messages[*place])).collect();
+        let refused: Vec<usize> = (0..messages.len()).filter(|place| is_bad(&messages[*place], None)).collect();
         if self.whole_call && !refused.is_empty() {
             let (what, why) = ("sns:Publish".to_owned(), "InvalidParameter".to_owned());
             return std::future::ready(Err(EngineError::Refused { what, why })).boxed();
         }
-        let taken = messages.into_iter().filter(|message| !is_bad(message)).collect();
+        let taken = messages.into_iter().filter(|message| !is_bad(message, None)).collect();
         async move {
             self.topic.publish(taken).await?;
             Ok(refused)
@@ -133,43 +138,42 @@ impl Topic for Never {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_topic_never_takes_is_said_as_a_reload_of_its_type_and_holds_up_nothing() {
+async fn refused_announcement_becomes_reload_without_blocking() {
     for whole_call in [false, true] {
         let topic = TakesAll::default();
         let never = Never { topic: topic.clone(), whole_call };
         let publisher = RegionPublisher::new("a", Arc::new(never), Clock::System);
-        let bad = || changed("bad", 2);
-        let announced = publisher.announce(vec![changed("good", 1), bad(), changed("other", 3), bad()]);
+        let said = [("good", 1), ("bad", 2), ("other", 3), ("bad", 2)];
+        let announced = publisher.announce(said.map(|(key, version)| changed(key, version)).to_vec());
         tokio::time::timeout(Duration::from_secs(3_600), announced).await.expect("it ends");
         publisher.announce(vec![changed("next", 4)]).await;
         let last = numbers(&topic).last().unwrap().0.clone();
-        let messages = topic.taken.lock().unwrap().clone();
+        let messages = topic.taken.lock().clone();
         let said: Vec<_> = messages.iter().map(|message| decode(message).unwrap()).collect();
         let own = said.iter().filter(|one| one.numbered.as_ref().is_some_and(|it| it.publisher == last));
         let keys: Vec<&str> = own.filter(|one| !one.record_type.is_empty()).map(|one| one.key.as_str()).collect();
         assert_eq!(keys, ["good", "", "other", "next"], "whole call {whole_call}");
-        assert!(publisher.counts.reloaded.load(Ordering::Relaxed) >= 1);
+        assert!(publisher.counts.metrics.announced_as_reload.get() >= 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reload_that_is_never_taken_ends_too() {
+async fn never_accepted_reload_ends_too() {
     let topic = Never { topic: TakesAll::default(), whole_call: true };
     let publisher = RegionPublisher::new("a", Arc::new(topic), Clock::System);
     let announced = publisher.announce(vec![Said { record_type: "bad".to_owned(), ..changed("k", 1) }]);
     tokio::time::timeout(Duration::from_secs(3_600), announced).await.expect("it ends");
-    assert_eq!(publisher.counts.reloaded.load(Ordering::Relaxed), 2);
+    assert_eq!(publisher.counts.metrics.announced_as_reload.get(), 2);
 }
 
 /// SNS refuses characters that XML does not have. All but these are escaped by JSON anyway.
 #[tokio::test(start_paused = true)]
-async fn a_key_of_any_characters_can_be_announced() {
+async fn any_key_characters_can_be_announced() {
     let topic = TakesAll::default();
     let publisher = RegionPublisher::new("a", Arc::new(topic.clone()), Clock::System);
     let key = "\u{fffe}\u{ffff}\u{1}\u{7f}\u{e4}\u{1f980}\\ufffe";
     publisher.announce(vec![changed(key, 1)]).await;
-    let message = topic.taken.lock().unwrap().remove(0);
-    let fits = |char: char| !matches!(char, '\u{0}'..'\u{20}' | '\u{fffe}' | '\u{ffff}');
-    assert!(message.chars().all(fits), "{message}");
+    let message = topic.taken.lock().remove(0);
+    assert!(message.chars().all(|char| !matches!(char, '\u{0}'..'\u{20}' | '\u{fffe}' | '\u{ffff}')), "{message}");
     assert_eq!(decode(&message).unwrap().key, key);
 }

@@ -1,5 +1,5 @@
-//! What the sweep put and has still to announce. It mends one copy at a time and pays before the
-//! next, so one item is enough.
+//! Copy that the sweep put and has still to announce. The sweep mends one copy at a time and pays
+//! before the next, so one item is enough.
 
 use crate::engine::{Item, ItemKey};
 use crate::protocol::announcement::message::AnnouncementKind;
@@ -11,7 +11,7 @@ struct PendingNote {
     key: String,
     version: u64,
     is_deleted: bool,
-    /// Nobody knows what was shown at this version until now: readers have to ask again.
+    /// The content at this version until now is unknown: readers have to ask again.
     #[serde(default)]
     is_reload: bool,
 }

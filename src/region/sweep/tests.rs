@@ -1,4 +1,4 @@
-//! What a feed left out, and what is only on its way.
+//! Changes that a feed left out, and those that are only on their way.
 
 use futures_util::future::{BoxFuture, FutureExt};
 
@@ -16,16 +16,16 @@ use crate::telemetry::scripted::CountedLines;
 #[derive(Clone)]
 struct Witness {
     own: MemoryStore,
-    shown: Arc<std::sync::Mutex<Vec<Vec<u64>>>>,
-    messages: Arc<std::sync::Mutex<Vec<String>>>,
+    shown: Arc<parking_lot::Mutex<Vec<Vec<u64>>>>,
+    messages: Arc<parking_lot::Mutex<Vec<String>>>,
 }
 
 impl Topic for Witness {
     fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
         for message in messages {
             let versions = self.own.dump(Table::Contexts).into_iter().map(|item| item.version);
-            self.shown.lock().unwrap().push(versions.collect());
-            self.messages.lock().unwrap().push(message);
+            self.shown.lock().push(versions.collect());
+            self.messages.lock().push(message);
         }
         std::future::ready(Ok(Vec::new())).boxed()
     }
@@ -45,7 +45,7 @@ struct BadBucket {
     store: MemoryStore,
     partition: String,
     failures: std::sync::atomic::AtomicI64,
-    asked: std::sync::Mutex<Vec<String>>,
+    asked: parking_lot::Mutex<Vec<String>>,
 }
 
 impl Tables for BadBucket {
@@ -58,7 +58,7 @@ impl Tables for BadBucket {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, EngineError>> {
-        self.asked.lock().unwrap().push(partition.to_owned());
+        self.asked.lock().push(partition.to_owned());
         if partition == self.partition && self.failures.fetch_sub(1, Ordering::Relaxed) > 0 {
             let why = "it cannot be read".to_owned();
             return std::future::ready(Err(EngineError::Refused { what: "a bucket".to_owned(), why })).boxed();
@@ -118,7 +118,7 @@ async fn put(store: &MemoryStore, table: Table, key: &str, version: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_store_fills_no_log_of_a_sweep() {
+async fn failing_store_fills_no_sweep_log() {
     let (setting, faults, lines) = (Setting::new().await, Faults::default(), CountedLines::start());
     let own = Faulty::new(setting.own.clone(), faults.clone());
     faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
@@ -131,7 +131,7 @@ async fn a_failing_store_fills_no_log_of_a_sweep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_feed_skipped_is_copied_then_announced_and_what_is_newer_stays() {
+async fn sweep_copies_and_announces_skipped_changes() {
     let setting = Setting::new().await;
     let Setting { home, own, witness, counts, .. } = &setting;
     let sweep = setting.sweep();
@@ -147,17 +147,19 @@ async fn what_the_feed_skipped_is_copied_then_announced_and_what_is_newer_stays(
     let mut versions: Vec<u64> = own.dump(Table::Contexts).iter().map(|item| item.version).collect();
     versions.sort_unstable();
     assert_eq!(versions, [5, 6, 7, 9]);
-    let shown = witness.shown.lock().unwrap().clone();
+    let shown = witness.shown.lock().clone();
     assert_eq!(shown.len(), 2);
     assert!(shown[1].contains(&5) && shown[1].contains(&6), "put before it is announced");
-    let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-    assert_eq!((count(&counts.buckets), count(&counts.differing), count(&counts.mended)), (256, 3, 2));
+    assert_eq!(
+        (counts.metrics.buckets.get(), counts.metrics.differing.get(), counts.metrics.mended.get()),
+        (256, 3, 2)
+    );
     sweep.round().await.unwrap();
-    assert_eq!(count(&counts.mended), 2);
+    assert_eq!(counts.metrics.mended.get(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_copy_is_replaced_and_reloaded() {
+async fn damaged_copy_is_replaced_and_reloaded() {
     let setting = Setting::new().await;
     let Setting { home, own, witness, counts, .. } = &setting;
     put(home, Table::Views, "damaged", 5).await;
@@ -168,22 +170,22 @@ async fn a_damaged_copy_is_replaced_and_reloaded() {
     sweep.round().await.unwrap();
     let copy = own.get(Table::Contexts, &place).await.unwrap().unwrap();
     assert_eq!((copy.version, copy.body.as_deref()), (5, Some(&b"{}"[..])));
-    assert_eq!(*witness.shown.lock().unwrap(), [[5]], "put before it is announced");
-    let message = witness.messages.lock().unwrap()[0].clone();
+    assert_eq!(*witness.shown.lock(), [[5]], "put before it is announced");
+    let message = witness.messages.lock()[0].clone();
     assert!(message.contains("RELOAD") && message.contains("damaged"), "{message}");
-    assert_eq!(counts.mended.load(Ordering::Relaxed), 1);
+    assert_eq!(counts.metrics.mended.get(), 1);
     sweep.round().await.unwrap();
-    assert_eq!(counts.mended.load(Ordering::Relaxed), 1, "once");
+    assert_eq!(counts.metrics.mended.get(), 1, "once");
 }
 
 #[test]
-fn a_pending_reload_is_a_reload_again() {
+fn pending_reload_round_trips() {
     let said = Said { record_type: "limits".to_owned(), key: "a".to_owned(), kind: AnnouncementKind::Reload };
     assert!(pending::said(&pending::item(&said)).is_some_and(|read| read == said));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_is_left_to_the_feed() {
+async fn late_change_is_left_to_feed() {
     let setting = Setting::new().await;
     let Setting { home, own, witness, counts, .. } = &setting;
     let sweep = setting.sweep();
@@ -194,12 +196,12 @@ async fn what_is_on_its_way_is_left_to_the_feed() {
     };
     let (swept, ()) = futures_util::future::join(sweep.round(), arrives).await;
     swept.unwrap();
-    assert_eq!(counts.differing.load(Ordering::Relaxed), 0);
-    assert!(witness.shown.lock().unwrap().is_empty());
+    assert_eq!(counts.metrics.differing.get(), 0);
+    assert!(witness.shown.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_sweep_put_before_it_was_killed_is_announced_by_the_next_one() {
+async fn next_sweep_announces_killed_sweeps_put() {
     let setting = Setting::new().await;
     let Setting { home, own, witness, .. } = &setting;
     put(home, Table::Views, "lost", 5).await;
@@ -208,46 +210,45 @@ async fn what_a_sweep_put_before_it_was_killed_is_announced_by_the_next_one() {
     assert_eq!(own.dump(Table::Contexts).len(), 1, "it was killed after its put");
     let next = setting.sweep();
     tokio::time::timeout(limits::SWEEP_REST / 2, next.run()).await.unwrap_err();
-    assert_eq!(*witness.shown.lock().unwrap(), [[5]]);
+    assert_eq!(*witness.shown.lock(), [[5]]);
     assert_eq!(own.get(Table::Region, &pending::key()).await, Ok(None), "once");
     next.round().await.unwrap();
-    assert_eq!(witness.shown.lock().unwrap().len(), 1);
+    assert_eq!(witness.shown.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_whose_lease_was_taken_over_puts_nothing() {
+async fn sweep_without_lease_puts_nothing() {
     let setting = Setting::new().await;
     let Setting { home, own, counts, .. } = &setting;
     put(home, Table::Views, "lost", 5).await;
     let _other = lease(own, &setting.clock).await;
     setting.sweep().round().await.unwrap();
-    assert!(own.dump(Table::Contexts).is_empty() && counts.failed.load(Ordering::Relaxed) > 0);
+    assert!(own.dump(Table::Contexts).is_empty() && counts.metrics.failed.get() > 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_round_begins_where_it_is_told_and_comes_back_to_a_bucket_that_failed() {
+async fn round_resumes_and_retries_failed_bucket() {
     let setting = Setting::new().await;
     let partition = bucket::partition("limits", "lost");
-    let (failures, asked) = (1.into(), std::sync::Mutex::default());
+    let (failures, asked) = (1.into(), parking_lot::Mutex::default());
     let bad = BadBucket { store: setting.home.clone(), partition: partition.clone(), failures, asked };
     put(&setting.home, Table::Views, "lost", 5).await;
     CopySweep { home: &bad, ..setting.sweep() }.round().await.unwrap();
-    let asked = bad.asked.lock().unwrap();
+    let asked = bad.asked.lock();
     assert_eq!(asked[0], bucket::of("limits", 200));
     assert_eq!((asked.len(), asked.last()), (257, Some(&partition)), "the others first");
-    let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
     let counts = &setting.counts;
-    assert_eq!((count(&counts.buckets), count(&counts.failed), count(&counts.mended)), (256, 1, 1));
+    assert_eq!((counts.metrics.buckets.get(), counts.metrics.failed.get(), counts.metrics.mended.get()), (256, 1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_put_and_whose_answer_was_lost_is_announced_all_the_same() {
+async fn put_with_lost_answer_is_announced() {
     let setting = Setting::new().await;
     put(&setting.home, Table::Views, "lost", 5).await;
     let faults = Faults::default();
     faults.set(FaultRates { loses_answers: 1.0, ..FaultRates::default() });
     let own = Faulty::new(setting.own.clone(), faults);
     CopySweep { own: &own, ..setting.sweep() }.round().await.unwrap();
-    assert_eq!(*setting.witness.shown.lock().unwrap(), [[5]]);
-    assert!(setting.counts.failed.load(Ordering::Relaxed) > 0);
+    assert_eq!(*setting.witness.shown.lock(), [[5]]);
+    assert!(setting.counts.metrics.failed.get() > 0);
 }

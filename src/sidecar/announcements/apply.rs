@@ -7,17 +7,18 @@
 
 use std::sync::Arc;
 
-use super::key_form::{self, Meant};
+use super::key_spelling::{self};
 use crate::aws::remembered::Remembered;
 use crate::aws::verify::Verified;
-use crate::core::keyed_hashes::KeyedHashes;
 use crate::model::ids::{RecordId, RegionId, TypeId, Version};
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::announcement::decode;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PATH_PUBLISHER};
 use crate::protocol::event::{Action, Event, Says, Scope};
-use crate::protocol::wiring::KeyForm;
+use crate::protocol::wiring::KeySpelling;
+use crate::routing::keyed_hashes::KeyedHashes;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::announcements::AnnouncementOutcome;
 use crate::telemetry::observed::Observed;
 use crate::telemetry::rate_limiter::RateLimiter;
 
@@ -48,31 +49,31 @@ pub enum Applied {
 }
 
 impl Applied {
-    /// A stable word for the announcement metric.
-    pub const fn word(self) -> &'static str {
+    /// The outcome of the announcement, in metrics.
+    pub const fn outcome(self) -> AnnouncementOutcome {
         match self {
-            Self::Announced => "applied",
-            Self::Heartbeat => "heartbeat",
-            Self::Unrouted => "unrouted",
-            Self::Undecodable => "undecodable",
-            Self::Paused => "paused",
-            Self::Copy => "duplicate",
-            Self::Lifecycle => "lifecycle",
+            Self::Announced => AnnouncementOutcome::Applied,
+            Self::Heartbeat => AnnouncementOutcome::Heartbeat,
+            Self::Unrouted => AnnouncementOutcome::Unrouted,
+            Self::Undecodable => AnnouncementOutcome::Undecodable,
+            Self::Paused => AnnouncementOutcome::Paused,
+            Self::Copy => AnnouncementOutcome::Duplicate,
+            Self::Lifecycle => AnnouncementOutcome::Lifecycle,
         }
     }
 }
 
-/// Whether somebody here reads a record ([`crate::protocol::Freshness::is_read`]).
+/// True if somebody here reads a record ([`crate::protocol::Freshness::is_read`]).
 pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
 
 /// Notes that a region announced a key that nobody reads, and the read record that it probably means
 /// ([`crate::protocol::Freshness::unread_key`]).
-pub type OnUnread = Box<dyn Fn(TypeId, RegionId, Option<(RecordId, KeyForm)>, Moment) + Send + Sync>;
+pub type OnUnread = Box<dyn Fn(TypeId, RegionId, Option<(RecordId, KeySpelling)>, Moment) + Send + Sync>;
 
 /// Applies verified messages of all regions.
 pub struct Applier {
     step: Step,
-    keyring: Arc<KeyedHashes>,
+    keyed_hashes: Arc<KeyedHashes>,
     remembered: Arc<Remembered>,
     clock: Clock,
     metrics: Arc<Metrics>,
@@ -89,7 +90,7 @@ impl Applier {
     /// `remembered` is the verifier's ([`crate::aws::verify::Verifier::remembered`]).
     pub fn new(
         step: Step,
-        keyring: Arc<KeyedHashes>,
+        keyed_hashes: Arc<KeyedHashes>,
         remembered: Arc<Remembered>,
         clock: Clock,
         metrics: Arc<Metrics>,
@@ -98,7 +99,7 @@ impl Applier {
     ) -> Self {
         Self {
             step,
-            keyring,
+            keyed_hashes,
             remembered,
             clock,
             metrics,
@@ -126,21 +127,22 @@ impl Applier {
     pub fn apply(&self, region: RegionId, verified: Verified, queued: Option<Wall>) -> Applied {
         let applied = match verified {
             Verified::Notification { message, published, message_id } => {
-                let applied = self.notification(region, (&message, &message_id), published, queued);
+                let applied = self.notification(region, &message, &message_id, published, queued);
                 self.remembered.note(region, &message_id);
                 applied
             }
             Verified::Copy => Applied::Copy,
             Verified::Confirmation { .. } | Verified::Unsubscribed { .. } => Applied::Lifecycle,
         };
-        self.metrics.announcement(Some(region), applied.word());
+        self.metrics.announcements.announcement(Some(region), applied.outcome());
         applied
     }
 
     fn notification(
         &self,
         region: RegionId,
-        (message, message_id): (&str, &str),
+        message: &str,
+        message_id: &str,
         published: Wall,
         queued: Option<Wall>,
     ) -> Applied {
@@ -152,12 +154,12 @@ impl Applier {
             }
             Err(why) => {
                 self.observed.region(region, |notes| {
-                    notes.undecodable.push(true);
-                    notes.undecodable_why = why.to_string();
+                    notes.topic.undecodable.push(true);
+                    notes.topic.undecodable_why = why.to_string();
                 });
-                if let Some(left_out) = self.undecodable.take(self.clock.now()) {
+                if let Some(suppressed) = self.undecodable.admit(self.clock.now()) {
                     let region = self.names.get(region.index()).map_or("?", String::as_str);
-                    tracing::warn!(region, message_id, reason = %why, left_out, "a verified message is no announcement");
+                    tracing::warn!(region, message_id, reason = %why, suppressed, "a verified message is no announcement");
                 }
                 Read { says: Says::Undecodable, numbered: None, ingested_at: None }
             }
@@ -179,7 +181,7 @@ impl Applier {
             return Applied::Paused;
         }
         if let (Applied::Announced, Some(ingested_at)) = (applied, read.ingested_at) {
-            self.metrics.propagation(region, wall.since(ingested_at));
+            self.metrics.announcements.propagation(region, wall.since(ingested_at));
         }
         applied
     }
@@ -196,18 +198,18 @@ impl Applier {
         let path = matches!(read.says, Says::Heartbeat { path: true, .. });
         let now = self.clock.now();
         self.observed.region(region, |notes| {
-            notes.undecodable.push(false);
+            notes.topic.undecodable.push(false);
             match announcement.kind {
                 AnnouncementKind::Changed { version } => {
-                    notes.versioned.push(version.is_some());
-                    notes.numbered.push(announcement.numbered.is_some());
+                    notes.topic.versioned.push(version.is_some());
+                    notes.topic.numbered.push(announcement.numbered.is_some());
                 }
-                AnnouncementKind::Deleted { .. } => notes.numbered.push(announcement.numbered.is_some()),
+                AnnouncementKind::Deleted { .. } => notes.topic.numbered.push(announcement.numbered.is_some()),
                 AnnouncementKind::Heartbeat { ingested_through, signing_off } => {
-                    notes.heartbeats += 1;
-                    notes.heartbeat_at = Some(now);
+                    notes.topic.heartbeats += 1;
+                    notes.topic.heartbeat_at = Some(now);
                     if !path && !signing_off {
-                        notes.through.push(ingested_through.is_some());
+                        notes.topic.through.push(ingested_through.is_some());
                     }
                 }
                 AnnouncementKind::Reload | AnnouncementKind::Reset => {}
@@ -215,41 +217,45 @@ impl Applier {
         });
     }
 
-    /// Whether a key that is read is inside one that is not: then the publisher writes it in
-    /// another form.
+    /// Looks for a key that is read inside one that is not: then the publisher writes it in another
+    /// form.
     fn compare_key(&self, region: RegionId, record: RecordId, announcement: &Announcement) {
         let Some(is_read) = self.is_read.as_ref().filter(|is_read| !is_read(record)) else { return };
         let Announcement { record_type, key, .. } = announcement;
-        self.observed.unread_key(record_type, key);
-        let read = |meant: Meant<'_>| {
-            let id = self.keyring.record(record_type, &meant.key).filter(|id| is_read(*id))?;
-            self.observed.key_form(record_type, &meant.form());
+        self.observed.note_unread_key(record_type, key);
+        let meant = key_spelling::meant(key).find_map(|meant| {
+            let id = self.keyed_hashes.record(record_type, &meant.key).filter(|id| is_read(*id))?;
+            self.observed.note_key_spelling(record_type, &meant.spelling());
             Some((id, meant.kind()))
-        };
-        let meant = key_form::meant(key).find_map(read);
+        });
         self.on_unread.iter().for_each(|note| note(record.record_type, region, meant, self.clock.now()));
+    }
+
+    /// The record of both names, all of the type if there is no key, or all.
+    fn scope(&self, record_type: &str, key: &str) -> Option<Scope> {
+        match (record_type.is_empty(), key.is_empty()) {
+            (true, _) => Some(Scope::All),
+            (false, true) => self.keyed_hashes.type_id(record_type).map(Scope::Type),
+            (false, false) => self.keyed_hashes.record(record_type, key).map(Scope::Record),
+        }
     }
 
     /// Turns names into ids. An unrouted announcement keeps its number, since its publisher counted
     /// it.
     fn read(&self, announcement: &Announcement) -> Read {
         let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
-        let record = || self.keyring.record(record_type, key);
-        let scope = || match (record_type.is_empty(), key.is_empty()) {
-            (true, _) => Some(Scope::All),
-            (false, true) => self.keyring.type_id(record_type).map(Scope::Type),
-            (false, false) => record().map(Scope::Record),
-        };
         let path = numbered.as_ref().is_some_and(|numbered| numbered.publisher.starts_with(PATH_PUBLISHER));
         let says = match *kind {
             AnnouncementKind::Changed { version } => {
-                record().map(|record| Says::Changed(record, version.map(Version)))
+                let record = self.keyed_hashes.record(record_type, key);
+                record.map(|record| Says::Changed(record, version.map(Version)))
             }
             AnnouncementKind::Deleted { version } => {
-                record().map(|record| Says::Deleted(record, version.map(Version)))
+                let record = self.keyed_hashes.record(record_type, key);
+                record.map(|record| Says::Deleted(record, version.map(Version)))
             }
-            AnnouncementKind::Reload => scope().map(Says::Reload),
-            AnnouncementKind::Reset => scope().map(Says::Reset),
+            AnnouncementKind::Reload => self.scope(record_type, key).map(Says::Reload),
+            AnnouncementKind::Reset => self.scope(record_type, key).map(Says::Reset),
             // A path does not know what a region has ingested, and a single copy cannot sign off
             // for the others.
             AnnouncementKind::Heartbeat { .. } if path => {
@@ -265,7 +271,7 @@ impl Applier {
         let numbered = numbered.as_ref().filter(|_| counted);
         Read {
             says: says.unwrap_or(Says::Unrouted),
-            numbered: numbered.map(|numbered| (self.keyring.publisher(&numbered.publisher), numbered.sequence)),
+            numbered: numbered.map(|numbered| (self.keyed_hashes.publisher(&numbered.publisher), numbered.sequence)),
             ingested_at: *ingested_at,
         }
     }

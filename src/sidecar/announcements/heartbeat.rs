@@ -29,7 +29,7 @@ pub struct Heartbeat {
     topic: TopicArn,
     publisher: String,
     clock: Clock,
-    /// Where in a slot this copy publishes. Copies spread out, and each keeps its offset.
+    /// Offset in a slot at which this copy publishes. Copies spread out, and each keeps its offset.
     offset: Duration,
 }
 
@@ -37,8 +37,10 @@ impl Heartbeat {
     /// A publisher for `topic`, with this machine's name or a random one.
     pub async fn new(sdk: &Sdk, topic: TopicArn, clock: Clock) -> Self {
         let clients = sdk.clients(&topic.region).await;
-        let drawn = || (0..12).map(|_| fastrand::alphanumeric()).collect();
-        let name: String = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty()).unwrap_or_else(drawn);
+        let name: String = std::env::var("HOSTNAME")
+            .ok()
+            .filter(|host| !host.is_empty())
+            .unwrap_or_else(|| (0..12).map(|_| fastrand::alphanumeric()).collect());
         let offset = SLOT.mul_f64(fastrand::f64() / 5.0);
         Self { clients, topic, publisher: format!("{PUBLISHER}{name}"), clock, offset }
     }
@@ -94,14 +96,14 @@ impl HeartbeatLines {
     fn log(&mut self, topic: &str, published: &Result<u64, CallFailure>, now: Moment) {
         match published {
             Ok(slot) if self.is_failing => {
-                if let Some(left_out) = self.again.take(now) {
-                    tracing::info!(slot, left_out, "heartbeats are published again");
+                if let Some(suppressed) = self.again.admit(now) {
+                    tracing::info!(slot, suppressed, "heartbeats are published again");
                 }
             }
             Ok(slot) => tracing::debug!(slot, "heartbeat"),
             Err(failure) => {
-                if let Some(left_out) = self.failures.take(now) {
-                    tracing::warn!(topic, %failure, advice = advice(failure), left_out, "no heartbeat");
+                if let Some(suppressed) = self.failures.admit(now) {
+                    tracing::warn!(topic, %failure, advice = advice(failure), suppressed, "no heartbeat");
                 }
             }
         }
@@ -128,11 +130,11 @@ mod tests {
     use crate::telemetry::scripted::CountedLines;
 
     #[test]
-    fn a_topic_that_comes_and_goes_fills_no_log() {
+    fn flapping_topic_fills_no_log() {
         let (counted, mut lines) = (CountedLines::start(), HeartbeatLines::default());
-        let refused = || CallFailure { call: "Publish", fault: CallFault::Refused("no".to_owned()) };
+        let refused = Err(CallFailure { call: "Publish", fault: CallFault::Refused("no".to_owned()) });
         for number in 0..100 {
-            lines.log("a topic", &Err(refused()), Moment::default());
+            lines.log("a topic", &refused, Moment::default());
             lines.log("a topic", &Ok(number), Moment::default());
         }
         let most = RATIONED_LINES.0 as usize;
@@ -140,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_five_seconds_of_the_wall_clock() {
+    fn slot_is_five_wall_clock_seconds() {
         assert_eq!(slot(Wall::from_millis(4_999)), 0);
         assert_eq!(slot(Wall::from_millis(5_000)), 1);
         assert_eq!(slot(Wall::from_millis(1_795_240_036_425)), 359_048_007);
     }
 
     #[test]
-    fn a_heartbeat_is_proto3_json_with_its_slot_for_a_number() {
+    fn heartbeat_json_is_numbered_by_slot() {
         let said: serde_json::Value = serde_json::from_str(&body("path:host", 359_048_007)).unwrap();
         assert_eq!(said["kind"], "HEARTBEAT");
         assert_eq!(said["publisher"], "path:host");

@@ -1,6 +1,6 @@
 //! From a delivered envelope to its receipt: verify, decode and apply, in that order. The transport
-//! acts on the receipt. What is rejected is counted here, once, under a word that says why, and its
-//! logging is rate-limited. Only what a later delivery may fix is left to come again.
+//! acts on the receipt. What is rejected is counted once with its reason as label, and its logging is
+//! rate-limited. Only what a later delivery may fix is left to come again.
 
 use std::sync::Arc;
 
@@ -10,22 +10,24 @@ use futures_util::future::BoxFuture;
 use url::Url;
 
 use super::apply::{ActionSink, Applier, Step};
-use super::{Intake, Receipt};
+use super::{Disposition, Intake};
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::envelope::Envelope;
 use crate::aws::verify::{Rejected, Verified, Verifier};
-use crate::core::Core;
+use crate::fill::effects::apply_actions;
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
+use crate::request::settings::Settings;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::rate_limiter::RateLimiter;
 
 /// All regions' announcements of one sidecar.
 pub struct VerifyingIntake {
-    path: Arc<Path>,
+    path: Arc<AnnouncementPath>,
 }
 
-struct Path {
+/// Pipeline from a delivered envelope to its effects.
+struct AnnouncementPath {
     verifier: Verifier,
     applier: Applier,
     metrics: Arc<Metrics>,
@@ -37,68 +39,69 @@ struct Path {
     rejections: Vec<RateLimiter>,
 }
 
-/// How many characters of a rejected message's own text are shown.
+/// Upper bound on the characters that are quoted from a rejected message.
 const SHOWN: usize = 100;
 
 impl VerifyingIntake {
-    /// The path into the freshness of the core; certificates come through `fetcher`.
-    pub fn new(sidecar: &Arc<Core>, fetcher: Fetcher) -> Self {
-        let config = &sidecar.config;
+    /// The pipeline that feeds [`Freshness`](crate::protocol::freshness::Freshness); certificates
+    /// come through `fetcher`.
+    pub fn new(sidecar: &Arc<Settings>, fetcher: Fetcher) -> Self {
+        let config = &sidecar.fill.config;
         let signer = config.announcements.insecure_sns_signer.as_ref();
-        let verifier = Verifier::new(&config.service.regions, signer, sidecar.clock.clone(), fetcher);
-        let freshness = sidecar.freshness.clone();
+        let verifier = Verifier::new(&config.service.regions, signer, sidecar.fill.shared.clock.clone(), fetcher);
+        let freshness = sidecar.fill.shared.freshness.clone();
         let step: Step = Box::new(move |now, wall, event| freshness.step(now, wall, event));
         let acting = sidecar.clone();
-        let sink: ActionSink = Box::new(move |actions| acting.newest().carry_out(actions));
-        let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
-        let metrics = sidecar.metrics.clone();
-        let (clock, observed) = (sidecar.clock.clone(), sidecar.observed.clone());
-        let (read, unread) = (sidecar.freshness.clone(), sidecar.freshness.clone());
-        let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink)
+        let sink: ActionSink = Box::new(move |actions| apply_actions(&acting.fill.newest(), actions));
+        let (keyed_hashes, remembered) = (sidecar.fill.shared.keyed_hashes.clone(), verifier.remembered());
+        let metrics = sidecar.fill.shared.metrics.clone();
+        let (clock, observed) = (sidecar.fill.shared.clock.clone(), sidecar.fill.shared.observed.clone());
+        let (read, unread) = (sidecar.fill.shared.freshness.clone(), sidecar.fill.shared.freshness.clone());
+        let applier = Applier::new(step, keyed_hashes, remembered, clock, metrics.clone(), observed, sink)
             .comparing_keys(
                 Box::new(move |record| read.is_read(record)),
                 Box::new(move |record_type, region, meant, now| unread.unread_key(record_type, region, meant, now)),
             )
-            .naming(sidecar.names.clone());
-        let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
+            .naming(sidecar.fill.shared.names.clone());
+        let (names, clock) = (sidecar.fill.shared.names.clone(), sidecar.fill.shared.clock.clone());
         let rejections = names.iter().map(|_| RateLimiter::new()).collect();
         let signer = signer.map(|url| url.origin().ascii_serialization());
-        Self { path: Arc::new(Path { verifier, applier, metrics, names, signer, clock, rejections }) }
+        Self { path: Arc::new(AnnouncementPath { verifier, applier, metrics, names, signer, clock, rejections }) }
     }
 }
 
 impl Intake for VerifyingIntake {
-    fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt> {
+    fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Disposition> {
         let path = self.path.clone();
-        async move { path.take(region, &raw, queued).await }.boxed()
+        async move { path.process(region, &raw, queued).await }.boxed()
     }
 }
 
-impl Path {
-    async fn take(&self, region: RegionId, raw: &[u8], queued: Option<Wall>) -> Receipt {
+impl AnnouncementPath {
+    async fn process(&self, region: RegionId, raw: &[u8], queued: Option<Wall>) -> Disposition {
         let verified = match self.verifier.verify(region, raw).await {
             Ok(verified) => verified,
             Err(rejected) => {
-                self.metrics.announcement(Some(region), rejected.word());
-                if let Some(left_out) = self.rejections[region.index()].take(self.clock.now()) {
-                    self.tell(region, rejected, raw, left_out);
+                self.metrics.announcements.announcement(Some(region), rejected.outcome());
+                if let Some(suppressed) = self.rejections[region.index()].admit(self.clock.now()) {
+                    self.log_rejection(region, rejected, raw, suppressed);
                 }
-                return Receipt::Unverified(rejected);
+                return Disposition::Unverified(rejected);
             }
         };
         let receipt = match &verified {
-            Verified::Notification { .. } | Verified::Copy => Receipt::Acknowledge,
-            Verified::Confirmation { token, .. } => Receipt::Confirm { token: token.clone() },
-            Verified::Unsubscribed { published } => Receipt::Unsubscribed { published: *published },
+            Verified::Notification { .. } | Verified::Copy => Disposition::Acknowledge,
+            Verified::Confirmation { token, .. } => Disposition::Confirm { token: token.clone() },
+            // Its time shows whether it is about the present subscription or an earlier one.
+            Verified::Unsubscribed { published } => Disposition::Unsubscribed { published: *published },
         };
         self.applier.apply(region, verified, queued);
         receipt
     }
 
-    /// Anybody may have sent a rejected message, so its text is cut and shown as quoted text.
-    fn tell(&self, region: RegionId, rejected: Rejected, raw: &[u8], left_out: u64) {
+    /// Anybody may have sent a rejected message, so its text is cut and quoted.
+    fn log_rejection(&self, region: RegionId, rejected: Rejected, raw: &[u8], suppressed: u64) {
         let envelope = Envelope::parse(raw).ok();
-        let cut = |text: &str| text.chars().take(SHOWN).collect::<String>();
         let message_id = envelope.as_ref().map(|envelope| cut(&envelope.message_id));
         let signer = envelope.as_ref().and_then(|envelope| Url::parse(&envelope.certificate_url).ok());
         tracing::warn!(
@@ -108,8 +111,12 @@ impl Path {
             certificate_at = signer.map(|url| cut(&url.origin().ascii_serialization())),
             insecure_sns_signer = self.signer,
             retry = rejected.retry(),
-            left_out,
+            suppressed,
             "an announcement was rejected"
         );
     }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
 }

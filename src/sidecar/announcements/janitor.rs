@@ -49,13 +49,13 @@ pub struct AbandonedThing {
     pub fate: Fate,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum What {
     Queue,
     Subscription,
 }
 
-/// What happens to a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Left alone, with the reason.
@@ -67,17 +67,17 @@ pub enum Fate {
     Stuck(CallFailure),
 }
 
-/// What a sweep found and did.
+/// Findings and actions of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JanitorReport {
-    /// In the order they were found.
+    /// Findings in the order they were made.
     pub findings: Vec<AbandonedThing>,
     /// Regions and topics that could not be checked, and why.
     pub failures: Vec<(String, CallFailure)>,
 }
 
 impl JanitorReport {
-    /// Whether everything was checked and all that had to go is gone (or would be).
+    /// True if everything was checked and all that had to go is gone (or would be).
     pub fn is_clean(&self) -> bool {
         self.failures.is_empty() && !self.findings.iter().any(|finding| matches!(finding.fate, Fate::Stuck(_)))
     }
@@ -93,10 +93,7 @@ impl JanitorReport {
             writeln!(out, "{:<16} {:<13} {:<12} {:<24} NAME", "REGION", "WHAT", "SILENT", "FATE")?;
         }
         for finding in &self.findings {
-            let what = match finding.what {
-                What::Queue => "queue",
-                What::Subscription => "subscription",
-            };
+            let what = finding.what.into_str();
             let silent = finding.silent.map_or("-".to_owned(), |span| {
                 humantime::format_duration(Duration::from_secs(span.as_secs() / 60 * 60)).to_string()
             });
@@ -247,9 +244,10 @@ impl Sweep<'_> {
                     }
                 }
             }
-            let fate = match self.dry_run {
-                true => Fate::Doomed,
-                false => fate(clients::unsubscribe(&self.clients.sns, &subscription).await),
+            let fate = if self.dry_run {
+                Fate::Doomed
+            } else {
+                fate(clients::unsubscribe(&self.clients.sns, &subscription).await)
             };
             self.found(What::Subscription, subscription, None, fate);
         }
@@ -302,10 +300,12 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
+    fn fate(pairs: &[(&str, &str)]) -> Fate {
+        judge(&tags(pairs), Wall::from_millis(200_000_000), limits::ABANDONED).0
+    }
+
     #[test]
-    fn only_our_queues_that_were_silent_for_a_day_are_doomed() {
-        let now = Wall::from_millis(200_000_000);
-        let fate = |pairs: &[(&str, &str)]| judge(&tags(pairs), now, limits::ABANDONED).0;
+    fn only_own_silent_queues_are_doomed() {
         assert_eq!(fate(&[(OURS, "1"), (ALIVE, "113599")]), Fate::Doomed);
         assert_eq!(fate(&[(OURS, "1"), (ALIVE, "113600")]), Fate::Kept("alive"));
         assert_eq!(
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_of_another_kind_is_none_of_ours() {
+    fn foreign_subscription_is_not_ours() {
         assert!(our_queue("sqs", "arn:aws:sqs:eu-west-1:000000000000:nearside-x-1").is_some());
         assert!(our_queue("sqs", "arn:aws:sqs:eu-west-1:000000000000:orders").is_none());
         assert!(our_queue("lambda", "arn:aws:lambda:eu-west-1:000000000000:function:nearside-x").is_none());
@@ -327,20 +327,19 @@ mod tests {
 
     #[test]
     fn topics_are_swept_once_per_region() {
-        let topic = |region: &str, name: &str| TopicArn {
+        let topics = [("eu-west-1", "a"), ("us-east-1", "a"), ("eu-west-1", "b")].map(|(region, name)| TopicArn {
             arn: format!("arn:aws:sns:{region}:000000000000:{name}"),
             partition: "aws".to_owned(),
             region: region.to_owned(),
             account: "000000000000".to_owned(),
             name: name.to_owned(),
-        };
-        let topics = [topic("eu-west-1", "a"), topic("us-east-1", "a"), topic("eu-west-1", "b")];
+        });
         let places = JanitorTarget::of_topics(&topics);
         assert_eq!(places.iter().map(|place| place.topics.len()).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]
-    fn the_table_says_what_became_of_each_and_what_to_do_about_failures() {
+    fn report_table_states_fate_and_remedy() {
         let denied = CallFailure { call: "ListQueues", fault: CallFault::Denied("no".to_owned()) };
         let report = JanitorReport {
             findings: vec![AbandonedThing {

@@ -7,168 +7,37 @@
 
 mod attest;
 mod backoff;
+mod deps;
 mod endpoint;
 mod lifecycle;
 mod new_queue;
+mod notice;
+mod pace;
 mod poll;
+mod status;
+
+pub use deps::SubscriptionDeps;
+pub use pace::Pace;
+pub use status::{AwsTrouble, Left, Stage, SubscriptionStatus};
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::Intake;
-use crate::aws::clients::Sdk;
-use crate::aws::failure::CallFailure;
-use crate::aws::limits::VISIBILITY;
-use crate::aws::verify::Rejected;
 use crate::config::{Config, Transport};
 use crate::model::ids::RegionId;
-use crate::model::time::{Clock, Moment};
-use crate::protocol::event::Event;
 use crate::sidecar::announcements::subscription::lifecycle::{
     Lifecycle, LifecycleLines, LifecycleProgress, Transported,
 };
 use crate::sidecar::limits;
-use crate::tasks::Tasks;
-use crate::telemetry::metrics::Metrics;
 use endpoint::Entrance;
-
-/// What the announcement path touches of the rest of the process.
-#[derive(Clone)]
-pub struct Edges {
-    pub tasks: Tasks,
-    pub clock: Clock,
-    /// Where events go: into the one `Freshness::step`. Called from many tasks; must not wait.
-    pub events: Arc<dyn Fn(Event) + Send + Sync>,
-    /// Whether a region's heartbeats prove that its subscription works.
-    pub speaks: Arc<dyn Fn(RegionId) -> bool + Send + Sync>,
-    /// Returns whether a region is LIVE, by whatever proof counts there. Freshness asks for another
-    /// subscription once each time it no longer is.
-    pub is_live: Arc<dyn Fn(RegionId) -> bool + Send + Sync>,
-    pub intake: Arc<dyn Intake>,
-    pub metrics: Arc<Metrics>,
-    pub sdk: Sdk,
-}
-
-/// How often things are done; tests run faster than production.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// Longest time between two checks of a subscription's attributes.
-    pub attest: Duration,
-    /// Wait after a check that failed; doubles with each.
-    pub attest_again: Duration,
-    /// Time between two `alive` tags.
-    pub tag: Duration,
-    /// First and longest wait before a subscription is tried again.
-    pub again: (Duration, Duration),
-    /// How long a confirmation may take to arrive.
-    pub confirm: Duration,
-    /// After how long a message that could not be applied comes again through a queue; whole
-    /// seconds.
-    pub visibility: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            attest: limits::ATTEST_EVERY,
-            attest_again: limits::ATTEST_AGAIN,
-            tag: limits::TAG_EVERY,
-            again: limits::SUBSCRIBE_AGAIN,
-            confirm: limits::CONFIRM_WAIT,
-            visibility: VISIBILITY,
-        }
-    }
-}
-
-/// The state of one region's subscription, for `/status`. Nothing in it is secret: no token, no
-/// URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubscriptionStatus {
-    pub region: RegionId,
-    pub name: String,
-    pub topic: String,
-    pub stage: Stage,
-    pub since: Moment,
-    /// The name of this process's queue, if it has one (or may have: CreateQueue is under way).
-    pub queue: Option<String>,
-    pub subscription: Option<String>,
-    /// When its attributes were last seen to be sound.
-    pub attested: Option<Moment>,
-    pub losses: u64,
-    /// When it was last lost, and why, in a stable word.
-    pub lost: Option<(Moment, &'static str)>,
-    /// What AWS refused last, until it no longer does.
-    pub failure: Option<AwsTrouble>,
-    /// Why its attributes could not be checked, until they can.
-    pub unlooked: Option<AwsTrouble>,
-    /// Why the last message from the queue that could not be verified was not.
-    pub unverified: Option<Rejected>,
-}
-
-impl SubscriptionStatus {
-    /// A subscription that is being made.
-    pub(crate) fn new(region: RegionId, name: &str, topic: &str, since: Moment) -> Self {
-        Self {
-            region,
-            name: name.to_owned(),
-            topic: topic.to_owned(),
-            stage: Stage::Subscribing,
-            since,
-            queue: None,
-            subscription: None,
-            attested: None,
-            losses: 0,
-            lost: None,
-            failure: None,
-            unlooked: None,
-            unverified: None,
-        }
-    }
-}
-
-/// What AWS refused, or why it could not be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AwsTrouble {
-    /// The call and its outcome.
-    pub saw: String,
-    /// What to do about it.
-    pub advice: &'static str,
-    /// Whether AWS itself fails or cannot be reached: nothing that is made anew would be better.
-    pub is_passing: bool,
-}
-
-impl From<&CallFailure> for AwsTrouble {
-    fn from(failure: &CallFailure) -> Self {
-        Self { saw: failure.to_string(), advice: failure.advice(), is_passing: failure.is_passing() }
-    }
-}
-
-/// The stages of a subscription's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Being made, or waiting to be tried again.
-    Subscribing,
-    Subscribed,
-    /// Being removed, or removed.
-    Stopped,
-}
-
-impl Stage {}
-
-/// What could not be removed from a region; the janitor finds it later.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
-    pub region: RegionId,
-    pub queue: Option<String>,
-    pub subscription: Option<String>,
-}
 
 /// The http transport cannot listen. The user has to fix it; no retry helps.
 #[derive(Debug, thiserror::Error)]
@@ -201,22 +70,22 @@ impl Subscriptions {
     ///
     /// # Errors
     /// [`CannotListen`], with the http transport only.
-    pub fn start(config: &Config, pace: Pace, edges: &Edges) -> Result<Self, CannotListen> {
-        let stopping = edges.tasks.stopping().child_token();
+    pub fn start(config: &Config, pace: Pace, deps: &SubscriptionDeps) -> Result<Self, CannotListen> {
+        let stopping = deps.tasks.stopping().child_token();
         let mut subscriptions = Self { stopping: stopping.clone(), kept: Vec::new(), listening: None };
-        let (mut lives, mut doors) = (Vec::new(), Vec::new());
+        let (mut lives, mut entrances) = (Vec::new(), Vec::new());
         for (region, configured) in (0u8..).map(RegionId).zip(&config.service.regions) {
             let Some(topic) = &configured.topic else { continue };
-            let way = match &config.announcements.transport {
+            let transport = match &config.announcements.transport {
                 Transport::Off => continue,
                 Transport::Sqs => Transported::Queue,
                 Transport::Http { public_url, .. } => {
                     let (knock, notices) = mpsc::channel(limits::NOTICES);
-                    doors.push(Entrance { region, topic: topic.clone(), notices: knock });
+                    entrances.push(Entrance { region, topic: topic.clone(), notices: knock });
                     Transported::Posted { endpoint: endpoint::endpoint(public_url, region), notices }
                 }
             };
-            let status = SubscriptionStatus::new(region, &configured.name, &topic.arn, edges.clock.now());
+            let status = SubscriptionStatus::new(region, &configured.name, &topic.arn, deps.clock.now());
             let (standing, status) = watch::channel(status);
             let (ask, asked) = watch::channel(Duration::ZERO);
             let life = Lifecycle {
@@ -225,26 +94,25 @@ impl Subscriptions {
                 service: config.service.name.clone(),
                 queues: config.announcements.queues.clone(),
                 pace,
-                edges: edges.clone(),
+                deps: deps.clone(),
                 stopping: stopping.clone(),
                 status: standing,
                 lines: LifecycleLines::default(),
-                progress: tokio::sync::Mutex::new(LifecycleProgress::new(way, asked, &pace)),
+                progress: tokio::sync::Mutex::new(LifecycleProgress::new(transport, asked, &pace)),
             };
             lives.push((region, status, ask, Arc::new(life), configured.name.clone()));
         }
         // First: without it nothing may be left in AWS.
         if let Transport::Http { listen, .. } = &config.announcements.transport {
-            let opened = endpoint::open(*listen, doors, edges, stopping.clone());
+            let opened = endpoint::open(*listen, entrances, deps, stopping.clone());
             subscriptions.listening = Some(opened.map_err(|source| CannotListen { listen: *listen, source })?);
         }
         for (region, status, ask, life, name) in lives {
-            let live = move || {
+            let task = deps.tasks.spawn_service_until("subscription", stopping.clone(), move || {
                 let (life, span) = (life.clone(), tracing::info_span!("subscription", region = name));
                 // On the heap: the futures of AWS's clients are large.
                 Box::pin(async move { life.live().await }.instrument(span))
-            };
-            let task = edges.tasks.spawn_service_until("subscription", stopping.clone(), live);
+            });
             subscriptions.kept.push(Kept { region, status, ask, task: Mutex::new(Some(task)) });
         }
         Ok(subscriptions)
@@ -267,7 +135,7 @@ impl Subscriptions {
         self.kept.iter().find(|kept| kept.region == region).map(|kept| kept.status.clone())
     }
 
-    /// Where the http transport listens.
+    /// Address on which the http transport listens.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.listening
     }
@@ -282,7 +150,7 @@ impl Subscriptions {
 }
 
 impl Drop for Subscriptions {
-    /// Whoever forgets to shut down still unsubscribes, as long as the runtime lives.
+    /// Unsubscribes even without a call of shutdown, as long as the runtime lives.
     fn drop(&mut self) {
         self.stopping.cancel();
     }
@@ -290,7 +158,7 @@ impl Drop for Subscriptions {
 
 impl Kept {
     async fn end(&self, deadline: Duration) -> Vec<Left> {
-        let Some(mut task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some(mut task) = self.task.lock().take() else {
             return Vec::new();
         };
         if let Ok(Ok(Some(Some(left)))) = tokio::time::timeout(deadline, &mut task).await {

@@ -1,21 +1,21 @@
-//! What every process says of itself, whatever it is there for.
+//! Gauges of every process, whatever it is there for.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
 
+use super::page::Page;
 use crate::telemetry::sink;
 
-/// Measured when somebody looks.
-#[derive(Clone, Debug)]
+/// Values measured when somebody looks.
+#[derive(Clone, Debug, Default)]
 pub struct ProcessGauges {
     pub uptime: Duration,
-    /// What `/readyz` says, one of `states`.
+    /// State that `/readyz` reports, one of `states`.
     pub readiness: &'static str,
     pub states: &'static [&'static str],
     /// Open connections to the listeners of callers.
@@ -27,44 +27,29 @@ pub struct ProcessGauges {
 }
 
 impl ProcessGauges {
-    pub(super) fn write(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Connections open to the service's listeners";
-        let mut connections = encoder.encode_descriptor("connections", help, None, MetricType::Gauge)?;
-        connections.encode_gauge(&(self.connections as f64))?;
-        let help = "Since the process started";
-        let mut uptime = encoder.encode_descriptor("uptime", help, Some(&Unit::Seconds), MetricType::Gauge)?;
-        uptime.encode_gauge(&self.uptime.as_secs_f64())?;
-        let mut readiness = encoder.encode_descriptor("readiness", "What /readyz says", None, MetricType::Gauge)?;
-        for word in self.states {
-            let now = u64::from(*word == self.readiness);
-            readiness.encode_family(&[("state", *word)])?.encode_gauge(&now)?;
-        }
-        let mut tasks = encoder.encode_descriptor("tasks", "Tasks running", None, MetricType::Gauge)?;
-        for (name, count) in &self.tasks {
-            tasks.encode_family(&[("name", *name)])?.encode_gauge(&(*count as u64))?;
-        }
-        let help = "Tasks that panicked, which is a defect";
-        let mut panics = encoder.encode_descriptor("task_panics", help, None, MetricType::Counter)?;
-        for (task, count) in &self.task_panics {
-            panics.encode_family(&[("task", *task)])?.encode_counter::<NoLabelSet, u64, u64>(count, None)?;
-        }
+    pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.gauge("connections", "Connections open to the service's listeners", self.connections as f64)?;
+        page.gauge("uptime_seconds", "Time since the process started", self.uptime.as_secs_f64())?;
+        let states = self.states.iter().map(|word| ([("state", *word)], u64::from(*word == self.readiness)));
+        page.gauges("readiness", "State that /readyz reports", states)?;
+        let tasks = self.tasks.iter().map(|(name, count)| ([("name", *name)], *count as u64));
+        page.gauges("tasks", "Tasks running", tasks)?;
+        let panics = self.task_panics.iter().map(|(task, count)| ([("task", *task)], *count));
+        page.counters("task_panics", "Tasks that panicked, which is a defect", panics)?;
+        let lost = sink::lost().into_iter().map(|(reason, count)| ([("reason", reason)], count));
         let help = "Log lines that were lost, since the log was not read or could not be written";
-        let mut lost = encoder.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?;
-        for (reason, count) in sink::lost() {
-            lost.encode_family(&[("reason", reason)])?.encode_counter::<NoLabelSet, u64, u64>(&count, None)?;
-        }
-        let mut build = encoder.encode_descriptor("build", "Which Nearside this is", None, MetricType::Info)?;
-        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+        page.counters("log_lines_lost", help, lost)?;
+        page.info("build", "Version of Nearside", &[("version", env!("CARGO_PKG_VERSION"))])
     }
 }
 
 impl Collector for ProcessGauges {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        self.write(&mut encoder)
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.write(&mut Page { encoder })
     }
 }
 
-/// The page of a service: what every process says, then what is in its own registry.
+/// Page of a service: the gauges of every process, then the service's own registry.
 pub fn page(gauges: ProcessGauges, own: &Registry) -> String {
     let mut every = Registry::with_prefix("nearside");
     every.register_collector(Box::new(gauges));

@@ -21,7 +21,7 @@ fn job(definition: u64) -> JobTask {
 }
 
 #[tokio::test]
-async fn a_new_definition_and_a_raised_one_map_everything() {
+async fn new_or_raised_definition_maps_everything() {
     let home = Home::new();
     assert_eq!(adopted(&home, LIMITS).await, Ok(vec![2]));
     assert_eq!(jobs_of(&home).await, [job(2)]);
@@ -33,7 +33,7 @@ async fn a_new_definition_and_a_raised_one_map_everything() {
 }
 
 #[tokio::test]
-async fn an_old_definition_is_left_alone_and_what_it_misses_is_owed() {
+async fn old_definition_queues_newer_definitions_job() {
     let home = Home::new();
     adopted(&home, &raised()).await.unwrap();
     home.store.tamper(Table::Mapping, &ItemKey::new("job", "view#limits"), None);
@@ -47,7 +47,7 @@ async fn an_old_definition_is_left_alone_and_what_it_misses_is_owed() {
 }
 
 #[tokio::test]
-async fn the_same_number_with_another_content_is_refused_and_says_what_to_do() {
+async fn changed_content_under_number_is_refused() {
     let home = Home::new();
     adopted(&home, LIMITS).await.unwrap();
     let changed = LIMITS.replace("\"/users\"", "\"/seats\"");
@@ -61,7 +61,7 @@ async fn the_same_number_with_another_content_is_refused_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_definition_that_cannot_be_read_is_written_anew_and_everything_is_mapped() {
+async fn unreadable_definition_is_rewritten_and_remapped() {
     let home = Home::new();
     adopted(&home, LIMITS).await.unwrap();
     home.store.tamper(Table::Mapping, &ItemKey::new("job", "view#limits"), None);

@@ -33,7 +33,7 @@ async fn settled() -> Home {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_follows_its_record_and_what_that_names() {
+async fn view_follows_record_and_its_references() {
     let home = settled().await;
     assert_eq!(home.view("limits", "acme").await, Some((1_000_000, Some(r#"{"users":1,"host":"ha"}"#.to_owned()))));
     home.assert_right(LIMITS).await;
@@ -56,7 +56,7 @@ async fn a_view_follows_its_record_and_what_that_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_joined_vanishes_and_comes_back() {
+async fn joined_record_vanishes_and_returns() {
     let home = Home::new();
     let triggers = home.triggers(LIMITS);
     let users_only = Some(r#"{"users":1}"#.to_owned());
@@ -76,7 +76,7 @@ async fn what_is_joined_vanishes_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn equal_content_is_noted_without_a_write_of_the_view() {
+async fn equal_content_rewrites_no_view() {
     let home = settled().await;
     let before = home.view("limits", "acme").await;
     let triggers = home.triggers(LIMITS);
@@ -89,7 +89,7 @@ async fn equal_content_is_noted_without_a_write_of_the_view() {
     assert_eq!(views.remove(0).version, before.unwrap().0);
 }
 
-/// What a scenario changes between the settled state and the trigger that is cut short.
+/// Change of a scenario between the settled state and the trigger that is cut short.
 type Change = (&'static str, &'static str, Option<&'static str>);
 
 const CHANGES: [Change; 7] = [
@@ -104,7 +104,7 @@ const CHANGES: [Change; 7] = [
 
 /// Exhaustive: before and after every call.
 #[tokio::test(start_paused = true)]
-async fn a_crash_between_any_two_steps_leads_to_the_same_bytes() {
+async fn crash_between_steps_yields_same_bytes() {
     for (record_type, key, body) in CHANGES {
         let smooth = settled().await;
         let changes = smooth.put(record_type, key, 100, body).await;
@@ -135,7 +135,7 @@ async fn a_crash_between_any_two_steps_leads_to_the_same_bytes() {
 /// Exhaustive: at every call of one mapper, a record changes and its feed's trigger is handled to
 /// the end by another. Nothing else comes afterwards, so whatever is lost here is lost.
 #[tokio::test(start_paused = true)]
-async fn no_change_is_lost_whenever_it_comes_while_a_view_is_mapped() {
+async fn no_change_during_mapping_is_lost() {
     for (first, second) in CHANGES.into_iter().flat_map(|first| CHANGES.map(|second| (first, second))) {
         let mut interrupted = 0;
         for at in 0..24 {
@@ -164,7 +164,7 @@ async fn no_change_is_lost_whenever_it_comes_while_a_view_is_mapped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reference_that_a_crash_left_behind_goes_with_its_next_trigger() {
+async fn orphaned_reference_goes_with_next_trigger() {
     let home = settled().await;
     home.put("tenant", "acme", 2, Some(r#"{"users":1,"shard":"b"}"#)).await;
     // Killed when the references are written: the note, the record, the references.
@@ -178,7 +178,7 @@ async fn a_reference_that_a_crash_left_behind_goes_with_its_next_trigger() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mapper_with_an_old_definition_never_overwrites_what_a_newer_one_made() {
+async fn old_definition_never_overwrites_newer_view() {
     let newer =
         LIMITS.replace("definition = 2", "definition = 3").replace("users = \"/users\"", "seats = \"/users\"");
     for at in 0..8 {
@@ -200,7 +200,7 @@ async fn a_mapper_with_an_old_definition_never_overwrites_what_a_newer_one_made(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_made_lies_among_the_failures_until_it_can() {
+async fn unmappable_view_stays_among_failures() {
     let home = settled().await;
     let (mapper, view) = (home.mapper(), limits_view());
     let before = home.view("limits", "acme").await;
@@ -222,7 +222,7 @@ async fn what_cannot_be_made_lies_among_the_failures_until_it_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_input_that_is_broken_fails_the_view_and_mends_it_when_it_is_mended() {
+async fn broken_input_fails_view_until_mended() {
     let home = settled().await;
     let triggers = home.triggers(LIMITS);
     triggers.apply(home.put("shard", "a", 20, Some("5")).await).await.unwrap();
@@ -254,7 +254,7 @@ async fn versions_grow_though_tables_are_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_that_lost_versions_change_nothing() {
+async fn rolled_back_records_change_nothing() {
     let home = settled().await;
     let before = home.view("limits", "acme").await;
     home.put("shard", "a", 3, Some("{}")).await;
@@ -268,7 +268,7 @@ async fn records_that_lost_versions_change_nothing() {
 
 /// Nor does it say that the view cannot be made, because its own definition cannot make it.
 #[tokio::test(start_paused = true)]
-async fn a_mapper_with_an_old_definition_fails_no_view_of_a_newer_one() {
+async fn old_definition_fails_no_newer_view() {
     let home = settled().await;
     let alone = "[[view]]\nname = \"limits\"\ndefinition = 3\nfrom = \"tenant\"\nfields = { users = \"/users\" }\n";
     home.mapper().map(&views(alone)[0], "acme", Trigger::Afresh).await.unwrap();
@@ -284,15 +284,16 @@ impl Tables for Contended {
     delegate_tables!(0: get, query, scan);
 
     fn write(&self, writes: Vec<ItemWrite>) -> futures_util::future::BoxFuture<'_, Result<(), WriteError>> {
-        match writes.iter().any(|write| write.condition() != Condition::Any) {
-            true => futures_util::future::ready(Err(WriteError::Conflict(vec![0]))).boxed(),
-            false => self.0.write(writes),
+        if writes.iter().any(|write| write.condition() != Condition::Any) {
+            futures_util::future::ready(Err(WriteError::Conflict(vec![0]))).boxed()
+        } else {
+            self.0.write(writes)
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_that_others_keep_writing_is_left_for_later() {
+async fn contended_view_is_left_for_later() {
     let home = settled().await;
     home.put("tenant", "acme", 2, Some("{}")).await;
     let mapper = home.mapper_on(Arc::new(Contended(home.store.clone())));
@@ -301,7 +302,7 @@ async fn a_view_that_others_keep_writing_is_left_for_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trigger_for_what_is_not_needed_moves_nothing_but_the_count() {
+async fn unneeded_trigger_moves_only_count() {
     let home = settled().await;
     let before = home.view("limits", "acme").await;
     let view = limits_view();
@@ -312,7 +313,7 @@ async fn a_trigger_for_what_is_not_needed_moves_nothing_but_the_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_look_afresh_believes_nothing_that_is_noted() {
+async fn afresh_trigger_trusts_no_notes() {
     let home = settled().await;
     let (mapper, view) = (home.mapper(), limits_view());
     home.store.tamper(Table::Mapping, &stored::reference(&shard("a"), "limits", "acme"), None);
@@ -326,7 +327,7 @@ async fn to_look_afresh_believes_nothing_that_is_noted() {
 
 /// Somebody's hands, or a note that was restored from a backup.
 #[tokio::test(start_paused = true)]
-async fn a_view_that_is_ahead_of_its_note_is_not_set_back() {
+async fn view_ahead_of_note_stays_ahead() {
     let home = settled().await;
     let ahead = Item::new(stored::current("limits", "acme"), 2_000_000).with_body(Bytes::from_static(b"{}"));
     home.store.tamper(Table::Views, &ahead.key.clone(), Some(ahead));
@@ -337,7 +338,7 @@ async fn a_view_that_is_ahead_of_its_note_is_not_set_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_that_make_no_view_fill_no_log() {
+async fn unmappable_records_fill_no_log() {
     let (home, lines) = (Home::new(), CountedLines::start());
     for number in 0..100 {
         let key = format!("t{number}");
@@ -349,5 +350,5 @@ async fn records_that_make_no_view_fill_no_log() {
     tokio::time::advance(RATIONED_LINES.1).await;
     home.put("tenant", "last", 1, Some("[]")).await;
     home.mapper().map(&limits_view(), "last", Trigger::Main(1)).await.unwrap();
-    assert_eq!(lines.with("left_out=90"), 1, "and says how many it left out");
+    assert_eq!(lines.with("suppressed=90"), 1, "and says how many it left out");
 }

@@ -1,4 +1,4 @@
-//! What the reader takes and what it refuses.
+//! Files that the reader takes, and those that it refuses.
 
 use super::*;
 
@@ -16,13 +16,13 @@ plan = { value = "standard" }
 also = { value = { list = [1, true, "x"] } }
 "#;
 
-fn mistakes(text: &str, types: Option<&[&str]>) -> Vec<String> {
+fn errors(text: &str, types: Option<&[&str]>) -> Vec<String> {
     let types: Option<Vec<String>> = types.map(|types| types.iter().map(|name| (*name).to_owned()).collect());
     read("views.toml", text, types.as_deref()).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn a_view_is_read_with_its_fields_in_the_order_of_the_file() {
+fn view_fields_keep_file_order() {
     let views = read("views.toml", LIMITS, None).unwrap();
     let [view] = views.as_slice() else { panic!("one view") };
     assert_eq!((view.name.as_str(), view.number, view.from.as_str()), ("limits", 3, "tenant"));
@@ -35,8 +35,7 @@ fn a_view_is_read_with_its_fields_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_digest_changes_with_everything_but_the_number() {
-    let digest = |text: &str| read("f", text, None).unwrap()[0].digest();
+fn digest_covers_all_but_number() {
     let before = digest(LIMITS);
     assert_eq!(before, digest(&LIMITS.replace("definition = 3", "definition = 4")));
     assert_eq!(before, digest(&LIMITS.replace('\n', "\n\n# a remark\n")));
@@ -54,8 +53,12 @@ fn a_digest_changes_with_everything_but_the_number() {
     }
 }
 
+fn digest(text: &str) -> String {
+    read("f", text, None).unwrap()[0].digest()
+}
+
 #[test]
-fn a_file_with_five_mistakes_lists_five() {
+fn lists_all_five_config_errors() {
     let text = r#"
 [[view]]
 name = "Limits"
@@ -67,7 +70,7 @@ users = "limits/users"
 host = "shard:/host"
 "#;
     assert_eq!(
-        mistakes(text, None),
+        errors(text, None),
         [
             "views.toml:3:8: view.name: `Limits` is not a name; write `name = \"...\"`: a lower-case letter, then \
              letters, digits, `-` and `_`",
@@ -83,7 +86,7 @@ host = "shard:/host"
 }
 
 #[test]
-fn each_mistake_is_found() {
+fn each_config_error_is_found() {
     for (from, to, what) in [
         ("name = \"limits\"", "", "view.name: missing"),
         ("definition = 3", "", "view.definition: missing"),
@@ -108,26 +111,26 @@ fn each_mistake_is_found() {
         ("[[view]]", "[view]", "a table where views belong"),
         ("[[view]]", "[[views]]", "did you mean view?"),
     ] {
-        let found = mistakes(&LIMITS.replacen(from, to, 1), None);
-        assert!(found.iter().any(|mistake| mistake.contains(what)), "{to}: {found:?}");
+        let found = errors(&LIMITS.replacen(from, to, 1), None);
+        assert!(found.iter().any(|error| error.contains(what)), "{to}: {found:?}");
     }
     let fields: String = (0..=limits::FIELDS).map(|at| format!("f{at} = \"/a\"\n")).collect();
     let many = format!("[[view]]\nname = \"a\"\ndefinition = 1\nfrom = \"t\"\n[view.fields]\n{fields}");
-    assert_eq!(mistakes(&many, None), ["views.toml:5:1: view.fields: 201 fields; write at most 200"]);
-    assert!(mistakes("", None)[0].contains("no view"));
+    assert_eq!(errors(&many, None), ["views.toml:5:1: view.fields: 201 fields; write at most 200"]);
+    assert!(errors("", None)[0].contains("no view"));
     assert!(
-        mistakes("[[view]]\nname = \"a\"\ndefinition = 1\nfrom = \"t\"\n", None)[0].contains("view.fields: missing")
+        errors("[[view]]\nname = \"a\"\ndefinition = 1\nfrom = \"t\"\n", None)[0].contains("view.fields: missing")
     );
 }
 
 #[test]
-fn views_are_compared_with_each_other_and_with_the_types_of_the_catalogue() {
+fn cross_checks_views_and_catalogue_types() {
     let twice = format!("{LIMITS}{LIMITS}");
-    assert!(mistakes(&twice, None)[0].contains("a second view called `limits`"));
+    assert!(errors(&twice, None)[0].contains("a second view called `limits`"));
     let of_a_view = format!("{LIMITS}{}", LIMITS.replace("\"limits\"", "\"more\"").replace("plan:eu-", "limits:eu-"));
-    let found = mistakes(&of_a_view, None);
+    let found = errors(&of_a_view, None);
     assert!(found.len() == 1 && found[0].contains("`limits` is a view"), "{found:?}");
-    let found = mistakes(LIMITS, Some(&["tenants", "shard", "plan"]));
+    let found = errors(LIMITS, Some(&["tenants", "shard", "plan"]));
     assert!(found.len() == 1 && found[0].contains("no type `tenant`; did you mean tenants?"), "{found:?}");
     let types = ["tenant", "shard", "plan"].map(str::to_owned);
     assert!(read("f", LIMITS, Some(&types)).is_ok());
@@ -137,13 +140,13 @@ fn views_are_compared_with_each_other_and_with_the_types_of_the_catalogue() {
 
 proptest::proptest! {
     #[test]
-    fn whatever_is_written_is_read_or_refused(text in "(?s).{0,200}", at in 0..300usize, junk in ".{0,4}") {
+    fn any_text_is_read_or_refused(text in "(?s).{0,200}", at in 0..300usize, junk in ".{0,4}") {
         let _ = read("f", &text, None);
         let mut spoiled = LIMITS.to_owned();
         let at = (0..=at.min(spoiled.len())).rev().find(|at| spoiled.is_char_boundary(*at)).unwrap();
         spoiled.insert_str(at, &junk);
-        if let Err(mistakes) = read("f", &spoiled, None) {
-            proptest::prop_assert!(!mistakes.is_empty());
+        if let Err(errors) = read("f", &spoiled, None) {
+            proptest::prop_assert!(!errors.is_empty());
         }
     }
 }

@@ -9,8 +9,8 @@ use super::super::scripted::{Home, LIMITS, views};
 use super::*;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::{FeedBatch, FeedShard, Position, ShardId, Stream};
+use crate::tasks::FailingTask;
 use crate::tasks::Tasks;
-use crate::tasks::supervision::FailingTask;
 use crate::telemetry::limits::RATIONED_LINES;
 use crate::telemetry::scripted::CountedLines;
 
@@ -45,7 +45,7 @@ async fn write_something(home: &Home, version: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_the_engine_does_all_views_are_right_when_it_stops() {
+async fn views_are_right_after_engine_faults() {
     for seed in 0..8 {
         fastrand::seed(seed);
         let (home, faults) = (Home::new(), Faults::default());
@@ -87,7 +87,7 @@ async fn whatever_the_engine_does_all_views_are_right_when_it_stops() {
 
 /// One window of lines: of the lease, the definitions, the jobs and the feed, whichever a term comes to.
 #[tokio::test(start_paused = true)]
-async fn a_failing_store_fills_no_log_of_the_views() {
+async fn failing_store_fills_no_views_log() {
     for (seed, fails) in [(1, 1.0), (2, 0.9), (3, 0.6), (4, 0.3)] {
         fastrand::seed(seed);
         let (home, faults, lines) = (Home::new(), Faults::default(), CountedLines::start());
@@ -122,7 +122,7 @@ impl Feed for TrimmedFeed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feed_that_forgets_fills_no_log() {
+async fn trimmed_feed_fills_no_log() {
     let (home, faults, lines) = (Home::new(), Faults::default(), CountedLines::start());
     let mut service = service(&home, LIMITS, "a", &faults);
     service.feed = Arc::new(TrimmedFeed(service.feed.clone()));
@@ -131,7 +131,7 @@ async fn a_feed_that_forgets_fills_no_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feed_that_was_trimmed_and_a_raised_definition_map_everything() {
+async fn trimmed_feed_or_raise_maps_everything() {
     let (home, faults) = (Home::new(), Faults::default());
     home.put("tenant", "before", 1, Some(r#"{"users":1}"#)).await;
     home.store.trim(Stream::Changes, 0);
@@ -151,7 +151,7 @@ async fn a_feed_that_was_trimmed_and_a_raised_definition_map_everything() {
 /// The old process serves between two newer ones, and touches nothing; what it does not map is
 /// mapped by the next.
 #[tokio::test(start_paused = true)]
-async fn an_old_process_between_two_new_ones_loses_nothing() {
+async fn old_process_between_new_loses_nothing() {
     let (home, faults) = (Home::new(), Faults::default());
     let raised = LIMITS.replace("definition = 2", "definition = 3").replace("users =", "seats =");
     home.put("tenant", "acme", 1, Some(r#"{"users":1}"#)).await;
@@ -168,7 +168,7 @@ async fn an_old_process_between_two_new_ones_loses_nothing() {
 
 /// Somebody else has the lease by then, and the jobs.
 #[tokio::test(start_paused = true)]
-async fn a_service_that_gave_its_lease_back_shows_no_work() {
+async fn service_without_lease_reports_no_work() {
     let (home, faults) = (Home::new(), Faults::default());
     home.put("tenant", "acme", 1, Some("[]")).await;
     let (service, stopping) = (service(&home, LIMITS, "a", &faults), CancellationToken::new());
@@ -182,7 +182,7 @@ async fn a_service_that_gave_its_lease_back_shows_no_work() {
     assert_eq!(ended, Ok(()));
     let state = service.status.get();
     assert!(!state.holds_lease && state.active.is_empty() && state.failures == 0);
-    assert_eq!((home.counters.failures.get(), home.counters.jobs.get()), (0, 0));
+    assert_eq!((home.counters.metrics.failures.get(), home.counters.metrics.jobs.get()), (0, 0));
 }
 
 /// A feed whose first reading panics.
@@ -200,7 +200,7 @@ impl Feed for PanickingFeed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_panics_is_counted_and_begun_again() {
+async fn panicked_reader_is_counted_and_restarted() {
     let (home, faults) = (Home::new(), Faults::default());
     home.put("tenant", "acme", 1, Some(r#"{"users":1}"#)).await;
     let mut service = service(&home, LIMITS, "a", &faults);
@@ -221,7 +221,7 @@ async fn a_reader_that_panics_is_counted_and_begun_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_was_changed_under_its_number_ends_the_service() {
+async fn changed_definition_under_number_ends_service() {
     let (home, faults) = (Home::new(), Faults::default());
     run_for(&service(&home, LIMITS, "a", &faults), 30).await;
     let changed = service(&home, &LIMITS.replace("users =", "seats ="), "b", &faults);
@@ -231,7 +231,7 @@ async fn a_definition_that_was_changed_under_its_number_ends_the_service() {
 
 /// G1's last line: what the feed leaves out for ever, the sweep finds.
 #[tokio::test(start_paused = true)]
-async fn what_the_feed_skips_is_mapped_all_the_same() {
+async fn feed_skips_are_still_mapped() {
     for seed in 0..4 {
         fastrand::seed(seed);
         let (home, faults) = (Home::new(), Faults::default());
@@ -250,6 +250,6 @@ async fn what_the_feed_skips_is_mapped_all_the_same() {
             () = writes => {}
         }
         home.assert_right_but_for_references(LIMITS, &format!("seed {seed}")).await;
-        assert!(home.counters.differences() > 0, "something was skipped");
+        assert!(home.counters.metrics.differences() > 0, "something was skipped");
     }
 }

@@ -9,11 +9,12 @@ use super::super::stored::StoredNote;
 use super::super::worker::{JobWorker, Pace};
 use super::*;
 use crate::engine::committing::Committing;
+use crate::engine::counting::{CallCounts, Counting};
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::lease::Lease;
 use crate::engine::limits::FEED_BATCH;
 use crate::engine::{Item, Tables};
-use crate::lab::bench::services::counting::{CallCounts, Counting};
+use crate::views::counters::ReadTable;
 
 fn worker(home: &Home, store: Arc<dyn Tables>, lease: &Arc<Lease>, per_second: u32) -> JobWorker {
     JobWorker {
@@ -22,6 +23,11 @@ fn worker(home: &Home, store: Arc<dyn Tables>, lease: &Arc<Lease>, per_second: u
         pace: Pace::new(home.clock.clone(), per_second),
         status: Arc::default(),
     }
+}
+
+/// Every view, by this definition.
+fn limits_task(definition: u64) -> JobTask {
+    JobTask::View { name: "limits".to_owned(), definition }
 }
 
 /// So many tenants on shard `a`, mapped.
@@ -37,7 +43,7 @@ async fn crowd(count: usize) -> Home {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_maps_each_record_once_and_takes_no_removal_for_a_deletion() {
+async fn batch_maps_each_record_once() {
     let home = Home::new();
     let triggers = home.triggers(LIMITS);
     let mut changes = Vec::new();
@@ -53,11 +59,11 @@ async fn a_batch_maps_each_record_once_and_takes_no_removal_for_a_deletion() {
     triggers.apply(changes).await.unwrap();
     assert_eq!(home.view("limits", "acme").await, Some((1_000_000, Some(r#"{"users":3}"#.to_owned()))));
     assert_eq!(home.store.dump(Table::Views).len(), 1);
-    assert_eq!(home.counters.removals.get(), 1);
+    assert_eq!(home.counters.metrics.removals.get(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_touches_few_views_maps_them_at_once() {
+async fn small_change_maps_views_at_once() {
     let home = crowd(40).await;
     home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
     home.assert_right(LIMITS).await;
@@ -65,7 +71,7 @@ async fn a_change_that_touches_few_views_maps_them_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_touches_five_thousand_views_is_a_job_that_survives_crashes() {
+async fn five_thousand_view_job_survives_crashes() {
     let home = crowd(5_000).await;
     let lease = home.lease().await;
     home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
@@ -86,7 +92,7 @@ async fn a_change_that_touches_five_thousand_views_is_a_job_that_survives_crashe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_keeps_its_pace_and_single_changes_overtake_it() {
+async fn single_changes_overtake_paced_job() {
     let home = crowd(1_200).await;
     let lease = home.lease().await;
     let triggers = home.triggers(LIMITS);
@@ -107,7 +113,7 @@ async fn a_job_keeps_its_pace_and_single_changes_overtake_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_asked_for_again_goes_round_once_more() {
+async fn repeated_job_request_adds_one_round() {
     let home = crowd(1_200).await;
     let lease = home.lease().await;
     let triggers = home.triggers(LIMITS);
@@ -128,7 +134,7 @@ async fn a_job_that_is_asked_for_again_goes_round_once_more() {
 
 /// The record changes during each page, and each change writes the job anew.
 #[tokio::test(start_paused = true)]
-async fn a_fan_out_comes_round_though_its_record_changes_all_the_time() {
+async fn fan_out_completes_despite_changing_record() {
     let home = crowd(1_200).await;
     let lease = home.lease().await;
     let triggers = home.triggers(LIMITS);
@@ -153,19 +159,18 @@ async fn a_fan_out_comes_round_though_its_record_changes_all_the_time() {
 /// Exhaustive: at every call of its first page a record changes of which no feed will ever say
 /// anything, and everything is to be mapped again.
 #[tokio::test(start_paused = true)]
-async fn a_job_for_everything_that_is_asked_for_during_its_first_page_goes_round_again() {
-    let everything = || JobTask::View { name: "limits".to_owned(), definition: 2 };
+async fn full_job_requested_midway_runs_again() {
     let mut interrupted = 0;
     for at in 0.. {
         let home = crowd(3).await;
         let lease = home.lease().await;
-        jobs::begin(&home.store, &everything(), home.clock.wall()).await.unwrap();
+        jobs::begin(&home.store, &limits_task(2), home.clock.wall()).await.unwrap();
         let other = home.clone();
         let meanwhile = async move {
             for tenant in ["t0", "t1", "t2"] {
                 other.put("tenant", tenant, 9, Some(r#"{"users":9,"shard":"a"}"#)).await;
             }
-            jobs::begin(&other.store, &everything(), other.clock.wall()).await.unwrap();
+            jobs::begin(&other.store, &limits_task(2), other.clock.wall()).await.unwrap();
         };
         let plan = Plan::Interrupted(tokio::sync::Mutex::new(Some(meanwhile.boxed())));
         let store = PlannedStore::new(home.store.clone(), at, plan);
@@ -182,7 +187,7 @@ async fn a_job_for_everything_that_is_asked_for_during_its_first_page_goes_round
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_cannot_be_read_begins_anew() {
+async fn unreadable_job_restarts() {
     let home = crowd(1_001).await;
     let lease = home.lease().await;
     let key = ItemKey::new("job", "input#shard/a");
@@ -208,7 +213,7 @@ async fn a_job_that_cannot_be_read_begins_anew() {
 
 /// One of everything that somebody's hands can leave in the tables.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_stops_neither_its_page_nor_what_comes_after_it() {
+async fn unreadable_item_stops_no_page() {
     let home = crowd(1_001).await;
     let lease = home.lease().await;
     let triggers = home.triggers(LIMITS);
@@ -233,7 +238,7 @@ async fn what_cannot_be_read_stops_neither_its_page_nor_what_comes_after_it() {
     let mut reasons: Vec<&str> = failed.iter().map(|failure| failure.reason.as_str()).collect();
     reasons.sort_unstable();
     assert_eq!(reasons, ["bad-key", "main-not-an-object"], "the third has no place in the list either");
-    assert!(home.counters.passed_over(Table::Mapping) > 1, "the job and the reference");
+    assert!(home.counters.metrics.unreadable(ReadTable::Mapping).get() > 1, "the job and the reference");
     // Nor do they stop the feed.
     for key in [&"x".repeat(1_020), "not\u{FFFF}announced", "broken"] {
         triggers.apply(home.put("tenant", key, 4, Some("{")).await).await.unwrap();
@@ -242,7 +247,7 @@ async fn what_cannot_be_read_stops_neither_its_page_nor_what_comes_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_cannot_go_on_does_not_hold_up_the_others() {
+async fn stuck_job_never_blocks_others() {
     let home = crowd(1_001).await;
     let lease = home.lease().await;
     home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some(r#"{"host":"h2"}"#)).await).await.unwrap();
@@ -262,7 +267,7 @@ async fn a_job_that_cannot_go_on_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_without_the_lease_moves_no_job() {
+async fn worker_without_lease_moves_no_job() {
     let home = crowd(1_001).await;
     let old = home.lease().await;
     old.release().await;
@@ -274,16 +279,15 @@ async fn a_worker_without_the_lease_moves_no_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_leaves_the_job_of_a_newer_definition_to_whoever_has_it() {
+async fn worker_leaves_newer_definitions_job() {
     let home = crowd(3).await;
     let lease = home.lease().await;
-    let task = |definition| JobTask::View { name: "limits".to_owned(), definition };
-    jobs::begin(&home.store, &task(3), home.clock.wall()).await.unwrap();
+    jobs::begin(&home.store, &limits_task(3), home.clock.wall()).await.unwrap();
     let worker = worker(&home, Arc::new(home.store.clone()), &lease, 1_000);
     assert_eq!(worker.round().await, Ok(0));
     assert_eq!(jobs::list(&home.mapper()).await.unwrap().len(), 1);
     home.store.tamper(Table::Mapping, &crate::engine::ItemKey::new("job", "view#limits"), None);
-    jobs::begin(&home.store, &task(2), home.clock.wall()).await.unwrap();
+    jobs::begin(&home.store, &limits_task(2), home.clock.wall()).await.unwrap();
     while worker.round().await.unwrap() > 0 {}
     assert!(jobs::list(&home.mapper()).await.unwrap().is_empty());
 }
@@ -291,7 +295,7 @@ async fn a_worker_leaves_the_job_of_a_newer_definition_to_whoever_has_it() {
 /// One of them only believes that it has the lease. Their steps mix in whatever order the engine's
 /// slowness gives.
 #[tokio::test(start_paused = true)]
-async fn two_processes_that_map_the_same_changes_at_once_agree_in_the_end() {
+async fn concurrent_mapping_processes_converge() {
     for seed in 0..40 {
         fastrand::seed(seed);
         let (home, faults) = (Home::new(), Faults::default());
@@ -302,11 +306,10 @@ async fn two_processes_that_map_the_same_changes_at_once_agree_in_the_end() {
             loses_answers: 0.02,
             ..FaultRates::default()
         });
-        let process = || {
-            let store = Arc::new(Faulty::new(home.store.clone(), faults.clone()));
+        let [one, other] = [faults.clone(), faults].map(|faults| {
+            let store = Arc::new(Faulty::new(home.store.clone(), faults));
             Triggers::new(home.mapper_on(store), views(LIMITS))
-        };
-        let (one, other) = (process(), process());
+        });
         let mut deliveries = Vec::new();
         for version in 1..60 {
             let at = Duration::from_millis(30 * version);
@@ -322,14 +325,10 @@ async fn two_processes_that_map_the_same_changes_at_once_agree_in_the_end() {
             deliveries.push(async move {
                 tokio::time::sleep(at).await;
                 let change = home.put(record_type, &key, version, body.as_deref()).await;
-                let deliver = async |process: &Triggers, most: u64| {
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(..most))).await;
-                    while process.apply(change.clone()).await.is_err() {}
-                };
                 // Only one of them gets everything.
-                futures_util::future::join(deliver(one, 300), async {
+                futures_util::future::join(deliver(one, &change, 300), async {
                     if fastrand::bool() {
-                        deliver(other, 900).await;
+                        deliver(other, &change, 900).await;
                     }
                 })
                 .await;
@@ -341,9 +340,15 @@ async fn two_processes_that_map_the_same_changes_at_once_agree_in_the_end() {
     }
 }
 
-/// The same for views, each of which writes its reference before itself.
+/// Delivers changes, within so many milliseconds and until they are taken.
+async fn deliver(process: &Triggers, changes: &[Change], millis: u64) {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(..millis))).await;
+    while process.apply(changes.to_vec()).await.is_err() {}
+}
+
+/// Commits of views, each of which writes its reference before itself.
 #[tokio::test(start_paused = true)]
-async fn five_hundred_views_are_made_in_few_commits() {
+async fn five_hundred_views_take_few_commits() {
     let home = Home::new();
     home.put("shard", "a", 1, Some(r#"{"host":"h1"}"#)).await;
     let mut changes = Vec::new();
@@ -356,7 +361,7 @@ async fn five_hundred_views_are_made_in_few_commits() {
     assert!(store.commits() <= 4, "{}", store.commits());
 }
 
-/// What docs/performance.md says of AWS: each read and each transaction is a call.
+/// Costs by docs/performance.md: each read and each transaction is a call of AWS.
 #[tokio::test(start_paused = true)]
 async fn a_changed_view_costs_few_calls() {
     let home = Home::new();

@@ -1,6 +1,5 @@
 //! Everything that can differ, found once; and nothing found where changes are only on their way.
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,15 +69,14 @@ async fn everything_alike_is_a_clean_report() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_to_differ_is_found_once() {
+async fn each_difference_is_found_once() {
     let (home, region) = world(50).await;
-    let body = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
     home.put("tenant", "t0", 6, Some("{}")).await;
     home.put("shard", "s1", 6, Some(r#"{"host":"i"}"#)).await;
     home.put("tenant", "t2", 4, Some(r#"{"users":1,"shard":"s2"}"#)).await;
     home.put("tenant", "t3", 6, Some("[]")).await;
     home.put("tenant", "unseen", 6, Some("{}")).await;
-    changed(&home.store, Table::Views, "t4", |item| item.body = body("{}"));
+    changed(&home.store, Table::Views, "t4", |item| item.body = Some("{}".into()));
     home.store.tamper(Table::Views, &place("t5"), None);
     home.store.tamper(Table::Records, &stored::current("tenant", "t6"), None);
     copy(&home, &region);
@@ -88,10 +86,10 @@ async fn each_way_to_differ_is_found_once() {
     changed(&region, Table::Contexts, "t11", |item| item.version -= 1);
     changed(&region, Table::Contexts, "t12", |item| item.version += 1);
     changed(&region, Table::Contexts, "t13", |item| item.body = None);
-    changed(&region, Table::Contexts, "t14", |item| item.body = body("{ }"));
+    changed(&region, Table::Contexts, "t14", |item| item.body = Some("{ }".into()));
     let report = verification(&home, &region).run().await.unwrap();
     let found: Vec<_> =
-        report.differing.iter().map(|((place, how), count)| (place.as_str(), how.word(), *count)).collect();
+        report.differing.iter().map(|((place, how), count)| (place.as_str(), how.into_str(), *count)).collect();
     assert_eq!(
         found,
         [
@@ -116,7 +114,7 @@ async fn each_way_to_differ_is_found_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_that_are_on_their_way_do_not_count_and_one_that_is_lost_does() {
+async fn only_lost_changes_count_as_differences() {
     let (home, region) = world(50).await;
     let triggers = home.triggers(LIMITS);
     home.put("tenant", "t1", 6, Some(r#"{"users":7}"#)).await;
@@ -143,7 +141,7 @@ async fn changes_that_are_on_their_way_do_not_count_and_one_that_is_lost_does() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_misses_nothing_of_a_view_that_it_does_not_take() {
+async fn region_misses_no_untaken_view() {
     let (home, region) = world(5).await;
     region.tamper(Table::Contexts, &place("t1"), None);
     let mut verification = verification(&home, &region);
@@ -153,22 +151,22 @@ async fn a_region_misses_nothing_of_a_view_that_it_does_not_take() {
     assert!(report.is_clean() && report.buckets == 0, "{report:?}");
 }
 
-/// What lies where nobody looks for it is not what lies in the right place.
+/// Puts an item where nobody reads that key.
+fn misplace(store: &MemoryStore, table: Table, name: &str, key: &str) {
+    let wrong = (bucket::bucket(key) + 1) % engine::limits::BUCKETS;
+    let key = ItemKey::new(bucket::of(name, wrong), key);
+    store.tamper(table, &key.clone(), Some(Item::new(key, 5).with_body("{}")));
+}
+
+/// An item in a place that nobody reads is not one in the right place.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_or_lies_in_the_wrong_place_is_a_difference() {
+async fn unreadable_or_misplaced_item_is_difference() {
     let (home, region) = world(20).await;
-    let elsewhere = |name: &str, key: &str| {
-        let right = bucket::bucket(key);
-        ItemKey::new(bucket::of(name, (right + 1) % engine::limits::BUCKETS), key)
-    };
-    let put = |store: &MemoryStore, table, key: ItemKey| {
-        store.tamper(table, &key.clone(), Some(Item::new(key, 5).with_body("{}")));
-    };
     home.put("tenant", "not\u{FFFE}announced", 5, Some("{}")).await;
-    put(&home.store, Table::Records, elsewhere("tenant", "t1"));
-    put(&home.store, Table::Views, elsewhere("limits", "t2"));
+    misplace(&home.store, Table::Records, "tenant", "t1");
+    misplace(&home.store, Table::Views, "limits", "t2");
     copy(&home, &region);
-    put(&region, Table::Contexts, elsewhere("limits", "t3"));
+    misplace(&region, Table::Contexts, "limits", "t3");
     let note = bucket::partition("vector#limits", "t4");
     let home_store = Arc::new(PartlyBad::refusing(home.store.clone(), move |_, partition| partition == note));
     let unread = bucket::bucket("t5");
@@ -179,7 +177,7 @@ async fn what_cannot_be_read_or_lies_in_the_wrong_place_is_a_difference() {
     verification.regions[0].tables = region;
     let report = verification.run().await.unwrap();
     let found: Vec<_> =
-        report.differing.iter().map(|((place, how), count)| (place.as_str(), how.word(), *count)).collect();
+        report.differing.iter().map(|((place, how), count)| (place.as_str(), how.into_str(), *count)).collect();
     assert_eq!(
         found,
         [
@@ -195,7 +193,7 @@ async fn what_cannot_be_read_or_lies_in_the_wrong_place_is_a_difference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_can_be_kept_is_told_in_part() {
+async fn excess_differences_are_reported_partially() {
     let (home, region) = world(5).await;
     for at in 0..limits::SUSPECTS + 500 {
         let key = place(&format!("x{at}"));
@@ -243,7 +241,7 @@ impl Tables for Busy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_buckets_are_read_at_once_and_told_in_their_order() {
+async fn parallel_buckets_are_reported_in_order() {
     fastrand::seed(1);
     let (home, region) = world(300).await;
     for at in (0..300).step_by(10) {

@@ -44,11 +44,11 @@ async fn replay(lesson: &str, failing: &[usize], rounds: usize, rest: Duration) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_regions_table_that_fails_for_a_second_again_and_again_fails_no_request() {
+async fn flapping_region_table_fails_no_request() {
     replay("one table fails for 1 s in each 3 s", &[0], 3, 2 * FAILS_FOR).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_that_fail_for_a_second_one_after_the_other_fail_no_request() {
+async fn tables_failing_in_turn_fail_nothing() {
     replay("each of three tables fails for 1 s in each 6 s", &[0, 1, 2], 2, FAILS_FOR).await;
 }

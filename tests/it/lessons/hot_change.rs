@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 198;
 const NODES: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hot_change_that_ten_thousand_sidecars_hear_of_is_a_read_or_two_of_the_table_for_each_node() {
+async fn hot_change_costs_nodes_few_reads() {
     let stage = Lesson::begin(&["eu-west-1"], ["hot".to_owned()].into_iter()).await;
     let mut nodes = Vec::new();
     for _ in 0..NODES {

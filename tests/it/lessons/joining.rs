@@ -1,5 +1,5 @@
-//! A new node takes over under full load: it is cold, it has heard nothing, and all requests go to
-//! it at once, because the old one stops. Sidecars with nothing stored are simulated: plain
+//! A new node takes over under full load: it is cold, it has received nothing, and all requests go
+//! to it at once, because the old one stops. Sidecars with nothing stored are simulated: plain
 //! requests, over a connection each; and a real one is among them.
 
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use super::super::stage::until;
 use super::readers::Readers;
 use super::stage::Lesson;
 
-/// What everybody asks for.
+/// Number of records that everybody asks for.
 const SHARED: usize = 100;
-/// What only the real sidecar asks for, once each.
+/// Number of records that only the real sidecar asks for, once each.
 const OWN: usize = 4_000;
 const SIDECARS: usize = 48;
 const CALLERS: usize = 8;
@@ -35,9 +35,13 @@ async fn ask_for_all(readers: Arc<Readers>, joined: Arc<AtomicBool>) {
     }
 }
 
+/// A key of the real sidecar's callers alone.
+fn own(key: usize) -> String {
+    format!("own-{key}")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_node_under_full_load_fails_no_request_and_reads_each_key_once() {
-    let own = |key: usize| format!("own-{key}");
+async fn new_node_reads_each_key_once() {
     let keys = (0..SHARED).map(|key| format!("shared-{key}")).chain((0..OWN).map(own));
     let stage = Lesson::begin(&["eu-west-1"], keys).await;
     let old = stage.nodes(|config| config.drain.linger = LINGER).await.remove(0);
@@ -45,7 +49,7 @@ async fn a_new_node_under_full_load_fails_no_request_and_reads_each_key_once() {
     stage.settle(&[&old.app, &sidecar]).await;
     *stage.regions[0].latency.lock().unwrap() = 5..=15;
     let (joined, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let simulated = stage.readers(stage.regions[0].door.address);
+    let simulated = stage.readers(stage.regions[0].proxy.address);
     let sidecars: Vec<_> =
         (0..SIDECARS).map(|_| stage.tasks.spawn("sidecar", ask_for_all(simulated.clone(), joined.clone()))).collect();
     let (callers, next) = (stage.readers(sidecar.tcp.unwrap()), Arc::new(AtomicUsize::new(0)));
@@ -59,10 +63,9 @@ async fn a_new_node_under_full_load_fails_no_request_and_reads_each_key_once() {
             })
         })
         .collect();
-    let answered = || simulated.answered.load(Ordering::Relaxed);
-    until("the load", || answered() > 2 * SHARED as u64).await;
+    until("the load", || simulated.answered.load(Ordering::Relaxed) > 2 * SHARED as u64).await;
     let new = stage.node(0, |_| ()).await;
-    stage.regions[0].door.lead_to(new.address());
+    stage.regions[0].proxy.lead_to(new.address());
     let before = old.reads();
     joined.store(true, Ordering::Release);
     tokio::join!(old.app.stop(), async {
@@ -81,7 +84,7 @@ async fn a_new_node_under_full_load_fails_no_request_and_reads_each_key_once() {
     println!(
         "lessons: a new node: {} requests of {SIDECARS} simulated sidecars, {} of a real one's callers; the old node \
          had read {before} times; the new one read {} keys once, and {again} of them once more; 0 failed requests",
-        answered(),
+        simulated.answered.load(Ordering::Relaxed),
         callers.answered.load(Ordering::Relaxed),
         reads.len(),
     );
@@ -89,8 +92,8 @@ async fn a_new_node_under_full_load_fails_no_request_and_reads_each_key_once() {
     callers.assert_content();
     // One answer of the old one at least tells each sidecar to go.
     assert!(shared > SHARED / 2, "nearly everything was asked of it: {shared}");
-    // What it was reading when it first heard its topic is looked at again (R5), and on a busy machine
-    // once or twice more until it has heard enough.
+    // What it was reading when its topic's first message came is looked at again (R5), and on a
+    // busy machine once or twice more until enough have come.
     assert!(most <= 4 && again <= SIDECARS + CALLERS, "{again}: {reads:?}");
     stage.end(vec![new.app, sidecar]).await;
 }

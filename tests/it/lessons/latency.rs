@@ -29,7 +29,7 @@ fn turn(latencies: &[Latency], turns: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_of_any_latency_that_hang_at_times_fail_no_request_for_one_read_more_in_twenty() {
+async fn hanging_tables_fail_no_request() {
     let keys = (0..KEYS).map(|key| format!("key-{key}"));
     let stage = Lesson::begin(&["eu-west-1", "us-east-1", "ap-southeast-2"], keys).await;
     let (nodes, sidecar) = (stage.nodes(|_| ()).await, stage.sidecar("").await);

@@ -1,5 +1,5 @@
-//! Those who read, and what they were given: each answer is held against what was written and what
-//! others were shown before.
+//! Readers and their answers: each is held against what was written and what others had received
+//! before.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(60);
 const LABELS: [&str; 8] =
     ["below-floor", "floor-escaped", "grace", "stale-if-error", "max-stale", "unproven", "unwired", "provisional"];
 
-/// When each version was in the table of views.
+/// Times at which each version was in the table of views.
 #[derive(Default)]
 pub(super) struct Written(Mutex<BTreeMap<String, Vec<(u64, Moment)>>>);
 
@@ -27,7 +27,7 @@ impl Written {
         self.0.lock().unwrap().entry(key.to_owned()).or_default().push((version, at));
     }
 
-    /// When the first version after this one was.
+    /// Time at which the first version after this one was there.
     fn followed(&self, key: &str, version: u64) -> Option<Moment> {
         let written = self.0.lock().unwrap();
         written.get(key)?.iter().find(|(newer, _)| *newer > version).map(|(_, at)| *at)
@@ -38,7 +38,7 @@ impl Written {
     }
 }
 
-/// What one request got.
+/// Answer to one request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// 0 where there was no answer.
@@ -58,7 +58,7 @@ pub(super) struct Readers {
     base: String,
     clock: Clock,
     written: Arc<Written>,
-    /// The highest version that anybody was shown, by key.
+    /// The highest version that any reader received, by key.
     shown: Mutex<BTreeMap<String, u64>>,
     pub(super) answered: AtomicU64,
     pub(super) hits: AtomicU64,
@@ -100,17 +100,12 @@ impl Readers {
             request = request.header(*name, *value);
         }
         let answer = request.send().await?;
-        let text = |name: &str| {
-            // The node's own member of `Cache-Status` comes before the sidecar's.
-            let last = answer.headers().get_all(name).iter().next_back();
-            last.map(|line| line.to_str().unwrap().to_owned()).unwrap_or_default()
-        };
-        let (status, line) = (answer.status().as_u16(), text("cache-status"));
-        let (version, age) = (text("x-record-version").parse().unwrap_or(0), text("age").parse().ok());
+        let (status, line) = (answer.status().as_u16(), last_line(&answer, "cache-status"));
+        let version = last_line(&answer, "x-record-version").parse().unwrap_or(0);
+        let age = last_line(&answer, "age").parse().ok();
         answer.bytes().await?;
-        let parameter = |name: &str| line.split("; ").find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
-        let bound = parameter("bound").and_then(|bound| bound.parse().ok());
-        let label = parameter("detail").filter(|detail| LABELS.contains(detail)).map(str::to_owned);
+        let bound = parameter(&line, "bound").and_then(|bound| bound.parse().ok());
+        let label = parameter(&line, "detail").filter(|detail| LABELS.contains(detail)).map(str::to_owned);
         Ok(Seen { status, version, age, bound, hit: line.contains("; hit"), label, line })
     }
 
@@ -159,4 +154,16 @@ impl Readers {
         assert!(complaints.is_empty(), "{complaints:#?}");
         assert!(self.answered.load(Ordering::Relaxed) > 0);
     }
+}
+
+/// The last header line of that name: the node's own member of `Cache-Status` comes before the
+/// sidecar's.
+fn last_line(answer: &reqwest::Response, name: &str) -> String {
+    let last = answer.headers().get_all(name).iter().next_back();
+    last.map(|line| line.to_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+/// A parameter of a `Cache-Status`.
+fn parameter<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split("; ").find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }

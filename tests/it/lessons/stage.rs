@@ -1,5 +1,5 @@
-//! What the lessons are played on: regions, each with an ingester, a table that can be made to fail,
-//! nodes and a door in front of them; a home region, which is its table of views; and the lab's
+//! Stage of the lessons: regions, each with an ingester, a table that can be made to fail, nodes
+//! and a balancer in front of them; a home region, which is its table of views; and the lab's
 //! topics and queues.
 //!
 //! Nothing reads a table but for a reader or an announcement: there are no audits. Heartbeats come
@@ -8,12 +8,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nearside::app::services::Engine;
 use nearside::app::services::region::start_node;
-use nearside::app::{self, App, Instead};
+use nearside::app::{self, App, Overrides};
 use nearside::aws::clients::Sdk;
 use nearside::config::services::{EngineConfig, ServedRegion};
 use nearside::config::{Config, Drain};
@@ -32,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::super::stage::{in_time, until};
-use super::door::Door;
+use super::proxy::Proxy;
 use super::readers::{Readers, Written};
 use super::table::{Latency, WatchedTable};
 use crate::world::World;
@@ -40,7 +39,7 @@ use crate::world::World;
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 const VIEW: &str = "limits";
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(250);
-const DRAIN: Drain = Drain { linger: Duration::ZERO, deadline: Duration::from_secs(20) };
+const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
 /// As much as a leap may be: shorter than what looks like a pause of the process.
 pub(super) const LEAP: Duration = Duration::from_secs(5);
 /// For so long everybody has listened when a lesson begins: over `freshness.worst_lag`, after which
@@ -79,12 +78,12 @@ pub(super) struct Region {
     topic_arn: String,
     topic: Arc<dyn Topic>,
     table: MemoryStore,
-    /// Of the table, whoever asks it.
+    /// Faults of the table, for every client.
     pub(super) faults: Faults,
-    /// Of what nodes read.
+    /// Faults of the nodes' reads.
     pub(super) read_faults: Faults,
     pub(super) latency: Latency,
-    pub(super) door: Door,
+    pub(super) proxy: Proxy,
 }
 
 pub(super) struct Node {
@@ -127,7 +126,7 @@ impl Ingesting {
 
     /// Messages that its topic has taken, heartbeats not counted.
     pub(super) fn announced(&self) -> u64 {
-        self.ingester.publisher().counts.announced.load(Ordering::Relaxed)
+        self.ingester.publisher().counts.metrics.announced.get()
     }
 }
 
@@ -142,15 +141,7 @@ impl Lesson {
         for name in names {
             let topic_arn = world.aws.topics.create(name, "views").unwrap();
             let (name_of, topic) = ((*name).to_owned(), topic_arn.parse().ok());
-            let served = ServedRegion {
-                name: name_of,
-                topic,
-                listen: ANY,
-                admin: ANY,
-                compresses: false,
-                views: Vec::new(),
-                allowed_hosts: Vec::new(),
-            };
+            let served = ServedRegion { name: name_of, topic, listen: ANY, admin: ANY, ..Default::default() };
             regions.push(Region {
                 name,
                 topic_arn,
@@ -159,7 +150,7 @@ impl Lesson {
                 faults: Faults::default(),
                 read_faults: Faults::default(),
                 latency: Latency::new((0..=0).into()),
-                door: Door::open(&tasks).await,
+                proxy: Proxy::open(&tasks).await,
             });
         }
         let home = MemoryStore::new(clock.clone());
@@ -167,7 +158,7 @@ impl Lesson {
         stage.seed(keys);
         stage.ingesting = (0..stage.regions.len()).map(|region| stage.ingest(region)).collect();
         for (region, ingesting) in stage.regions.iter().zip(&stage.ingesting) {
-            // Whoever listens from now on does not hear that it began.
+            // A node that listens from now on does not receive that it began.
             in_time("a region to be complete", async {
                 while !is_complete(&region.table).await.unwrap() {
                     tokio::time::sleep(LOOK_EVERY).await;
@@ -210,7 +201,7 @@ impl Lesson {
             views: vec![VIEW.to_owned()],
         };
         let mut config = node::config(&settings).unwrap();
-        config.drain = DRAIN;
+        config.drain = Drain { linger: Duration::ZERO, deadline: DRAIN_DEADLINE, ..Default::default() };
         config.announcements.endpoint_url = Url::parse(&self.world.aws.base).ok();
         config.announcements.insecure_sns_signer = Url::parse(&self.world.aws.base).ok();
         config.freshness.audit_period = Duration::ZERO;
@@ -218,17 +209,17 @@ impl Lesson {
         let table = Faulty::new(region.table.clone(), region.faults.clone());
         let table = Faulty::new(table, region.read_faults.clone());
         let table = WatchedTable::new(table, region.latency.clone());
-        let instead = Instead { clock: self.clock.clone(), ..Instead::default() };
+        let instead = Overrides { clock: self.clock.clone(), ..Overrides::default() };
         let app = start_node(config, table.clone(), Arc::new(true.into()), instead).await.unwrap();
         Node { app, table }
     }
 
-    /// A node to which the region's door leads, for each region.
+    /// A node behind the region's balancer, for each region.
     pub(super) async fn nodes(&self, change: impl Fn(&mut Config)) -> Vec<Node> {
         let mut nodes = Vec::new();
         for region in 0..self.regions.len() {
             let node = self.node(region, &change).await;
-            self.regions[region].door.lead_to(node.address());
+            self.regions[region].proxy.lead_to(node.address());
             nodes.push(node);
         }
         nodes
@@ -245,13 +236,13 @@ impl Lesson {
              [announcements]\nendpoint_url = \"{aws}\"\ninsecure_sns_signer = \"{aws}\"\n\
              [race]\ndeadline = \"20s\"\n[freshness]\naudit_period = \"0s\"\n{lines}"
         );
-        for Region { name, topic_arn, door, .. } in &self.regions {
-            let address = door.address;
+        for Region { name, topic_arn, proxy, .. } in &self.regions {
+            let address = proxy.address;
             text += &format!(
                 "[[service.region]]\nname = \"{name}\"\nurl = \"http://{address}\"\ntopic = \"{topic_arn}\"\n"
             );
         }
-        let instead = Instead { clock: self.clock.clone(), ..Instead::default() };
+        let instead = Overrides { clock: self.clock.clone(), ..Overrides::default() };
         app::start_with(super::super::program::read(&text), instead).await.unwrap()
     }
 
@@ -287,7 +278,7 @@ impl Lesson {
     /// Resolves once all of these listen to all of their regions, and have for over a minute.
     pub(super) async fn settle(&self, apps: &[&App]) {
         for app in apps {
-            for region in 0..app.sidecar.names.len() {
+            for region in 0..app.sidecar.fill.shared.names.len() {
                 let subscriptions = app.subscriptions().unwrap();
                 let mut status = subscriptions.watch(RegionId(region as u8)).unwrap();
                 let subscribed = status.wait_for(|status| status.stage == Subscription::Subscribed);
@@ -311,13 +302,13 @@ impl Lesson {
         }
     }
 
-    /// Whether the lease of each of its regions that is not off holds from `now` on.
+    /// True if the lease of each of its regions that is not off holds from `now` on.
     fn has_heard(&self, app: &App, now: Moment) -> bool {
-        let horizon = app.sidecar.freshness.horizon();
-        app.sidecar.names.iter().zip(&horizon.regions).all(|(name, sight)| {
+        let region_views = app.sidecar.fill.shared.freshness.region_views();
+        app.sidecar.fill.shared.names.iter().zip(&region_views.regions).all(|(name, region_view)| {
             let place = self.regions.iter().position(|region| region.name == name).unwrap();
             !self.ingesting[place].is_on()
-                || sight.state == SubscriptionState::Live && sight.lease_until >= now + STRONG_LEASE
+                || region_view.state == SubscriptionState::Live && region_view.lease_until >= now + STRONG_LEASE
         })
     }
 

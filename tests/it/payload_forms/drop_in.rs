@@ -14,8 +14,8 @@ use crate::wire::{Message, Say, Wire, exchange, reply};
 /// One request a block, as it was on the wire; only host and path were changed.
 const CORPUS: &str = include_str!("corpus");
 
-/// What clients are taken through with each kind of record, in this order: the record's key ends
-/// with the first word. What is asked for a second time is a hit.
+/// Steps that clients take with each kind of record, in this order: the record's key ends with the
+/// first word. A second request for the same is a hit.
 const STEPS: [(&str, &str, &str); 13] = [
     ("own", "GET", ""),
     ("own", "GET", ""),
@@ -34,7 +34,7 @@ const STEPS: [(&str, &str, &str); 13] = [
 const KINDS: [&str; 5] = ["odd", "coded", "missing", "page", "chunked"];
 /// No serialiser would write it so.
 const ODD: &str = "{ \"aString\" : \"a\",\"aString\":\"\\u0062\" ,\n\"unknown\":[1.0,1E2], \"anInt64\": 7 }\n";
-/// What a sidecar adds where it is missing: a line of time.
+/// `Date` line that a sidecar adds where it is missing.
 const DATE: &str = "Date: Fri, 15 Jan 2027 08:00:00 GMT";
 
 struct Client {
@@ -52,7 +52,7 @@ fn clients() -> Vec<Client> {
     blocks.collect()
 }
 
-/// What a region answers, by the kind that a record's key begins with.
+/// Answer of a region, by the kind that a record's key begins with.
 fn region(asked: &Message) -> Say {
     let kind = asked.target().trim_start_matches("/v1/contexts/").split('-').next().unwrap().to_owned();
     let own = format!("{DATE}\nETag: \"v1\"\nX-Record-Version: 1\nX-Service: a\nX-Service: b");
@@ -152,7 +152,7 @@ fn varied(got: &Message) -> BTreeSet<String> {
     names.map(|name| name.trim().to_ascii_lowercase()).collect()
 }
 
-/// What [`Wire`] is told beside a schema.
+/// Settings of a [`Wire`] beside a schema.
 const FIELDS: &str = "fields = \"fields\"\nignore = [\"accept-language\"]\n";
 
 async fn nothing_changes(fast: bool) {
@@ -192,23 +192,22 @@ async fn nothing_changes(fast: bool) {
 }
 
 #[tokio::test]
-async fn ordinary_clients_get_the_same_bytes_and_lines_from_a_route_with_a_schema() {
+async fn schema_route_keeps_bytes_and_headers() {
     nothing_changes(true).await;
 }
 
 #[tokio::test]
-async fn ordinary_clients_get_the_same_from_it_where_hyper_reads_every_request() {
+async fn schema_route_keeps_bytes_over_hyper() {
     nothing_changes(false).await;
 }
 
 #[tokio::test]
-async fn a_condition_that_is_passed_on_names_the_regions_tag_whatever_form_its_caller_has() {
+async fn forwarded_condition_names_regions_etag() {
     for fast in [true, false] {
         let descriptors = descriptors();
         let settings = declared(&descriptors, FIELDS).replacen("[[", &format!("listen.fast = {fast}\n[["), 1);
         let wire = Wire::with(1, &settings, region).await;
         let path = "/v1/contexts/plain-1";
-        let tag = |got: &Message| got.header("etag").to_owned();
         let protobuf = tag(&wire.get(path, &["Accept: application/x-protobuf"]).await);
         let fields = tag(&wire.get(&format!("{path}?fields=anInt64"), &[]).await);
         let own = tag(&wire.get(path, &[]).await);
@@ -228,4 +227,8 @@ async fn a_condition_that_is_passed_on_names_the_regions_tag_whatever_form_its_c
         }
         wire.end().await;
     }
+}
+
+fn tag(got: &Message) -> String {
+    got.header("etag").to_owned()
 }

@@ -1,20 +1,20 @@
-//! What the sidecar itself says keeps its status in either form: a `google.rpc.Status` for who asks
-//! for Protobuf, problem+json for all others.
+//! Errors of the sidecar itself keep their status in either form: a `google.rpc.Status` for who
+//! asks for Protobuf, problem+json for all others.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
-use nearside::core::answer::{ByAccept, Outcome, respond};
-use nearside::core::batch::request::Refused;
-use nearside::core::shape::ShapeRefused;
 use nearside::http::admission::{BadHost, Refusal};
 use nearside::http::body::Body;
 use nearside::http::limits::{
     BODIES_BYTES, REPLY_BODY_BYTES, REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES, SMALL_BODIES_BYTES,
 };
 use nearside::payload::mask::Mask;
+use nearside::race::gather::request::Refused;
+use nearside::request::answer::{ByAccept, Outcome, respond};
+use nearside::shape::shapes::ShapeRefused;
 use nearside::tasks::Tasks;
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -22,13 +22,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
 use super::{declared, descriptors};
-use crate::door::{h2c, over_h2};
+use crate::admission::{h2c, over_h2};
 use crate::wire::{Message, Say, Wire, exchange, read_message, reply, request};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const BATCH: &str = "/v1/many";
 
-/// By the field numbers of google/rpc/status.proto.
+/// Message with the field numbers of google/rpc/status.proto.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Status {
     #[prost(int32, tag = "1")]
@@ -55,7 +55,7 @@ struct Row {
     how: How,
     /// Who asks for Protobuf gets there.
     for_protobuf: bool,
-    /// What the other caller accepts; `None` if only callers of Protobuf get there.
+    /// `Accept` of the other caller; `None` if only callers of Protobuf get there.
     other: Option<&'static str>,
 }
 
@@ -71,7 +71,7 @@ enum How {
     /// One part of a batch, with this key.
     Part(&'static str),
     /// The answer alone: tests of their own bring it about, or it would take thousands of requests.
-    Told(Outcome),
+    Negotiated(Outcome),
 }
 
 fn row(status: u16, word: &'static str, how: How) -> Row {
@@ -91,34 +91,40 @@ fn post(lines: &[&str], body: &[u8]) -> How {
     How::Sent("POST /v1/contexts/plain HTTP/1.1".to_owned(), lines, body.to_vec())
 }
 
+fn options(target: &str) -> How {
+    How::Sent(format!("OPTIONS {target} HTTP/1.1"), Vec::new(), Vec::new())
+}
+
 /// A new variant has to have its row here.
 fn of_refusal(refusal: Refusal) -> Row {
-    let target = |target: &str| How::Sent(format!("OPTIONS {target} HTTP/1.1"), Vec::new(), Vec::new());
     let (status, how) = match refusal {
         Refusal::Tunnel => (501, with("Upgrade: websocket")),
         Refusal::Coding => (501, post(&["Transfer-Encoding: gzip, chunked"], b"0\r\n\r\n")),
         Refusal::BadHost(_) => (400, with("Host: localhost")),
         Refusal::ForeignHost => (421, get("http://evil.example/v1/contexts/plain")),
-        Refusal::Forwarded => (403, with("X-Forwarded-For: 192.0.2.1")),
         Refusal::CrossSite => (403, with("Sec-Fetch-Site: cross-site")),
         Refusal::Token => (401, with("X-Nearside-Token: other")),
-        Refusal::BadTarget => (400, target("*")),
-        Refusal::LongTarget => (414, target(&format!("/{}", "a".repeat(REQUEST_TARGET_BYTES)))),
+        Refusal::BadTarget => (400, options("*")),
+        Refusal::LongTarget => (414, options(&format!("/{}", "a".repeat(REQUEST_TARGET_BYTES)))),
         // HTTP/2 alone: in HTTP/1.1 it is hyper that says so, without a body.
-        Refusal::LargeHead => (431, How::Told(Outcome::Refused(refusal))),
+        Refusal::LargeHead => (431, How::Negotiated(Outcome::Refused(refusal))),
         Refusal::LargeBody => (413, post(&[&format!("Content-Length: {}", REQUEST_BODY_BYTES + 1)], b"")),
-        Refusal::Crowded => (503, How::Told(Outcome::Refused(refusal))),
-        Refusal::SlowBody => (408, How::Told(Outcome::Refused(refusal))),
+        Refusal::Crowded => (503, How::Negotiated(Outcome::Refused(refusal))),
+        Refusal::SlowBody => (408, How::Negotiated(Outcome::Refused(refusal))),
         Refusal::BadBody => (400, post(&["Transfer-Encoding: chunked"], b"zz\r\n")),
         Refusal::NoRoom => (503, post(&["Content-Length: 100000"], &[b'x'; 100_000])),
     };
-    row(status, refusal.word(), how)
+    row(status, refusal.reason().into_str(), how)
+}
+
+/// Body of a batch of so many keys.
+fn keys(count: usize) -> Vec<u8> {
+    json!({"keys": vec!["a"; count]}).to_string().into_bytes()
 }
 
 /// A new variant has to have its row here.
 fn of_batch(refused: Refused) -> Row {
     const JSON: &str = "application/json";
-    let keys = |count: usize| json!({"keys": vec!["a"; count]}).to_string().into_bytes();
     let (status, how) = match refused {
         Refused::NotJson => (415, How::Batch("text/plain", keys(1))),
         Refused::Malformed { .. } => (400, How::Batch(JSON, b"{".to_vec())),
@@ -126,7 +132,7 @@ fn of_batch(refused: Refused) -> Row {
         Refused::Large => (413, How::Batch(JSON, vec![b' '; (1 << 20) + 1])),
         Refused::NoRoom => (503, How::Batch(JSON, keys(1000))),
     };
-    row(status, refused.word(), how)
+    row(status, refused.reason().into_str(), how)
 }
 
 /// A new variant has to have its row here; `None` for what is no answer of the sidecar's own.
@@ -138,22 +144,18 @@ fn of(own: Outcome) -> Option<Row> {
         Outcome::Refused(refusal) => of_refusal(refusal),
         Outcome::RefusedBatch(refused) => of_batch(refused),
         Outcome::Unshaped(ShapeRefused::Mask(_)) => row(400, "bad-fields", get("/v1/contexts/plain?fields=nothing")),
-        Outcome::Unshaped(ShapeRefused::NotAcceptable) => {
-            let row = row(406, "not-acceptable", get("/v1/contexts/plain"));
-            Row { for_protobuf: false, other: Some("text/html"), ..row }
-        }
         Outcome::Unshaped(ShapeRefused::Mismatch) => {
             Row { other: None, ..row(502, "schema-mismatch", get("/v1/contexts/misfit")) }
         }
         Outcome::Unshaped(ShapeRefused::NoRoom) => {
-            row(503, "no-room", How::Told(Outcome::Unshaped(ShapeRefused::NoRoom)))
+            row(503, "no-room", How::Negotiated(Outcome::Unshaped(ShapeRefused::NoRoom)))
         }
         Outcome::BadKey => row(400, "bad-key", How::Part("..")),
         Outcome::LargePart => row(502, "large-part", How::Part("large")),
         Outcome::NotStored => row(504, "not-stored", with("Cache-Control: only-if-cached")),
         Outcome::BelowFloor(_) => row(504, "below-floor", get("/v1/contexts/old")),
         Outcome::NoneAnswered(_) => row(502, "no-region-answered", get("/v1/contexts/gone")),
-        Outcome::Busy => row(503, "busy", How::Told(Outcome::Busy)),
+        Outcome::Busy => row(503, "busy", How::Negotiated(Outcome::Busy)),
     };
     Some(row)
 }
@@ -164,7 +166,6 @@ fn rows() -> Vec<Row> {
         Refusal::Coding,
         Refusal::BadHost(BadHost::Several),
         Refusal::ForeignHost,
-        Refusal::Forwarded,
         Refusal::CrossSite,
         Refusal::Token,
         Refusal::BadTarget,
@@ -178,8 +179,7 @@ fn rows() -> Vec<Row> {
     let malformed = Refused::Malformed { line: 1, column: 1 };
     let batches = [Refused::NotJson, malformed, Refused::ManyKeys, Refused::Large, Refused::NoRoom];
     let mask = Mask::literal("a..b").expect_err("an empty name");
-    let unshaped =
-        [ShapeRefused::Mask(mask), ShapeRefused::NotAcceptable, ShapeRefused::Mismatch, ShapeRefused::NoRoom];
+    let unshaped = [ShapeRefused::Mask(mask), ShapeRefused::Mismatch, ShapeRefused::NoRoom];
     let others = [
         Outcome::BadKey,
         Outcome::LargePart,
@@ -219,10 +219,10 @@ async fn ask(wire: &Wire, row: &Row, accept: &str) -> Got {
         How::Sent(first, more, body) => head(first, lines.chain(more.iter().cloned()), body),
         How::Batch(media_type, body) => batch(lines, media_type, body),
         How::Part(key) => batch(lines, "application/json", json!({"keys": [key]}).to_string().as_bytes()),
-        How::Told(_) => Vec::new(),
+        How::Negotiated(_) => Vec::new(),
     };
     let got = match &row.how {
-        How::Told(outcome) => return told(outcome, accept),
+        How::Negotiated(outcome) => return reported(outcome, accept),
         how => {
             let mut stream = wire.connect().await;
             let got = exchange(&mut stream, &bytes, false).await;
@@ -258,16 +258,14 @@ fn batch(lines: impl Iterator<Item = String>, media_type: &str, body: &[u8]) -> 
     request("POST", BATCH, &lines.iter().map(String::as_str).collect::<Vec<_>>(), body)
 }
 
-fn told(outcome: &Outcome, accept: &str) -> Got {
-    let again = || match outcome {
+fn reported(outcome: &Outcome, accept: &str) -> Got {
+    let again = match outcome {
         Outcome::Refused(refusal) => Outcome::Refused(*refusal),
         Outcome::Unshaped(_) => Outcome::Unshaped(ShapeRefused::NoRoom),
         _ => Outcome::Busy,
     };
-    let response = match accept {
-        PROTOBUF => respond(again().told(Some(ByAccept { protobuf: Some(PROTOBUF) })), &[]),
-        _ => respond(again(), &[]),
-    };
+    let by_accept = (accept == PROTOBUF).then_some(ByAccept { protobuf: Some(PROTOBUF) });
+    let response = respond(again.negotiated(by_accept), &[]);
     let (head, body) = response.into_parts();
     let Body::Whole(Some(body)) = body else { panic!("it has a body") };
     (head.status.as_u16(), head.headers["content-type"].to_str().unwrap().to_owned(), body.to_vec())
@@ -296,9 +294,9 @@ async fn each_keeps_its_status(fast: bool) {
     let (descriptors, folder) = (descriptors(), tempfile::tempdir().unwrap());
     let token = folder.path().join("token");
     std::fs::write(&token, "s3cret\n").unwrap();
-    let route = declared(&descriptors, &format!("fields = \"fields\"\nstrict_accept = true\nbatch = \"{BATCH}\"\n"));
+    let route = declared(&descriptors, &format!("fields = \"fields\"\nbatch = \"{BATCH}\"\n"));
     let settings = format!(
-        "listen.fast = {fast}\nlisten.refuse_forwarded = true\nlisten.token_file = \"{}\"\nfreshness.strict = true\n\
+        "listen.fast = {fast}\nlisten.token_file = \"{}\"\nfreshness.strict = true\n\
          race.deadline = \"300ms\"\n{route}",
         token.display()
     );
@@ -310,7 +308,7 @@ async fn each_keeps_its_status(fast: bool) {
         if row.word == "no-room" {
             let mut bytes = BODIES_BYTES;
             while bytes >= SMALL_BODIES_BYTES as u64 / 64 {
-                match wire.app.sidecar.bodies.reserve(bytes) {
+                match wire.app.sidecar.shared.bodies.reserve(bytes) {
                     Some(reserved) => held.push(reserved),
                     None => bytes /= 2,
                 }
@@ -329,17 +327,17 @@ async fn each_keeps_its_status(fast: bool) {
 }
 
 #[tokio::test]
-async fn every_answer_of_the_sidecars_own_keeps_its_status_and_parses_in_either_form() {
+async fn own_answers_parse_in_either_form() {
     each_keeps_its_status(true).await;
 }
 
 #[tokio::test]
-async fn every_answer_of_its_own_does_so_where_hyper_reads_every_request() {
+async fn own_answers_parse_likewise_over_hyper() {
     each_keeps_its_status(false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_comes_too_slowly_is_refused_in_its_callers_form() {
+async fn slow_body_refusal_keeps_callers_form() {
     let descriptors = descriptors();
     let wire = Wire::with(1, &declared(&descriptors, ""), region).await;
     let row = of_refusal(Refusal::SlowBody);
@@ -358,7 +356,7 @@ async fn a_body_that_comes_too_slowly_is_refused_in_its_callers_form() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_in_http2_is_refused_in_its_callers_form() {
+async fn oversized_http2_head_keeps_callers_form() {
     let descriptors = descriptors();
     let (wire, tasks) = (Wire::with(1, &declared(&descriptors, ""), region).await, Tasks::new());
     let row = of_refusal(Refusal::LargeHead);
@@ -378,7 +376,7 @@ async fn a_head_that_is_too_large_in_http2_is_refused_in_its_callers_form() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_refused_gets_the_lines_of_the_get_and_no_body_over_either_protocol() {
+async fn refused_head_equals_get_without_body() {
     let descriptors = descriptors();
     let (wire, tasks) = (Wire::with(1, &declared(&descriptors, ""), region).await, Tasks::new());
     let mut sender = h2c(&wire, &tasks).await;

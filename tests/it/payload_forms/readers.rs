@@ -22,14 +22,14 @@ struct Reader {
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-/// What it saw, as its library reads it.
+/// Answer as the reader's library parses it.
 #[derive(Debug, Deserialize)]
 struct Seen {
     status: u16,
     headers: serde_json::Map<String, Value>,
     record: Option<Value>,
     text: Option<String>,
-    /// Of a `google.rpc.Status`.
+    /// Code of a `google.rpc.Status`.
     code: Option<i32>,
     message: Option<String>,
     reason: Option<String>,
@@ -55,12 +55,11 @@ impl Reader {
     }
 
     fn get(&mut self, path: &str, headers: Value) -> Seen {
-        let ask = || {
+        tokio::task::block_in_place(|| {
             writeln!(self.asks, "{}", json!({"path": path, "headers": headers})).unwrap();
             let line = self.answers.next().expect("an answer; what it said instead is above").unwrap();
             serde_json::from_str(&line).unwrap()
-        };
-        tokio::task::block_in_place(ask)
+        })
     }
 }
 
@@ -145,7 +144,7 @@ fn script(name: &str) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn python_reads_records_as_protobuf_with_requests_and_googles_library() {
+async fn python_reads_protobuf_records() {
     reads(|arguments| {
         let mut command = Command::new(clients().join("bin/python"));
         command.arg(script("records.py")).args(arguments);
@@ -155,7 +154,7 @@ async fn python_reads_records_as_protobuf_with_requests_and_googles_library() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_reads_records_as_protobuf_with_fetch_and_bufs_library() {
+async fn node_reads_protobuf_records() {
     reads(|arguments| {
         let mut command = Command::new("node");
         command.arg(script("records.mjs")).args(arguments).arg(clients());

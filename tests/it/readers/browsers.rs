@@ -23,7 +23,7 @@ const FOREIGN: [&[&str]; 4] = [
 const OWN: [&[&str]; 3] = [&["Sec-Fetch-Site: none"], &["Sec-Fetch-Site: Same-Origin"], &[]];
 
 #[tokio::test]
-async fn a_page_of_another_site_is_refused_on_both_ways_and_touches_nothing() {
+async fn cross_site_request_touches_nothing() {
     let wire = Wire::with(1, &route(""), |_| reply(200, "", "x")).await;
     wire.get("/r/a", &[]).await;
     assert!(wire.get("/r/a", &[]).await.is_hit());
@@ -45,7 +45,7 @@ async fn a_page_of_another_site_is_refused_on_both_ways_and_touches_nothing() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_let_in_is_looked_at_again_when_its_lines_change() {
+async fn connection_is_rechecked_when_headers_change() {
     let wire = Wire::with(1, &route(""), |_| reply(200, "", "x")).await;
     wire.get("/r/a", &[]).await;
     let mut stream = wire.connect().await;
@@ -57,7 +57,7 @@ async fn a_connection_that_was_let_in_is_looked_at_again_when_its_lines_change()
 }
 
 #[tokio::test]
-async fn whoever_wants_pages_of_other_sites_says_so() {
+async fn cross_site_access_can_be_allowed() {
     let settings = format!("listen.allow_cross_site = true\n{}", route(""));
     let wire = Wire::with(1, &settings, |_| reply(200, "", "x")).await;
     for lines in FOREIGN {
@@ -68,7 +68,7 @@ async fn whoever_wants_pages_of_other_sites_says_so() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_is_refused_on_the_admin_port_too() {
+async fn cross_site_admin_request_is_refused() {
     let wire = Wire::with(1, "", |_| reply(200, "", "x")).await;
     for lines in FOREIGN {
         assert!(is_refused(&admin(&wire, lines).await), "{lines:?}");

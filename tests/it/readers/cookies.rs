@@ -7,7 +7,7 @@ use super::{Say, Wire, reply, route, sidecar};
 const COOKIE: &str = "Set-Cookie: session=1";
 
 #[tokio::test]
-async fn a_cookie_that_a_region_sets_goes_to_the_caller_who_asked_and_to_nobody_later() {
+async fn set_cookie_reaches_only_its_caller() {
     let stored = format!("{COOKIE}\nSet-Cookie: other=2\nCache-Control: public, max-age=60");
     let settings = format!("cache.unrouted = \"cache\"\n{}", route(""));
     let wire = Wire::with(1, &settings, move |_| reply(200, &stored, "x")).await;
@@ -25,7 +25,7 @@ async fn a_cookie_that_a_region_sets_goes_to_the_caller_who_asked_and_to_nobody_
 }
 
 #[tokio::test]
-async fn a_cookie_of_a_304_goes_to_the_caller_who_asked_and_into_no_entry() {
+async fn cookie_of_304_is_never_stored() {
     let settings = format!("cache.unrouted = \"cache\"\n{}", route(""));
     let wire = Wire::with(1, &settings, |request| {
         let lines = format!("ETag: \"1\"\n{COOKIE}\nCache-Control: public, max-age=20");
@@ -46,7 +46,7 @@ async fn a_cookie_of_a_304_goes_to_the_caller_who_asked_and_into_no_entry() {
 }
 
 #[tokio::test]
-async fn an_error_that_is_remembered_is_told_to_others_without_its_cookie() {
+async fn remembered_error_omits_its_cookie() {
     let settings = format!("cache.unrouted = \"cache\"\n{}", route(""));
     let wire = Wire::with(1, &settings, |_| reply(500, COOKIE, "broken")).await;
     for target in ["/r/a", "/unrouted"] {
@@ -72,9 +72,10 @@ async fn a_stale_reply_carries_no_cookie() {
     wire.end().await;
 }
 
-/// What a region sets for the sidecar's own token is nobody's, whichever way the reply takes.
+/// Checks that a region's cookie for the sidecar's own token is nobody's, whichever way the reply
+/// takes.
 #[tokio::test]
-async fn on_a_sidecar_route_no_cookie_is_passed_on_to_anybody() {
+async fn sidecar_route_passes_no_cookie() {
     const LARGE: usize = 9 << 20;
     let dir = tempfile::tempdir().unwrap();
     let settings = sidecar(&dir.path().join("token"));
@@ -109,7 +110,7 @@ async fn on_a_sidecar_route_no_cookie_is_passed_on_to_anybody() {
 }
 
 #[tokio::test]
-async fn what_is_passed_on_for_one_caller_keeps_its_cookie() {
+async fn passed_reply_keeps_its_cookie() {
     let wire = Wire::with(1, &route(""), |_| reply(200, COOKIE, "x")).await;
     for (method, target, lines) in
         [("POST", "/r/a", &[][..]), ("GET", "/r/a", &["Range: bytes=0-0"]), ("GET", "/unrouted", &[])]

@@ -10,7 +10,7 @@ fn yours(request: &Message) -> Say {
 }
 
 #[tokio::test]
-async fn an_unrouted_path_is_passed_on_and_nothing_of_it_is_stored() {
+async fn unrouted_path_passes_without_storing() {
     // With more regions, one that is late here is one more that is asked.
     let wire = Wire::with(1, &route(""), yours).await;
     for (count, (method, lines)) in
@@ -28,7 +28,7 @@ async fn an_unrouted_path_is_passed_on_and_nothing_of_it_is_stored() {
 }
 
 #[tokio::test]
-async fn a_region_that_fails_costs_an_unrouted_read_nothing() {
+async fn failing_region_costs_unrouted_read_nothing() {
     let wire = Wire::with(3, "", |_| reply(200, "", "x")).await;
     wire.regions[0].says(|_| Say::Last(Vec::new()));
     wire.regions[1].says(|_| reply(503, "", "down"));
@@ -42,7 +42,7 @@ async fn a_region_that_fails_costs_an_unrouted_read_nothing() {
 const NEARLY: [&str; 8] = ["/r/a/", "//r/a", "/r//a", "/R/a", "/r/../r/a", "/r/%2e/a", "/%72/a", "/r/a/?q=1"];
 
 #[tokio::test]
-async fn a_path_one_slash_away_from_a_route_gets_nobody_elses_reply() {
+async fn nearly_routed_path_shares_no_reply() {
     for unrouted in ["", "cache.unrouted = \"pass\"", "cache.unrouted = \"cache\""] {
         let settings = format!("{unrouted}\n{}", route("identity_headers = [\"x-tenant\"]"));
         let wire = Wire::with(1, &settings, yours).await;
@@ -58,7 +58,7 @@ async fn a_path_one_slash_away_from_a_route_gets_nobody_elses_reply() {
 }
 
 #[tokio::test]
-async fn a_reply_to_a_request_with_a_cookie_is_stored_for_everybody_only_when_it_says_public() {
+async fn cookie_request_stores_only_public_reply() {
     for (lines, shared) in [
         ("Cache-Control: max-age=600", false),
         ("Cache-Control: s-maxage=600, must-revalidate", false),

@@ -1,4 +1,4 @@
-//! What goes further and how it is told: hop-by-hop headers, ranges, targets, shared requests,
+//! Forwarding, and its report: hop-by-hop headers, ranges, targets, shared requests,
 //! `Cache-Status`.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::super::wire::{Say, reply};
 use super::{asked, cached, says, secs, silence, ttl};
 
 #[tokio::test]
-async fn rfc_9110_section_7_6_1_hop_by_hop_and_connection_named_headers_go_no_further_either_way() {
+async fn rfc9110_strips_hop_by_hop_headers() {
     let say = reply(
         200,
         "Cache-Control: max-age=60\nConnection: X-Hop, keep-alive\nX-Hop: region\nKeep-Alive: timeout=5\n\
@@ -51,7 +51,7 @@ async fn rfc_9110_section_7_6_1_hop_by_hop_and_connection_named_headers_go_no_fu
 }
 
 #[tokio::test]
-async fn rfc_9211_cache_status_says_how_each_answer_came() {
+async fn rfc9211_cache_status_explains_each_answer() {
     let wire = cached(|_| reply(200, "Cache-Control: max-age=600\nCache-Status: inner; hit", "x")).await;
     let miss = wire.get("/a", &[]).await;
     assert_eq!(miss.all("cache-status"), ["inner; hit", "nearside; fwd=uri-miss; fwd-status=200; stored; detail=r0"]);
@@ -72,7 +72,7 @@ async fn rfc_9211_cache_status_says_how_each_answer_came() {
 }
 
 #[tokio::test]
-async fn section_4_concurrent_misses_share_one_request_and_say_so() {
+async fn s4_concurrent_misses_share_one_request() {
     let gate = Arc::new(Semaphore::new(0));
     let (own, head) =
         (gate.clone(), b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\n".to_vec());
@@ -95,7 +95,7 @@ async fn section_4_concurrent_misses_share_one_request_and_say_so() {
 }
 
 #[tokio::test]
-async fn section_3_3_a_range_passes_through_and_is_not_stored() {
+async fn s3_3_range_passes_without_storing() {
     let wire = cached(|request| match request.header("range") {
         "" => reply(200, "Cache-Control: max-age=60", "0123456789"),
         _ => reply(206, "Cache-Control: max-age=60\nContent-Range: bytes 2-4/10", "234"),
@@ -114,7 +114,7 @@ async fn section_3_3_a_range_passes_through_and_is_not_stored() {
 }
 
 #[tokio::test]
-async fn section_2_the_query_belongs_to_the_key_byte_for_byte() {
+async fn s2_query_is_keyed_byte_exactly() {
     let wire = cached(|request| reply(200, "Cache-Control: max-age=60", request.target())).await;
     let targets =
         ["/a", "/a?", "/a?x=1", "/a?x=2", "/a?x=%31", "/a?x=1&", "/A", "/a/", "/%61", "//a", "/a;v=1", "/a'"];

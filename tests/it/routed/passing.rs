@@ -1,5 +1,5 @@
-//! What is passed on rather than kept: unsafe and unknown methods, targets byte for byte, ranges,
-//! replies too large to hold; callers who pipeline or hang up.
+//! Requests and replies that are passed on rather than kept: unsafe and unknown methods, targets
+//! byte for byte, ranges, replies too large to hold; callers who pipeline or hang up.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::super::wire::{Say, Wire, exchange, read_message, reply, request};
 use super::{route, routed, sidecar};
 
 #[tokio::test]
-async fn an_unsafe_request_goes_to_one_region_once_with_its_bytes_intact() {
+async fn unsafe_request_reaches_one_region_intact() {
     let body: Vec<u8> = (0..300_000_u32).map(|byte| (byte * 7 % 256) as u8).collect();
     for target in ["/r/a?x=%2F", "/unrouted//x;y='1'?a=b&c"] {
         let wire = Wire::with(3, &route(""), |_| reply(201, "Location: /x\nX-Record-Version: 2", "made")).await;
@@ -33,7 +33,7 @@ async fn an_unsafe_request_goes_to_one_region_once_with_its_bytes_intact() {
 }
 
 #[tokio::test]
-async fn every_line_of_a_condition_on_an_unsafe_request_reaches_the_region() {
+async fn unsafe_request_keeps_every_condition_line() {
     let wire = Wire::one(|_| reply(204, "", "")).await;
     wire.ask("PUT", "/a", &["If-None-Match: \"a\"", "If-None-Match: \"b\""], b"x").await;
     assert_eq!(wire.last_seen().all("if-none-match").join(", "), "\"a\", \"b\"");
@@ -41,7 +41,7 @@ async fn every_line_of_a_condition_on_an_unsafe_request_reaches_the_region() {
 }
 
 #[tokio::test]
-async fn an_unsafe_request_is_never_sent_twice_even_when_its_region_fails_in_the_middle() {
+async fn unsafe_request_is_never_resent() {
     let broken = [
         Say::Last(Vec::new()),
         Say::Last(b"HTTP/1.1 200 O".to_vec()),
@@ -69,7 +69,7 @@ async fn an_unsafe_request_is_never_sent_twice_even_when_its_region_fails_in_the
 }
 
 #[tokio::test]
-async fn targets_pass_byte_for_byte_and_are_told_apart() {
+async fn targets_pass_byte_exact_and_distinct() {
     let wire = Wire::with(1, &route(""), |request| reply(200, "", request.target())).await;
     let targets = [
         "/r/a",
@@ -103,7 +103,7 @@ async fn targets_pass_byte_for_byte_and_are_told_apart() {
 }
 
 #[tokio::test]
-async fn options_and_unknown_methods_are_passed_to_one_region() {
+async fn options_and_unknown_methods_pass_through() {
     let wire = Wire::with(3, &route(""), |_| reply(204, "Allow: GET, PUT", "")).await;
     for (method, target) in [("OPTIONS", "/r/a"), ("OPTIONS", "/u"), ("PROPFIND", "/r/a"), ("X-Y", "/u")] {
         let before = wire.seen().len();
@@ -133,7 +133,7 @@ async fn connect_and_upgrade_get_501() {
 const LARGE: usize = 9 << 20;
 
 #[tokio::test]
-async fn a_reply_too_large_to_hold_streams_from_one_region_and_is_not_stored() {
+async fn oversized_reply_streams_without_being_stored() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     std::fs::write(&file, "own").unwrap();
@@ -173,7 +173,7 @@ async fn a_reply_too_large_to_hold_streams_from_one_region_and_is_not_stored() {
 }
 
 #[tokio::test]
-async fn regions_whose_replies_are_too_large_to_hold_are_not_taken_for_ill() {
+async fn oversized_replies_keep_regions_healthy() {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n");
     let large = Say::Last([head.as_bytes(), &vec![1; LARGE]].concat());
     let wire = Wire::with(3, &route(""), move |request| match request.target() {
@@ -192,7 +192,7 @@ async fn regions_whose_replies_are_too_large_to_hold_are_not_taken_for_ill() {
 }
 
 #[tokio::test]
-async fn a_large_reply_that_breaks_off_ends_the_callers_as_incomplete() {
+async fn truncated_reply_ends_incomplete() {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n0123456789");
     let wire = routed("", Say::Last(head.into_bytes())).await;
     let got = wire.get("/r/a", &[]).await;
@@ -200,12 +200,19 @@ async fn a_large_reply_that_breaks_off_ends_the_callers_as_incomplete() {
     wire.end().await;
 }
 
+/// A record that is too large to be stored.
+fn large(version: u64) -> Say {
+    let head = format!("HTTP/1.1 200 OK\r\nX-Record-Version: {version}\r\nContent-Length: {LARGE}\r\n\r\n");
+    Say::Bytes([head.as_bytes(), &vec![b'x'; LARGE]].concat())
+}
+
+/// The first byte of a record.
+fn part(version: u64) -> Say {
+    reply(206, &format!("X-Record-Version: {version}\nContent-Range: bytes 0-0/5"), "1")
+}
+
 #[tokio::test]
-async fn a_large_reply_below_the_floor_is_passed_over_for_one_that_is_not() {
-    let large = |version: u64| {
-        let head = format!("HTTP/1.1 200 OK\r\nX-Record-Version: {version}\r\nContent-Length: {LARGE}\r\n\r\n");
-        Say::Bytes([head.as_bytes(), &vec![b'x'; LARGE]].concat())
-    };
+async fn large_reply_below_floor_is_skipped() {
     let (old, new) = (large(4), large(5));
     let wire = Wire::with(2, &route(""), move |_| old.clone()).await;
     wire.regions[1].says(move |_| new.clone());
@@ -221,12 +228,7 @@ async fn a_large_reply_below_the_floor_is_passed_over_for_one_that_is_not() {
 
 /// R1 in strict mode: a part, and a reply too large to hold.
 #[tokio::test]
-async fn a_strict_sidecar_passes_no_part_that_is_below_the_floor() {
-    let large = |version: u64| {
-        let head = format!("HTTP/1.1 200 OK\r\nX-Record-Version: {version}\r\nContent-Length: {LARGE}\r\n\r\n");
-        Say::Bytes([head.as_bytes(), &vec![b'x'; LARGE]].concat())
-    };
-    let part = |version: u64| reply(206, &format!("X-Record-Version: {version}\nContent-Range: bytes 0-0/5"), "1");
+async fn strict_sidecar_passes_nothing_below_floor() {
     for (say, lines, sound) in [(part(4), &["Range: bytes=0-0"][..], part(5)), (large(4), &[][..], large(5))] {
         let wire = Wire::with(2, &format!("freshness.strict = true\n{}", route("")), move |_| say.clone()).await;
         wire.announce("thing", "a", Some(5));
@@ -241,7 +243,7 @@ async fn a_strict_sidecar_passes_no_part_that_is_below_the_floor() {
 }
 
 #[tokio::test]
-async fn a_range_on_a_route_passes_through_with_the_routes_headers_alone() {
+async fn range_passes_with_route_headers_only() {
     let settings = "forward = [\"x-tenant\"]\nignore = [\"x-other\"]";
     let wire = routed(settings, reply(206, "Content-Range: bytes 0-0/5", "1")).await;
     let lines = ["Range: bytes=0-0", "X-Tenant: 1", "X-Other: 2", "Authorization: me", "Accept: a/b"];
@@ -257,7 +259,7 @@ async fn a_range_on_a_route_passes_through_with_the_routes_headers_alone() {
 }
 
 #[tokio::test]
-async fn a_caller_who_hangs_up_cancels_nothing_that_is_stored_for_the_next() {
+async fn caller_hang_up_still_fills_store() {
     let gate = Arc::new(Semaphore::new(0));
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n".to_vec();
     let wire = routed("", Say::Gated(head, gate.clone(), b"x".to_vec())).await;

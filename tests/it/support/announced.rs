@@ -7,14 +7,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use http::HeaderMap;
-use nearside::app::{self, App, Instead};
+use nearside::app::{self, App, Overrides};
 use nearside::config::TopicArn;
-use nearside::lab::front::port::Port;
 use nearside::model::ids::RegionId;
 use nearside::model::time::Clock;
-use nearside::protocol::horizon::Sight;
+use nearside::protocol::region_views::RegionView;
 use nearside::sidecar::announcements::subscription::{Pace, Stage, SubscriptionStatus};
+use nearside_lab::chaos_server::port::Port;
 use serde_json::Value;
 use url::Url;
 
@@ -24,11 +23,11 @@ use crate::world::records::StoredRecord;
 
 /// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
 /// failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks at something that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What a test may choose.
+/// Settings that a test may choose.
 pub(crate) struct Wish {
     /// The service's and the topics' name: a test's own.
     pub(crate) name: &'static str,
@@ -47,7 +46,7 @@ impl Wish {
     }
 }
 
-/// What one request got.
+/// Answer to one request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) status: u16,
@@ -70,12 +69,12 @@ pub(crate) struct Announced {
     pub(crate) app: App,
     pub(crate) client: reqwest::Client,
     sns: Vec<aws_sdk_sns::Client>,
-    /// Where SNS posts to: held, so that nobody else is given the port before the sidecar listens
+    /// Port that SNS posts to: held, so that nobody else is given it before the sidecar listens
     /// there.
     _posted_to: Port,
 }
 
-/// In a hurry, so that a loss is noticed within a test.
+/// Short intervals, so that a loss is noticed within a test.
 fn hurried() -> Pace {
     let short = Duration::from_millis(200);
     Pace {
@@ -83,7 +82,7 @@ fn hurried() -> Pace {
         attest_again: short,
         tag: short,
         again: (short, short * 5),
-        confirm: PATIENCE,
+        confirm: TIMEOUT,
         visibility: Duration::from_secs(1),
     }
 }
@@ -99,14 +98,14 @@ impl Announced {
         }
         let port = Port::hold(0).unwrap();
         let config = crate::program::read(&settings(&wish, &world, &topics, &port));
-        let instead = Instead { clock: wish.clock, pace: Some(hurried()), ..Instead::default() };
+        let instead = Overrides { clock: wish.clock, pace: Some(hurried()), ..Overrides::default() };
         let app = app::start_with(config, instead).await.unwrap();
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         let sns = REGIONS.into_iter().map(|region| emulator.sns(region)).collect();
         Self { world, topics, app, client, sns, _posted_to: port }
     }
 
-    /// The same, once every region is subscribed.
+    /// Starts, and waits until every region is subscribed.
     pub(crate) async fn subscribed(wish: Wish) -> Self {
         let announced = Self::start(wish).await;
         for region in 0..3 {
@@ -119,7 +118,7 @@ impl Announced {
         let subscriptions = self.app.subscriptions().unwrap();
         let mut status = subscriptions.watch(RegionId(region as u8)).unwrap();
         let subscribed = status.wait_for(|status| status.stage == Stage::Subscribed);
-        tokio::time::timeout(PATIENCE, subscribed).await.expect("a region is subscribed in time").unwrap();
+        tokio::time::timeout(TIMEOUT, subscribed).await.expect("a region is subscribed in time").unwrap();
     }
 
     /// Stores a record in all three regions at once.
@@ -145,23 +144,20 @@ impl Announced {
     pub(crate) async fn read(&self, key: &str) -> Seen {
         let url = format!("http://{}/v1/contexts/{key}", self.app.tcp.unwrap());
         let response = self.client.get(url).send().await.unwrap();
-        let text = |headers: &HeaderMap, name: &str| -> String {
-            headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
-        };
-        let status = response.status().as_u16();
-        let version = text(response.headers(), "x-record-version").parse().unwrap_or_default();
-        let label = text(response.headers(), "cache-status");
+        let [version, label] = ["x-record-version", "cache-status"]
+            .map(|name| response.headers().get(name).map_or("", |value| value.to_str().unwrap()).to_owned());
+        let (status, version) = (response.status().as_u16(), version.parse().unwrap_or_default());
         response.bytes().await.unwrap();
         Seen { status, version, label }
     }
 
-    /// What `/readyz` says: the word, and the reasons as one text.
+    /// Content of `/readyz`: the word, and the reasons as one text.
     pub(crate) async fn ready(&self) -> (String, String) {
         let said: Value = serde_json::from_str(&self.page("readyz").await).unwrap();
         (said["state"].as_str().unwrap().to_owned(), lines(&said["reasons"]))
     }
 
-    /// What `/status` warns of although the sidecar is fresh, as one text.
+    /// Warnings of `/status` although the sidecar is fresh, as one text.
     pub(crate) async fn warnings(&self) -> String {
         let said: Value = serde_json::from_str(&self.page("status").await).unwrap();
         lines(&said["warnings"])
@@ -185,8 +181,8 @@ impl Announced {
         until(&format!("{count} {outcome}"), async || self.counted(outcome).await >= count).await;
     }
 
-    pub(crate) fn sight(&self, region: usize) -> Sight {
-        self.app.sidecar.freshness.horizon().regions[region]
+    pub(crate) fn region_view(&self, region: usize) -> RegionView {
+        self.app.sidecar.fill.shared.freshness.region_views().regions[region]
     }
 
     pub(crate) fn status(&self, region: usize) -> SubscriptionStatus {
@@ -209,7 +205,7 @@ impl Announced {
     pub(crate) async fn stop(self) {
         let stopped = self.app.stop().await;
         assert_eq!((stopped.late, stopped.left_behind), (Vec::new(), 0));
-        self.world.stop(PATIENCE).await;
+        self.world.stop(TIMEOUT).await;
     }
 }
 
@@ -233,7 +229,7 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     };
-    tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| panic!("in time: {what}"));
+    tokio::time::timeout(TIMEOUT, holds).await.unwrap_or_else(|_| panic!("in time: {what}"));
 }
 
 /// Waits until the queue at `url` holds no message, visible or hidden.

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::program::{self, PATIENCE, follow, get, kill, path};
+use super::program::{self, TIMEOUT, follow, get, kill, path};
 
 /// Between two looks at a page.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -32,7 +32,7 @@ impl Service {
         Self::start_by(program::command(&args)).await
     }
 
-    /// The same, by a whole command.
+    /// Starts by a whole command.
     pub(crate) async fn start_by(command: Command) -> Self {
         let mut service = Self::begin_by(command);
         service.serving = service.line("serving").await;
@@ -57,21 +57,24 @@ impl Service {
     }
 
     async fn first(&self, wanted: &str, is_wanted: impl Fn(&str) -> bool) -> Value {
-        let parsed = |line: &String| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("JSON: {line}"));
-        let is_it = |line: &Value| line["message"].as_str().is_some_and(&is_wanted);
-        let found = |lines: &Vec<String>| lines.iter().map(parsed).find(is_it);
-        let mut said = self.said.clone();
-        let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
+        let (mut said, mut found) = (self.said.clone(), None);
+        let coming = said.wait_for(|lines| {
+            let mut parsed =
+                lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("JSON: {line}")));
+            found = parsed.find(|line: &Value| line["message"].as_str().is_some_and(&is_wanted));
+            found.is_some()
+        });
+        let came = tokio::time::timeout(TIMEOUT, coming).await;
         assert!(came.is_ok_and(|came| came.is_ok()), "{wanted}: {:#?}", self.said.borrow());
-        found(&self.said.borrow()).expect("it was just there")
+        found.expect("it was just there")
     }
 
-    /// Where callers reach it, without a scheme.
+    /// Address for callers, without a scheme.
     pub(crate) fn listen(&self) -> &str {
         self.serving["listen"].as_str().expect("it has callers")
     }
 
-    /// Where operators reach it, without a scheme.
+    /// Address for operators, without a scheme.
     pub(crate) fn admin(&self) -> &str {
         self.serving["admin"].as_str().expect("every service has pages")
     }
@@ -97,7 +100,7 @@ impl Service {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        let came = tokio::time::timeout(PATIENCE, looking).await;
+        let came = tokio::time::timeout(TIMEOUT, looking).await;
         came.unwrap_or_else(|_| panic!("{part}: {last}"))
     }
 
@@ -115,11 +118,11 @@ impl Service {
         self.terminated_saying().await.0
     }
 
-    /// The same, and all that it said.
+    /// Sends SIGTERM and waits for the end; returns the exit code and all lines of the log.
     pub(crate) async fn terminated_saying(mut self) -> (Option<i32>, Vec<String>) {
         self.signal(Signal::TERM);
         let closed = async { while self.said.changed().await.is_ok() {} };
-        tokio::time::timeout(PATIENCE, closed).await.expect("it ends");
+        tokio::time::timeout(TIMEOUT, closed).await.expect("it ends");
         (self.child.wait().unwrap().code(), self.said.borrow().clone())
     }
 }

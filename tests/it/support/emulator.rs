@@ -5,7 +5,7 @@
 //! of a pipe and kills the emulator's process group when it closes.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use nearside::config::TopicArn;
 use nearside::model::time::Clock;
 use url::Url;
 
-/// How long the emulator may take until it answers: 2 s on a quiet machine.
+/// Longest start of the emulator: 2 s on a quiet machine.
 const START: Duration = Duration::from_secs(60);
 /// Between two tries whether it answers.
 const TRY_EVERY: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// The one emulator of this process; started by whoever asks first.
+    /// The one emulator of this process; started by the first caller.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Emulator> = OnceLock::new();
         SHARED.get_or_init(Self::start)
@@ -45,7 +45,7 @@ impl Emulator {
     fn start() -> Self {
         let venv = set_up();
         for _ in 0..PORTS {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let port = nearside_lab::loopback::address().unwrap().port();
             if let Some(child) = run(&venv, port) {
                 return Self { port, _child: child };
             }
@@ -80,7 +80,7 @@ impl Emulator {
         self.config_at(self.url().as_str().trim_end_matches('/'))
     }
 
-    /// The same credentials at another endpoint.
+    /// SDK configuration with its credentials at another endpoint.
     pub(crate) fn config_at(&self, endpoint: &str) -> SdkConfig {
         let credentials = Credentials::new("test", "test", None, None, "test");
         SdkConfig::builder()
@@ -141,16 +141,17 @@ fn run(venv: &Path, port: u16) -> Option<Child> {
 }
 
 fn answers(port: u16) -> bool {
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let asked = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&address, TRY_EVERY)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        stream.write_all(b"GET /_localemu/health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-        let mut head = [0; 12];
-        stream.read_exact(&mut head)?;
-        Ok(&head[9..] == b"200")
-    };
-    asked().unwrap_or(false)
+    health_status(SocketAddr::from(([127, 0, 0, 1], port))).is_ok_and(|status| &status == b"200")
+}
+
+fn health_status(address: SocketAddr) -> std::io::Result<[u8; 3]> {
+    let mut stream = TcpStream::connect_timeout(&address, TRY_EVERY)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(b"GET /_localemu/health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let (mut version, mut status) = ([0; 9], [0; 3]);
+    stream.read_exact(&mut version)?;
+    stream.read_exact(&mut status)?;
+    Ok(status)
 }
 
 fn scripts() -> PathBuf {

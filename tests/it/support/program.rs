@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use nearside::config::{Config, read};
@@ -18,21 +19,55 @@ use tokio::sync::watch;
 
 /// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
 /// failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What `make test` sets to run the tests on the wire with every request read by hyper as well.
+/// Variable that `make test` sets to run the tests on the wire with every request read by hyper as
+/// well.
 const FAST: &str = "NEARSIDE__LISTEN__FAST";
 
 /// Reads settings as the program would, [`FAST`] too.
 pub(crate) fn read(text: &str) -> Config {
-    let mut config = read::from_toml(text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+    let mut config =
+        read::from_toml(text).unwrap_or_else(|misconfigurations| panic!("{misconfigurations:?}\n{text}"));
     config.listen.fast &= std::env::var(FAST).as_deref() != Ok("false");
     config
 }
 
+/// The product.
+pub(crate) const NEARSIDE: &str = env!("CARGO_BIN_EXE_nearside");
+
 /// The program with an environment of the test's own, and credentials that any emulator takes.
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("nearside"));
+    with_credentials(Command::new(NEARSIDE), args)
+}
+
+/// The lab's program in the same way.
+pub(crate) fn lab(args: &[&str]) -> Command {
+    with_credentials(Command::new(lab_program()), args)
+}
+
+/// `nearside-lab bench` of the binary under test.
+pub(crate) fn bench(args: &[&str]) -> Command {
+    lab(&[&["bench", "--nearside", NEARSIDE], args].concat())
+}
+
+/// The lab's binary. Cargo builds no binary of a dependency for a test: an example of this package
+/// is the same `main`, and is built here, so that one that is not as the sources are is never run.
+pub(crate) fn lab_program() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().expect("a test has a path");
+        let target = test.ancestors().nth(3).expect("it lies in target/debug/deps");
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "--example", "nearside-lab", "--manifest-path", manifest]);
+        let built = cargo.arg("--target-dir").arg(target).status().expect("cargo starts");
+        assert!(built.success(), "the example nearside-lab cannot be built");
+        target.join("debug/examples/nearside-lab")
+    });
+    &PROGRAM
+}
+
+fn with_credentials(mut command: Command, args: &[&str]) -> Command {
     let credentials = [
         ("AWS_ACCESS_KEY_ID", "test"),
         ("AWS_SECRET_ACCESS_KEY", "test"),
@@ -58,12 +93,17 @@ pub(crate) fn fill(writer: &std::io::PipeWriter) {
     }
 }
 
+/// Runs the lab's program to its end.
+pub(crate) fn run_lab(args: &[&str]) -> Output {
+    lab(args).output().expect("the program starts")
+}
+
 /// Runs the program to its end.
 pub(crate) fn run(args: &[&str]) -> Output {
     command(args).output().expect("the program starts")
 }
 
-/// What a program printed, which is always UTF-8.
+/// Output of a program as text, which is always UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
@@ -87,9 +127,9 @@ pub(crate) struct Program {
     child: Child,
     said: watch::Receiver<Vec<String>>,
     directory: TempDir,
-    /// Where applications reach it.
+    /// Address for applications.
     pub(crate) tcp: SocketAddr,
-    /// Where operators reach it.
+    /// Address for operators.
     pub(crate) admin: SocketAddr,
 }
 
@@ -99,7 +139,7 @@ impl Program {
         Self::start_by(settings, command).await
     }
 
-    /// The same, where a test makes the command from its arguments.
+    /// Starts by a command that a test makes from its arguments.
     pub(crate) async fn start_by(settings: &str, command: impl Fn(&[&str]) -> Command) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("nearside.toml");
@@ -110,28 +150,26 @@ impl Program {
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut program = Self { child, said, directory, tcp: anywhere, admin: anywhere };
         let serving = program.line(|line| line["message"] == "serving").await;
-        let address = |name: &str| serving[name].as_str().map(|address| address.parse().unwrap());
-        program.tcp = address("tcp").unwrap_or(anywhere);
-        program.admin = address("admin").expect("the admin port is always there");
+        program.tcp = serving["tcp"].as_str().map_or(anywhere, |tcp| tcp.parse().unwrap());
+        program.admin = serving["admin"].as_str().expect("the admin port is always there").parse().unwrap();
         program
     }
 
     /// The first line, said already or to come, that is as wanted.
     pub(crate) async fn line(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let mut said = self.said.clone();
-        let found = |lines: &Vec<String>| {
-            let parsed = lines.iter().map(|line| {
-                serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("each line is JSON: {line}"))
-            });
-            parsed.into_iter().find(|line| wanted(line))
-        };
+        let (mut said, mut found) = (self.said.clone(), None);
+        let coming = said.wait_for(|lines| {
+            let mut parsed = lines
+                .iter()
+                .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("each line is JSON: {line}")));
+            found = parsed.find(&wanted);
+            found.is_some()
+        });
         // What it yields is a lock of the lines: held, it would stop who reads them as soon as
         // there is one more to write.
-        let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some()))
-            .await
-            .is_ok_and(|came| came.is_ok());
+        let came = tokio::time::timeout(TIMEOUT, coming).await.is_ok_and(|came| came.is_ok());
         assert!(came, "the line came: {:#?}", self.lines());
-        found(&self.lines()).expect("it was just there")
+        found.expect("it was just there")
     }
 
     /// All lines so far.
@@ -175,7 +213,7 @@ impl Program {
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         // Its standard error ends with it.
         let closed = async { while self.said.changed().await.is_ok() {} };
-        tokio::time::timeout(PATIENCE, closed).await.expect("the program ends");
+        tokio::time::timeout(TIMEOUT, closed).await.expect("the program ends");
         self.child.wait().unwrap()
     }
 
@@ -200,7 +238,7 @@ impl Program {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, asking).await {
+        match tokio::time::timeout(TIMEOUT, asking).await {
             Ok(page) => page,
             Err(_) => panic!("{path} never said so: {}", self.page(path).await.1),
         }
@@ -239,8 +277,10 @@ pub(crate) fn path(path: &Path) -> &str {
 pub(crate) fn follow(from: impl Read + Send + 'static) -> watch::Receiver<Vec<String>> {
     let lines = BufReader::new(from).lines();
     let (say, said) = watch::channel(Vec::new());
-    let follow = move || lines.map_while(Result::ok).for_each(|line| say.send_modify(|said| said.push(line)));
-    std::thread::Builder::new().name("follow".to_owned()).spawn(follow).unwrap();
+    let follower = std::thread::Builder::new().name("follow".to_owned());
+    follower
+        .spawn(move || lines.map_while(Result::ok).for_each(|line| say.send_modify(|said| said.push(line))))
+        .unwrap();
     said
 }
 

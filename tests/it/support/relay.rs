@@ -8,9 +8,9 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What becomes of connections, those that are open too.
+/// Treatment of connections, those that are open too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Treatment {
     Open,
     /// Closed at once.
     Refused,
@@ -20,7 +20,7 @@ pub(crate) enum Way {
 
 pub(crate) struct Relay {
     address: SocketAddr,
-    way: watch::Sender<Way>,
+    treatment: watch::Sender<Treatment>,
 }
 
 impl Relay {
@@ -28,14 +28,14 @@ impl Relay {
     pub(crate) async fn before(port: u16, tasks: &Tasks) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (way, told) = watch::channel(Way::Open);
+        let (treatment, reported) = watch::channel(Treatment::Open);
         let connections = tasks.clone();
         tasks.spawn("relay", async move {
             while let Ok((taken, _)) = listener.accept().await {
-                connections.spawn("relayed", relay(taken, port, told.clone()));
+                connections.spawn("relayed", relay(taken, port, reported.clone()));
             }
         });
-        Self { address, way }
+        Self { address, treatment }
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -43,25 +43,25 @@ impl Relay {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn set(&self, way: Way) {
-        self.way.send_replace(way);
+    pub(crate) fn set(&self, treatment: Treatment) {
+        self.treatment.send_replace(treatment);
     }
 }
 
-async fn relay(mut taken: TcpStream, port: u16, mut way: watch::Receiver<Way>) {
-    let begun = *way.borrow_and_update();
+async fn relay(mut taken: TcpStream, port: u16, mut treatment: watch::Receiver<Treatment>) {
+    let begun = *treatment.borrow_and_update();
     let passes = async {
         match begun {
-            Way::Open => {
+            Treatment::Open => {
                 let mut other = TcpStream::connect(("127.0.0.1", port)).await?;
                 copy_bidirectional(&mut taken, &mut other).await.map(drop)
             }
-            Way::Refused => Ok(()),
-            Way::Silent => std::future::pending().await,
+            Treatment::Refused => Ok(()),
+            Treatment::Silent => std::future::pending().await,
         }
     };
     tokio::select! {
         _ = passes => {}
-        _ = way.changed() => {}
+        _ = treatment.changed() => {}
     }
 }

@@ -35,7 +35,7 @@ impl ScriptedAws {
         Self { url, calls }
     }
 
-    /// How often `action` was called.
+    /// Number of calls of `action`.
     pub(crate) fn calls(&self, action: &str) -> usize {
         self.calls.lock().unwrap().get(action).copied().unwrap_or_default()
     }
@@ -116,17 +116,20 @@ async fn sqs(action: &str, body: &[u8], base: &str) -> String {
 
 /// A subscription is named as its queue is, and is as it was made.
 fn sns(action: &str, form: &BTreeMap<String, String>) -> String {
-    let last = |of: &str| form[of].rsplit(':').next().unwrap().to_owned();
     let inner = match action {
         "Subscribe" => {
-            let name = last("Endpoint");
+            let name = last_part(&form["Endpoint"]);
             format!("<SubscriptionArn>arn:aws:sns:eu-west-1:000000000000:changes:{name}</SubscriptionArn>")
         }
         "GetSubscriptionAttributes" => {
-            let endpoint = format!("arn:aws:sqs:eu-west-1:000000000000:{}", last("SubscriptionArn"));
+            let endpoint = format!("arn:aws:sqs:eu-west-1:000000000000:{}", last_part(&form["SubscriptionArn"]));
             format!("<Attributes><entry><key>Endpoint</key><value>{endpoint}</value></entry></Attributes>")
         }
         _ => String::new(),
     };
     format!("<{action}Response><{action}Result>{inner}</{action}Result></{action}Response>")
+}
+
+fn last_part(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap()
 }

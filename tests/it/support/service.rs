@@ -19,8 +19,8 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use nearside::lab::front::port::{self, Port};
 use nearside::tasks::Tasks;
+use nearside_lab::chaos_server::port::{self, Port};
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -41,13 +41,15 @@ impl Service {
         let ports: Vec<Port> = (0..regions).map(|_| Port::hold(0).unwrap()).collect();
         for port in &ports {
             let notes = notes.clone();
-            let answer = move |request| answer(request, notes.clone());
-            tasks.spawn("service", port::serve(port.listen().unwrap(), tasks.clone(), "connection", answer));
+            let listener = port.listen().unwrap();
+            let serving =
+                port::serve(listener, tasks.clone(), "connection", move |request| answer(request, notes.clone()));
+            tasks.spawn("service", serving);
         }
         Self { ports, tasks }
     }
 
-    /// Where each of its regions answers.
+    /// URL of each of its regions.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.ports.iter().map(|port| format!("http://{}", port.address())).collect()
     }

@@ -1,7 +1,7 @@
 //! Owns the fixture of the tests on the wire: a world and a sidecar in the test's own process, on
 //! free ports, and a caller who knows neither.
 //!
-//! Before it: a test says what differs from the defaults. After it: the test asks, counts legs, and
+//! Before it: a test says what differs from the defaults. After it: the test asks, counts attempts, and
 //! turns the world's switches. Invariant: nothing outlives a stage that was dropped; what a stage
 //! knows of the sidecar it read from the wire, or from what regions saw.
 
@@ -11,18 +11,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use nearside::app::{self, App, Instead};
-use nearside::lab::front::chaos::Mode;
+use nearside::app::{self, App, Overrides};
 use nearside::model::time::Clock;
+use nearside_lab::chaos_server::chaos::Mode;
 
 use crate::world::{self, World};
 
 /// Longest wait for a condition: far beyond what it takes, so that it only ends a test that has
 /// failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How often regions send heartbeats.
+/// Interval of the regions' heartbeats.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 /// Longest wait of a caller for its answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ records = ["context:{left}", "context:{right}"]
 
 /// A world, and a sidecar that is configured for it.
 pub(crate) struct Stage {
-    /// What the sidecar runs against.
+    /// World behind the sidecar.
     pub(crate) world: World,
     /// The sidecar.
     pub(crate) app: App,
@@ -53,13 +53,13 @@ pub(crate) struct Stage {
     http: reqwest::Client,
 }
 
-/// What a stage is to be.
+/// Options of a stage.
 pub(crate) struct Builder {
     world: world::Builder,
     settings: BTreeMap<String, String>,
 }
 
-/// What a caller got.
+/// Answer to a caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -97,7 +97,7 @@ impl Stage {
         format!("http://{}{path}", self.app.tcp.expect("a stage listens on TCP"))
     }
 
-    /// A request to the sidecar, to be dressed by the test and given to [`Stage::send`].
+    /// A request to the sidecar, to be completed by the test and given to [`Stage::send`].
     pub(crate) fn request(&self, method: http::Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, self.url(path))
     }
@@ -118,14 +118,14 @@ impl Stage {
         Answer::read(request).await.expect("a complete answer")
     }
 
-    /// How many requests for `path` each region saw.
-    pub(crate) fn legs(&self, path: &str) -> Vec<u64> {
+    /// Number of requests for `path` that each region saw.
+    pub(crate) fn attempts(&self, path: &str) -> Vec<u64> {
         self.world.regions.iter().map(|region| region.traffic.to(path)).collect()
     }
 
-    /// As [`Stage::legs`], all regions together.
-    pub(crate) fn legs_in_all(&self, path: &str) -> u64 {
-        self.legs(path).iter().sum()
+    /// As [`Stage::attempts`], all regions together.
+    pub(crate) fn attempts_in_all(&self, path: &str) -> u64 {
+        self.attempts(path).iter().sum()
     }
 
     /// Puts the region at `index` into `mode`.
@@ -140,16 +140,19 @@ impl Stage {
         }
     }
 
-    /// Resolves once every fill and all its legs have ended.
+    /// Resolves once every fill and all its attempts have ended.
     pub(crate) async fn idle(&self) {
-        until("every fill to end", || !self.app.sidecar.tasks.running().contains_key("fill")).await;
+        until("every fill to end", || !self.app.sidecar.fill.shared.tasks.running().contains_key("fill")).await;
     }
 
     /// Resolves once the subscriptions of all regions are LIVE.
     pub(crate) async fn live(&self) {
         let everyone = self.world.regions.len() as u32;
-        let live = || self.app.sidecar.freshness.horizon().live(self.clock.now()).0.count_ones();
-        until("every region to be LIVE", || live() == everyone).await;
+        let freshness = &self.app.sidecar.fill.shared.freshness;
+        until("every region to be LIVE", || {
+            freshness.region_views().live(self.clock.now()).0.count_ones() == everyone
+        })
+        .await;
     }
 
     /// Stops the sidecar, then the world.
@@ -180,7 +183,7 @@ impl Builder {
         let world = self.world.clone().clock(clock.clone()).start().await.unwrap();
         let text = self.text(&world);
         let config = crate::program::read(&text);
-        let instead = Instead { clock: clock.clone(), ..Instead::default() };
+        let instead = Overrides { clock: clock.clone(), ..Overrides::default() };
         let app = app::start_with(config, instead).await.unwrap();
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -248,7 +251,7 @@ impl Answer {
     }
 }
 
-/// Waits until `test` holds; panics after [`PATIENCE`].
+/// Waits until `test` holds; panics after [`TIMEOUT`].
 pub(crate) async fn until(what: &str, mut test: impl FnMut() -> bool) {
     let looking = async {
         while !test() {
@@ -258,9 +261,9 @@ pub(crate) async fn until(what: &str, mut test: impl FnMut() -> bool) {
     in_time(what, looking).await;
 }
 
-/// What `future` resolves to; panics after [`PATIENCE`].
+/// Awaits `future`; panics after [`TIMEOUT`].
 pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited {PATIENCE:?} for {what}"))
+    tokio::time::timeout(TIMEOUT, future).await.unwrap_or_else(|_| panic!("waited {TIMEOUT:?} for {what}"))
 }
 
 #[cfg(test)]
@@ -268,7 +271,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stage_answers_counts_legs_and_is_gone_when_it_stopped() {
+    async fn stage_counts_attempts_and_stops_cleanly() {
         let stage = Stage::builder().start().await;
         stage.live().await;
         let (first, again) = (stage.get("/v1/contexts/tenant-1").await, stage.get("/v1/contexts/tenant-1").await);
@@ -276,7 +279,7 @@ mod tests {
         assert_eq!((again.parameter("hit"), &again.body), (Some(""), &first.body));
         assert_eq!(again.json()["key"], "tenant-1");
         stage.idle().await;
-        assert_eq!(stage.legs("/v1/contexts/tenant-1"), [1, 1, 1]);
+        assert_eq!(stage.attempts("/v1/contexts/tenant-1"), [1, 1, 1]);
         let tcp = stage.app.tcp.unwrap();
         stage.stop().await;
         assert!(tokio::net::TcpStream::connect(tcp).await.is_err());

@@ -2,17 +2,19 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{PipeWriter, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nearside_lab::loopback;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-use super::super::program::{self, PATIENCE, get, kill, settings};
+use super::super::program::{self, TIMEOUT, get, kill, settings};
 use super::super::service::Service;
 use crate::world::World;
 
@@ -24,18 +26,10 @@ struct Unheard {
     _directory: TempDir,
 }
 
-/// An address that nobody listens on.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 impl Unheard {
     /// A sidecar of one region: its URL, its topic, and how announcements come from it.
-    async fn start(
-        (url, topic, announcements): (&str, &str, &str),
-        command: impl FnOnce(&[&str]) -> Command,
-    ) -> Self {
-        let (tcp, admin) = (free(), free());
+    async fn start(url: &str, topic: &str, announcements: &str, command: impl FnOnce(&[&str]) -> Command) -> Self {
+        let (tcp, admin) = (loopback::address().unwrap(), loopback::address().unwrap());
         let rest = format!(
             "[listen]\ntcp = \"{tcp}\"\n[announcements]\n{announcements}[drain]\nlinger = \"0s\"\ndeadline = \"3s\"\n"
         );
@@ -51,7 +45,7 @@ impl Unheard {
             }
         };
         let mut own = Self { child, tcp, admin, _directory: directory };
-        let came = tokio::time::timeout(PATIENCE, started).await;
+        let came = tokio::time::timeout(TIMEOUT, started).await;
         assert!(came.is_ok(), "it never listened: {:?}", own.child.try_wait());
         own
     }
@@ -67,7 +61,7 @@ impl Unheard {
         let before = self.status().await["reload"]["at"].clone();
         kill(&self.child, Signal::HUP);
         let reloaded = async { while self.status().await["reload"]["at"] == before {} };
-        tokio::time::timeout(PATIENCE, reloaded).await.expect("it is reloaded");
+        tokio::time::timeout(TIMEOUT, reloaded).await.expect("it is reloaded");
     }
 
     /// Number of lines it counts as lost.
@@ -94,7 +88,7 @@ impl Unheard {
     }
 }
 
-/// Where nothing is announced.
+/// Settings without announcements.
 const OFF: &str = "transport = \"off\"\n";
 
 /// The program's command with this standard error.
@@ -108,7 +102,7 @@ fn with(stderr: impl Into<Stdio>) -> impl FnOnce(&[&str]) -> Command {
 
 async fn bears(stderr: impl Into<Stdio>) {
     let service = Service::start(1);
-    Unheard::start((&service.urls()[0], "", OFF), with(stderr)).await.bears_it().await;
+    Unheard::start(&service.urls()[0], "", OFF, with(stderr)).await.bears_it().await;
 }
 
 /// The end of a pipe whose reader has gone.
@@ -126,51 +120,53 @@ async fn a_blocked_log_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_of_the_log_stops_nothing() {
+async fn slow_log_reader_stops_nothing() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     program::fill(&writer);
     // What it takes is far less than what is written, until the program has ended.
-    let read = move || {
+    let slow = std::thread::Builder::new().spawn(move || {
         while reader.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
             std::thread::sleep(Duration::from_millis(5));
         }
-    };
-    std::thread::Builder::new().spawn(read).unwrap();
+    });
+    slow.unwrap();
     bears(writer).await;
+}
+
+/// The end of a pipe that is read, without waiting for somebody who writes.
+fn open(path: &Path) -> File {
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(OpenOptions::new().read(true), flags).open(path).unwrap()
 }
 
 /// The lines that were lost are counted, and a line says so as soon as somebody reads again.
 #[tokio::test]
-async fn lost_lines_are_counted_and_told_once_somebody_reads() {
+async fn lost_lines_are_counted_and_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
     rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
-    let open = || {
-        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
-        std::os::unix::fs::OpenOptionsExt::custom_flags(OpenOptions::new().read(true), flags).open(&path).unwrap()
-    };
-    let first = open();
+    let first = open(&path);
     let writer = OpenOptions::new().write(true).open(&path).unwrap();
     let service = Service::start(1);
-    let unheard = Unheard::start((&service.urls()[0], "", OFF), with(writer)).await;
+    let unheard = Unheard::start(&service.urls()[0], "", OFF, with(writer)).await;
     drop(first);
     unheard.reload().await;
     let counted = unheard.lost("not-written").await;
     assert!(counted > 0, "nobody read what a reload says");
-    let mut reader = open();
-    let (mut page, told) = (Vec::new(), "log lines were lost");
+    let mut reader = open(&path);
+    let (mut page, reported) = (Vec::new(), "log lines were lost");
     let comes = async {
-        while !String::from_utf8_lossy(&page).contains(told) {
+        while !String::from_utf8_lossy(&page).contains(reported) {
             unheard.reload().await;
             let mut more = [0; 65_536];
             let count = reader.read(&mut more).unwrap_or(0);
             page.extend_from_slice(&more[..count]);
         }
     };
-    tokio::time::timeout(PATIENCE, comes).await.expect("a line says how many");
+    tokio::time::timeout(TIMEOUT, comes).await.expect("a line says how many");
     let text = String::from_utf8(page).unwrap();
-    let line = text.lines().find(|line| line.contains(told)).unwrap();
+    let line = text.lines().find(|line| line.contains(reported)).unwrap();
     let line: Value = serde_json::from_str(line).unwrap();
     assert_eq!(line["lost"], unheard.lost("not-written").await);
     unheard.bears_it().await;
@@ -178,7 +174,7 @@ async fn lost_lines_are_counted_and_told_once_somebody_reads() {
 
 /// A service with such a log: `role` with a file of all three.
 async fn service_bears(role: &str, stderr: impl Into<Stdio>) {
-    let (listen, admin) = (free(), free());
+    let (listen, admin) = (loopback::address().unwrap(), loopback::address().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let (file, views) = (directory.path().join("service.toml"), directory.path().join("views.toml"));
     let view = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n[view.fields]\nusers = \"/users\"\n";
@@ -207,7 +203,7 @@ async fn service_bears(role: &str, stderr: impl Into<Stdio>) {
             }
         }
     };
-    let came = tokio::time::timeout(PATIENCE, started).await;
+    let came = tokio::time::timeout(TIMEOUT, started).await;
     assert!(came.is_ok(), "it never listened: {:?}", child.try_wait());
     // Each is a line in its log.
     (0..4).for_each(|_| kill(&child, Signal::HUP));
@@ -225,7 +221,7 @@ async fn service_bears(role: &str, stderr: impl Into<Stdio>) {
     assert_eq!(status.code(), Some(0));
 }
 
-/// The same where nobody reads it.
+/// Checks that a service goes on while nobody reads its log.
 async fn service_bears_a_blocked_log(role: &str) {
     let (_reader, writer) = std::io::pipe().unwrap();
     program::fill(&writer);
@@ -248,21 +244,21 @@ async fn a_region_bears_a_blocked_log() {
 }
 
 #[tokio::test]
-async fn services_bear_a_log_whose_reader_left() {
+async fn services_bear_departed_log_reader() {
     for role in ["catalogue", "views", "region"] {
         service_bears(role, abandoned()).await;
     }
 }
 
 #[tokio::test]
-async fn services_bear_a_log_on_a_full_disk() {
+async fn services_bear_log_on_full_disk() {
     for role in ["catalogue", "views", "region"] {
         service_bears(role, OpenOptions::new().write(true).open("/dev/full").unwrap()).await;
     }
 }
 
 #[tokio::test]
-async fn a_log_whose_reader_left_stops_nothing() {
+async fn departed_log_reader_stops_nothing() {
     bears(abandoned()).await;
 }
 
@@ -276,14 +272,14 @@ async fn an_abandoned_log_leaves_no_queue() {
     program::fill(&blocked);
     for stderr in [abandoned(), blocked] {
         let topic = region.publisher.topic();
-        let unheard = Unheard::start((&region.url(), topic, &announcements), with(stderr)).await;
+        let unheard = Unheard::start(&region.url(), topic, &announcements, with(stderr)).await;
         let ready = format!("http://{}/readyz", unheard.admin);
         let subscribed = async {
             while !get(&ready).await.1.contains("\"fresh\"") {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, subscribed).await.expect("it is subscribed");
+        tokio::time::timeout(TIMEOUT, subscribed).await.expect("it is subscribed");
         assert_eq!(world.aws.queues.names("eu-west-1", "nearside-").len(), 1);
         unheard.bears_it().await;
         assert_eq!(world.aws.queues.names("eu-west-1", "nearside-"), Vec::<String>::new());
@@ -292,26 +288,26 @@ async fn an_abandoned_log_leaves_no_queue() {
 }
 
 #[tokio::test]
-async fn a_log_socket_without_peer_stops_nothing() {
+async fn peerless_log_socket_stops_nothing() {
     let (peer, ours) = UnixStream::pair().unwrap();
     drop(peer);
     bears(std::os::fd::OwnedFd::from(ours)).await;
 }
 
 #[tokio::test]
-async fn a_log_on_a_full_disk_stops_nothing() {
+async fn log_on_full_disk_stops_nothing() {
     bears(OpenOptions::new().write(true).open("/dev/full").unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_log_that_is_read_only_stops_nothing() {
+async fn read_only_log_stops_nothing() {
     bears(File::open("/dev/null").unwrap()).await;
 }
 
 /// The program as a shell starts it that does `first`, with `stderr`.
 async fn bears_in_shell(first: &str, stderr: Stdio) {
     let service = Service::start(1);
-    Unheard::start((&service.urls()[0], "", OFF), |args| {
+    Unheard::start(&service.urls()[0], "", OFF, |args| {
         let program = program::command(args);
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(first).arg(program.get_program()).args(program.get_args());
@@ -329,7 +325,7 @@ async fn a_closed_standard_error_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_log_at_its_file_limit_stops_nothing() {
+async fn log_at_file_limit_stops_nothing() {
     let file = tempfile::tempfile().unwrap();
     bears_in_shell("ulimit -f 0; exec \"$0\" \"$@\"", file.into()).await;
 }

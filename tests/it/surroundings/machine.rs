@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -59,7 +59,7 @@ async fn few_descriptors_leave_operators_their_share() {
 }
 
 #[tokio::test]
-async fn too_few_descriptors_name_the_least() {
+async fn too_few_descriptors_state_minimum() {
     let (service, directory) = (Service::start(2), tempfile::tempdir().unwrap());
     let file = directory.path().join("nearside.toml");
     std::fs::write(&file, config(&service)).unwrap();
@@ -112,18 +112,21 @@ async fn few_descriptors_leave_services_pages_too() {
     }
 }
 
+fn port_of(address: &str) -> u16 {
+    address.parse::<SocketAddr>().unwrap().port()
+}
+
 /// `localhost` is `::1` to some clients of a service too.
 #[tokio::test]
-async fn localhost_of_a_service_is_both_families() {
+async fn service_localhost_is_both_families() {
     let directory = tempfile::tempdir().unwrap();
     let (file, taken) = (services_file(directory.path()), TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap());
     for (role, path) in
         [("catalogue", Some("/v1/records/tenant/acme")), ("views", None), ("region", Some("/nowhere"))]
     {
         let service = deployed::Service::start(&[role], &file).await;
-        let port = |address: &str| address.parse::<SocketAddr>().unwrap().port();
-        let called = path.map(|path| (port(service.listen()), path));
-        for (port, path) in called.into_iter().chain([(port(service.admin()), "/livez")]) {
+        let called = path.map(|path| (port_of(service.listen()), path));
+        for (port, path) in called.into_iter().chain([(port_of(service.admin()), "/livez")]) {
             let six = TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
             let four = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
             let (six, four) = (status_over(six, path).await, status_over(four, path).await);
@@ -203,8 +206,8 @@ async fn limits_of_either_cgroup_version_hold() {
         let file = folder.path().join("nearside.toml");
         std::fs::write(&file, config(&service)).unwrap();
         let checked = within(&shell, &["check", "--config", program::path(&file)]).output().unwrap();
-        let told = text(&checked.stderr);
-        assert!(told.contains("the cgroup's limit of 128.0 MiB"), "{what}: {told}");
+        let reported = text(&checked.stderr);
+        assert!(reported.contains("the cgroup's limit of 128.0 MiB"), "{what}: {reported}");
         let program = Program::start_by(&config(&service), |args| within(&shell, args)).await;
         super::serves(&program, "alpha").await;
         super::stops(program).await;
@@ -261,28 +264,34 @@ async fn localhost_is_both_families() {
     super::stops(alone).await;
 }
 
+/// Moves the clock that the programs see.
+fn jump(step: &Path, seconds: i64) {
+    // In place: the program has it mapped.
+    let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(step).unwrap();
+    file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
+}
+
+/// Time of a reload, as the program states it.
+async fn reported_time(program: &Program) -> SystemTime {
+    humantime::parse_rfc3339(program.hang_up().await["at"].as_str().unwrap()).unwrap()
+}
+
 #[tokio::test]
 async fn jumping_clocks_serve_and_stop() {
     let (service, folder) = (Service::start(2), tempfile::tempdir().unwrap());
     let (library, step) = (clock_library(folder.path()), folder.path().join("step"));
-    let jump = |seconds: i64| {
-        // In place: the program has it mapped.
-        let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&step).unwrap();
-        file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
-    };
     let steps = [90, -90, 3600, -3600, 86_400, -86_400];
     for (number, seconds) in steps.into_iter().enumerate() {
-        jump(0);
-        let command = |args: &[&str]| {
+        jump(&step, 0);
+        let program = Program::start_by(&config(&service), |args| {
             let mut command = program::command(args);
             command.env("LD_PRELOAD", &library).env("CLOCK_STEP", &step);
             command
-        };
-        let program = Program::start_by(&config(&service), command).await;
+        })
+        .await;
         super::serves(&program, &format!("before-{number}")).await;
-        let told = async || humantime::parse_rfc3339(program.hang_up().await["at"].as_str().unwrap()).unwrap();
-        let before = told().await;
-        jump(seconds);
+        let before = reported_time(&program).await;
+        jump(&step, seconds);
         let (status, label) = get_labelled(&format!("http://{}/v1/contexts/before-{number}", program.tcp)).await;
         // A calendar that runs ahead may be a pause that was not counted: then what is stored is older.
         let is_stored = label.starts_with("nearside; hit");
@@ -290,11 +299,11 @@ async fn jumping_clocks_serve_and_stop() {
         super::serves(&program, &format!("after-{number}")).await;
         let ready = program.page("/readyz").await;
         assert_eq!(ready.0, 200, "{seconds} s: {}", ready.1);
-        let (after, size) = (told().await, Duration::from_secs(seconds.unsigned_abs()));
+        let (after, size) = (reported_time(&program).await, Duration::from_secs(seconds.unsigned_abs()));
         let moved = if seconds > 0 { after.duration_since(before) } else { before.duration_since(after) }.unwrap();
         assert!(moved.abs_diff(size) < Duration::from_secs(60), "the clock is the test's: {moved:?}");
         // And back, while it stops.
-        jump(-seconds);
+        jump(&step, -seconds);
         super::stops(program).await;
     }
 }

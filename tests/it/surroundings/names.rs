@@ -14,7 +14,7 @@ use nearside::model::time::Clock;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::super::program::{PATIENCE, Program, get, settings};
+use super::super::program::{Program, TIMEOUT, get, settings};
 use super::super::service::Service;
 use super::within;
 
@@ -22,7 +22,7 @@ const NAME: &str = "contexts.eu-west-1.test";
 const A: u16 = 1;
 const AAAA: u16 = 28;
 
-/// What a name server does with a question.
+/// Reaction of a name server to a question.
 #[derive(Clone)]
 enum Says {
     /// The name has this address, for so many seconds.
@@ -72,9 +72,8 @@ impl NameServer {
         let rule: Arc<Mutex<Rule>> = Arc::new(Mutex::new(Arc::new(rule)));
         let asked = Arc::new(AtomicUsize::new(0));
         let (of_udp, of_tcp, count) = (rule.clone(), rule.clone(), asked.clone());
-        let thread = |work: Box<dyn FnOnce() + Send>| drop(std::thread::Builder::new().spawn(work).unwrap());
-        thread(Box::new(move || over_udp(&udp, &of_udp, &count)));
-        thread(Box::new(move || over_tcp(&tcp, &of_tcp)));
+        std::thread::Builder::new().spawn(move || over_udp(&udp, &of_udp, &count)).unwrap();
+        std::thread::Builder::new().spawn(move || over_tcp(&tcp, &of_tcp)).unwrap();
         Self { address, rule, asked }
     }
 
@@ -90,24 +89,23 @@ fn over_udp(socket: &UdpSocket, rule: &Mutex<Rule>, asked: &AtomicUsize) {
         let question = question[..length].to_vec();
         let (name, kind, _) = asks(&question);
         let says = rule.lock().unwrap().clone()(&name, kind);
-        let send = |socket: &UdpSocket, reply: &[u8]| drop(socket.send_to(reply, from));
         match says {
             Silence | TcpAlone => {}
             Late(wait) => {
                 let socket = socket.try_clone().unwrap();
-                let late = move || {
+                let late = std::thread::Builder::new().spawn(move || {
                     std::thread::sleep(wait);
                     drop(socket.send_to(&answer(&question, &RIGHT), from));
-                };
-                std::thread::Builder::new().spawn(late).unwrap();
+                });
+                late.unwrap();
             }
             Forged => {
                 let mut forged = answer(&question, &Address(Ipv4Addr::new(127, 0, 0, 99), 60));
                 forged[0] ^= 0xff;
-                send(socket, &forged);
-                send(socket, &answer(&question, &RIGHT));
+                drop(socket.send_to(&forged, from));
+                drop(socket.send_to(&answer(&question, &RIGHT), from));
             }
-            says => send(socket, &answer(&question, &says)),
+            says => drop(socket.send_to(&answer(&question, &says), from)),
         }
     }
 }
@@ -115,7 +113,7 @@ fn over_udp(socket: &UdpSocket, rule: &Mutex<Rule>, asked: &AtomicUsize) {
 fn over_tcp(listener: &TcpListener, rule: &Mutex<Rule>) {
     for stream in listener.incoming() {
         let (mut stream, rule): (TcpStream, Rule) = (stream.unwrap(), rule.lock().unwrap().clone());
-        let serve = move || {
+        let serving = std::thread::Builder::new().spawn(move || {
             let mut length = [0; 2];
             while stream.read_exact(&mut length).is_ok() {
                 let mut question = vec![0; u16::from_be_bytes(length).into()];
@@ -131,8 +129,8 @@ fn over_tcp(listener: &TcpListener, rule: &Mutex<Rule>) {
                 let length = u16::try_from(reply.len()).unwrap().to_be_bytes();
                 drop(stream.write_all(&[&length[..], &reply].concat()));
             }
-        };
-        std::thread::Builder::new().spawn(serve).unwrap();
+        });
+        serving.unwrap();
     }
 }
 
@@ -221,7 +219,7 @@ impl Place {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, asking).await.is_ok()
+        tokio::time::timeout(TIMEOUT, asking).await.is_ok()
     }
 
     /// Waits until the region is reached.
@@ -237,7 +235,7 @@ impl Place {
 }
 
 #[tokio::test]
-async fn odd_name_servers_lead_to_the_region() {
+async fn odd_name_servers_still_resolve_region() {
     type Rules = Vec<fn(&str, u16) -> Says>;
     let right: fn(&str, u16) -> Says = |_, kind| v4_alone(kind);
     let silent: fn(&str, u16) -> Says = |_, _| Silence;
@@ -290,7 +288,7 @@ async fn odd_name_servers_lead_to_the_region() {
 
 /// Its zone says an hour.
 #[tokio::test]
-async fn an_absent_name_is_found_seconds_after_it_appears() {
+async fn new_name_is_found_within_seconds() {
     for says in [Absent, Nothing, Code(2)] {
         let server = NameServer::start(move |_, _| says.clone());
         let place = Place::start(&resolv_conf(&[&server], "")).await;
@@ -305,7 +303,7 @@ async fn an_absent_name_is_found_seconds_after_it_appears() {
 }
 
 #[tokio::test]
-async fn a_changed_resolv_conf_counts_while_it_runs() {
+async fn changed_resolv_conf_applies_while_running() {
     let (wrong, right) = (NameServer::start(|_, _| Absent), NameServer::start(|_, kind| v4_alone(kind)));
     let place = Place::start(&resolv_conf(&[&wrong], "")).await;
     assert_ne!(place.ask().await, 200);
@@ -315,7 +313,7 @@ async fn a_changed_resolv_conf_counts_while_it_runs() {
 }
 
 #[tokio::test]
-async fn sighup_forgets_a_kept_address() {
+async fn sighup_drops_cached_address() {
     let server = NameServer::start(|_, kind| match kind {
         A => Address(Ipv4Addr::new(127, 0, 0, 99), 3600),
         _ => Nothing,
@@ -328,7 +326,7 @@ async fn sighup_forgets_a_kept_address() {
 }
 
 #[tokio::test]
-async fn a_server_that_vanishes_leaves_what_is_known() {
+async fn vanished_server_leaves_cached_address() {
     let server = NameServer::start(|_, kind| v4_alone(kind));
     let place = Place::start(&resolv_conf(&[&server], "")).await;
     place.reaches("all is well").await;

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 
-use super::super::program::{self, PATIENCE, Program, settings, text};
+use super::super::program::{self, Program, TIMEOUT, settings, text};
 use crate::world::World;
 
 /// Every variable that some client takes for a proxy.
@@ -28,13 +28,13 @@ impl Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (say, heard) = watch::channel(Vec::new());
-        let serve = move || {
+        let serving = std::thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             for stream in listener.incoming() {
                 let (stream, say) = (stream.unwrap(), say.clone());
                 std::thread::Builder::new().spawn(move || record(stream, &say)).unwrap();
             }
-        };
-        std::thread::Builder::new().name("recorder".to_owned()).spawn(serve).unwrap();
+        });
+        serving.unwrap();
         Self { address, heard }
     }
 
@@ -45,7 +45,7 @@ impl Recorder {
     /// Waits until somebody has said something.
     async fn asked(&self) {
         let mut heard = self.heard.clone();
-        let came = tokio::time::timeout(PATIENCE, heard.wait_for(|heard| !heard.is_empty())).await;
+        let came = tokio::time::timeout(TIMEOUT, heard.wait_for(|heard| !heard.is_empty())).await;
         assert!(came.is_ok(), "nobody came");
     }
 }
@@ -111,9 +111,9 @@ async fn announcements_arrive_past_every_proxy() {
             // Subscribed, its signatures verified.
             program.until("/readyz", |page| page["state"] == "fresh").await;
             super::serves(&program, "tenant-1").await;
-            let told =
+            let reported =
                 program.line(|line| line["message"].as_str().is_some_and(|it| it.contains("is ignored"))).await;
-            assert!(told["message"].as_str().unwrap().starts_with(variable), "{told}");
+            assert!(reported["message"].as_str().unwrap().starts_with(variable), "{reported}");
             assert!(program.lines().iter().all(|line| !line.contains("hush")), "its password is nobody's");
             super::stops(program).await;
             assert_eq!(proxy.heard(), Vec::<String>::new(), "{variable}");
@@ -126,7 +126,7 @@ async fn announcements_arrive_past_every_proxy() {
 const SIDE_BY_SIDE: usize = 4;
 
 #[tokio::test]
-async fn proxies_of_each_kind_are_passed_by() {
+async fn every_proxy_kind_is_bypassed() {
     let world = World::builder().regions(1).records(10).heartbeat(Duration::from_millis(250)).start().await.unwrap();
     let base = &world.aws.base;
     let settings = of_world(&world, base, &format!("insecure_sns_signer = \"{base}\"\n"));
@@ -170,7 +170,7 @@ async fn https_calls_go_straight_too() {
 }
 
 #[tokio::test]
-async fn a_tasks_token_reaches_its_address_alone() {
+async fn task_token_reaches_only_its_address() {
     let world = World::builder().regions(1).records(10).start().await.unwrap();
     // Loopback, as the agents of EKS and Greengrass have it; link-local, as ECS has it, where nobody is here.
     for link_local in [false, true] {
@@ -180,13 +180,12 @@ async fn a_tasks_token_reaches_its_address_alone() {
             let mut command = behind("HTTP_PROXY", &proxy, args);
             command.env("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret").env("AWS_MAX_ATTEMPTS", "1");
             command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
-            match link_local {
-                true => command.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/credentials"),
-                false => {
-                    let uri = format!("http://{}/credentials", agent.address);
-                    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri)
-                }
-            };
+            if link_local {
+                command.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/credentials");
+            } else {
+                let uri = format!("http://{}/credentials", agent.address);
+                command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri);
+            }
             command
         });
         let program = program.await;
@@ -213,10 +212,10 @@ fn check_and_doctor_name_ignored_proxies() {
     for (args, value) in checks.chain([(&["doctor", "--listen", "100ms"][..], &values[0])]) {
         let args: Vec<&str> = args.iter().copied().chain(["--config", program::path(&file)]).collect();
         let output = set("https_proxy", value, &args).output().unwrap();
-        let told = text(&output.stderr);
+        let reported = text(&output.stderr);
         assert!(
-            told.contains("https_proxy: ") && told.contains("is ignored") && !told.contains("hush"),
-            "{args:?}, {value:?}: {told}"
+            reported.contains("https_proxy: ") && reported.contains("is ignored") && !reported.contains("hush"),
+            "{args:?}, {value:?}: {reported}"
         );
     }
     let output = set("https_proxy", "", &["check", "--config", program::path(&file)]).output().unwrap();

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use super::super::program::{Program, command, settings, text};
 use super::super::service::Service;
 
-/// What becomes of a setting.
+/// Effect of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// `/readyz` names it, and AWS is not called.
@@ -104,6 +104,11 @@ const PROFILES: &[(&str, Then)] = &[
 /// Programs at once.
 const SIDE_BY_SIDE: usize = 4;
 
+/// Lines of the program that say that something panicked.
+fn panics(program: &Program) -> Vec<String> {
+    program.lines().into_iter().filter(|line| line.contains("panicked")).collect()
+}
+
 /// Starts the program with these variables, where AWS is a port that nobody listens on, and asks the
 /// suite's question; then what `/readyz` says of the setting.
 async fn holds(service: &Service, directory: &Path, variables: &[(&str, &str)], then: Then) {
@@ -122,17 +127,17 @@ async fn holds(service: &Service, directory: &Path, variables: &[(&str, &str)], 
         Unset => "AWS cannot be reached",
     };
     super::serves(&program, "alpha").await;
-    let panicked = || program.lines().into_iter().filter(|line| line.contains("panicked")).collect::<Vec<_>>();
-    let told = program.until("/readyz", |page| page.to_string().contains(wanted) || !panicked().is_empty()).await;
-    let panicked = panicked();
-    assert!(told.to_string().contains(wanted), "{variables:?}: {told} {panicked:?}");
+    let reported =
+        program.until("/readyz", |page| page.to_string().contains(wanted) || !panics(&program).is_empty()).await;
+    let panicked = panics(&program);
+    assert!(reported.to_string().contains(wanted), "{variables:?}: {reported} {panicked:?}");
     assert!(panicked.is_empty(), "{variables:?}: {panicked:?}");
     super::stops(program).await;
 }
 
 /// Another container may write it later, or its mount come late.
 #[tokio::test]
-async fn a_profile_file_that_comes_late_is_read() {
+async fn late_profile_file_is_read() {
     let service = Service::start(1);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("config");
@@ -147,11 +152,11 @@ async fn a_profile_file_that_comes_late_is_read() {
     .await;
     let says =
         async |wanted: &str| program.until("/readyz", |page| page.to_string().contains(wanted)).await.to_string();
-    let told = says("AWS SDK's settings cannot be used").await;
-    assert!(told.contains("AWS_CONFIG_FILE"), "{told}");
+    let reported = says("AWS SDK's settings cannot be used").await;
+    assert!(reported.contains("AWS_CONFIG_FILE"), "{reported}");
     std::fs::write(&file, "[default]\nregion = eu-west-1\n").unwrap();
-    let told = says("AWS cannot be reached").await;
-    assert!(!told.contains("AWS_CONFIG_FILE"), "{told}");
+    let reported = says("AWS cannot be reached").await;
+    assert!(!reported.contains("AWS_CONFIG_FILE"), "{reported}");
     super::stops(program).await;
 }
 
@@ -165,7 +170,7 @@ fn files() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn unusable_variables_of_sources_are_named_unless_there_are_keys() {
+async fn keyless_unusable_source_variables_are_named() {
     let (service, directory) = (Service::start(1), files());
     let cases: Vec<_> = OF_SOURCES
         .iter()
@@ -176,14 +181,14 @@ async fn unusable_variables_of_sources_are_named_unless_there_are_keys() {
 }
 
 #[tokio::test]
-async fn unusable_variables_of_the_sdk_are_named_or_unset() {
+async fn unusable_sdk_variables_named_or_unset() {
     let (service, directory) = (Service::start(1), files());
     let all = VARIABLES.iter().map(|(variables, then)| holds(&service, directory.path(), variables, *then));
     stream::iter(all).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<()>>().await;
 }
 
 #[tokio::test]
-async fn unusable_profile_lines_of_the_sdk_are_named_or_unset() {
+async fn unusable_profile_lines_named_or_unset() {
     let (service, directory) = (Service::start(1), tempfile::tempdir().unwrap());
     let files: Vec<_> = (0..PROFILES.len()).map(|number| directory.path().join(number.to_string())).collect();
     let all = PROFILES.iter().zip(&files).map(|((text, then), file)| {
@@ -202,7 +207,7 @@ async fn unusable_profile_lines_of_the_sdk_are_named_or_unset() {
 
 /// All at once, each with its place.
 #[test]
-fn check_lists_unusable_settings_of_the_sdk() {
+fn check_lists_unusable_sdk_settings() {
     let directory = tempfile::tempdir().unwrap();
     let (config, profile) = (directory.path().join("nearside.toml"), directory.path().join("profile"));
     let topic = "arn:aws:sns:eu-west-1:123456789012:changes";
@@ -220,7 +225,7 @@ fn check_lists_unusable_settings_of_the_sdk() {
 
 /// Doctor names them before it listens, the one that keeps it from AWS again among what it found, and fails.
 #[test]
-fn doctor_names_unusable_settings_of_the_sdk() {
+fn doctor_names_unusable_sdk_settings() {
     let directory = tempfile::tempdir().unwrap();
     let (config, profile) = (directory.path().join("nearside.toml"), directory.path().join("profile"));
     let topic = "arn:aws:sns:eu-west-1:123456789012:changes";
@@ -234,7 +239,7 @@ fn doctor_names_unusable_settings_of_the_sdk() {
     for (begins, names) in [
         ("the AWS SDK cannot use this, so AWS is not called: ", "AWS_ACCESS_KEY_ID"),
         ("the AWS SDK cannot use this, so AWS is not called: ", "profile:2:1"),
-        ("the AWS SDK's setting is passed over: ", "AWS_MAX_ATTEMPTS"),
+        ("the AWS SDK's setting is skipped: ", "AWS_MAX_ATTEMPTS"),
     ] {
         let named = said.lines().any(|line| line.starts_with(begins) && line.contains(names));
         assert!(named, "{names}: {said}");
@@ -246,9 +251,16 @@ fn doctor_names_unusable_settings_of_the_sdk() {
     assert!(!said.contains("panicked"), "{said}");
 }
 
+/// Exit code and output of a service's check with these variables.
+fn checked(file: &Path, service: &str, variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut check = command(&[service, "--check", "--config", file.to_str().unwrap()]);
+    let output = check.envs(variables.iter().copied()).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 /// A region announces through AWS, whatever its engine is.
 #[test]
-fn a_services_check_lists_unusable_settings_of_the_sdk() {
+fn service_check_lists_unusable_sdk_settings() {
     let directory = tempfile::tempdir().unwrap();
     let (file, data) = (directory.path().join("service.toml"), directory.path().join("data"));
     let text = format!(
@@ -258,17 +270,12 @@ fn a_services_check_lists_unusable_settings_of_the_sdk() {
         data.display()
     );
     std::fs::write(&file, text).unwrap();
-    let checked = |service: &str, variables: &[(&str, &str)]| {
-        let mut check = command(&[service, "--check", "--config", file.to_str().unwrap()]);
-        let output = check.envs(variables.iter().copied()).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
     let ignored = ("AWS_MAX_ATTEMPTS", "abc");
-    let (code, said) = checked("region", &[ignored, ("AWS_ACCESS_KEY_ID", "key\n")]);
+    let (code, said) = checked(&file, "region", &[ignored, ("AWS_ACCESS_KEY_ID", "key\n")]);
     assert!(code == Some(2) && said.contains("AWS_ACCESS_KEY_ID") && said.contains("AWS_MAX_ATTEMPTS"), "{said}");
-    let (code, said) = checked("region", &[ignored]);
-    let passed_over = "the AWS SDK's setting is passed over: ";
-    assert!(code == Some(0) && said.contains(passed_over) && said.contains("AWS_MAX_ATTEMPTS"), "{code:?}: {said}");
-    let (code, said) = checked("catalogue", &[ignored]);
-    assert!(code == Some(0) && !said.contains(passed_over), "it calls nobody: {code:?}: {said}");
+    let (code, said) = checked(&file, "region", &[ignored]);
+    let skipped = "the AWS SDK's setting is skipped: ";
+    assert!(code == Some(0) && said.contains(skipped) && said.contains("AWS_MAX_ATTEMPTS"), "{code:?}: {said}");
+    let (code, said) = checked(&file, "catalogue", &[ignored]);
+    assert!(code == Some(0) && !said.contains(skipped), "it calls nobody: {code:?}: {said}");
 }

@@ -4,7 +4,7 @@ use super::super::program::{Program, settings};
 use super::super::service::Service;
 
 #[tokio::test]
-async fn serves_and_stops_where_all_is_well() {
+async fn serves_and_stops_when_healthy() {
     let service = Service::start(2);
     let urls = service.urls();
     let regions = [("eu-west-1", urls[0].as_str(), ""), ("us-east-1", urls[1].as_str(), "")];

@@ -10,12 +10,12 @@ use super::super::deployed::Service;
 use super::super::program;
 use super::within;
 
-/// How long a page may take to say what is wrong.
+/// Longest time until a page says what is wrong.
 const SHOWN: Duration = Duration::from_secs(60);
 
 /// A full disk is a limit on the size of files, 3 MiB where the shell counts as POSIX does.
 #[tokio::test]
-async fn a_full_disk_is_a_reason_and_a_certain_answer() {
+async fn full_disk_refuses_writes_and_degrades() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("service.toml");
     let text = format!(
@@ -28,15 +28,12 @@ async fn a_full_disk_is_a_reason_and_a_certain_answer() {
     let catalogue =
         Service::start_by(within("ulimit -f 6144; exec", &["catalogue", "--config", program::path(&file)])).await;
     let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-    let put = async |key: &str| {
-        let url = format!("http://{}/v1/records/tenant/{key}", catalogue.listen());
-        let body = json!({"x": "y".repeat(60_000)}).to_string();
-        let sent = http.put(url).header("content-type", "application/json").body(body).send().await.unwrap();
-        (sent.status().as_u16(), sent.text().await.unwrap())
-    };
     let mut refused = None;
     for number in 0..100 {
-        let (status, body) = put(&format!("key-{number}")).await;
+        let url = format!("http://{}/v1/records/tenant/key-{number}", catalogue.listen());
+        let put = http.put(url).header("content-type", "application/json");
+        let sent = put.body(json!({"x": "y".repeat(60_000)}).to_string()).send().await.unwrap();
+        let (status, body) = (sent.status().as_u16(), sent.text().await.unwrap());
         if status >= 400 {
             refused = Some((number, status, body));
             break;
@@ -59,7 +56,7 @@ async fn a_full_disk_is_a_reason_and_a_certain_answer() {
 
 /// An AWS that takes every call and answers none.
 #[tokio::test]
-async fn a_service_told_to_stop_while_it_starts_waits_for_no_answer() {
+async fn stopping_during_start_waits_for_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (file, hole) = (directory.path().join("service.toml"), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let text = format!(
@@ -102,14 +99,14 @@ async fn bears_a_full_disk(role: &str) {
     std::fs::write(&file, text).unwrap();
     let service = Service::start(&[role], &file).await;
     assert_eq!(service.ready_says("\"serving\"").await, 200);
-    let answered = async |path: &str| program::get(&format!("http://{}{path}", service.listen())).await.0;
     service.limit_files(Some(size(&data)));
     assert_eq!(service.ready_says("the disk is full").await, 200, "degraded: it still answers");
     let health = program::run(&["health", "--admin", service.admin()]);
     assert!(health.status.success() && program::text(&health.stdout).contains("the disk is full"), "{health:?}");
     assert_eq!(service.page("/livez").await.0, 200);
     if role == "region" {
-        assert_eq!(answered("/v1/contexts/acme/limits").await, 404, "reads go on");
+        let url = format!("http://{}/v1/contexts/acme/limits", service.listen());
+        assert_eq!(program::get(&url).await.0, 404, "reads go on");
     }
     service.limit_files(None);
     assert_eq!(service.ready_says("\"serving\"").await, 200, "there is room again");

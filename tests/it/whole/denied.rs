@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::super::deployed::Service;
 use super::super::emulator::{Emulator, REGIONS};
-use super::super::mistakes::account::Account;
+use super::super::misconfigurations::account::Account;
 use super::super::program::{get, path, run, text};
 use super::emulated::{configure, set_up};
 
-/// The same settings, with an account before the emulator that refuses this call.
+/// Settings with an account before the emulator that refuses this call.
 fn refusing(file: &Path, call: &'static str, code: &'static str, tasks: &Tasks) -> std::path::PathBuf {
     let emulator = Emulator::shared().url();
     let emulator = emulator.as_str().trim_end_matches('/');
@@ -25,7 +25,7 @@ fn refusing(file: &Path, call: &'static str, code: &'static str, tasks: &Tasks) 
 
 /// The account answers while the test waits for `--check`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_lacks_a_permission_says_which_action_on_what() {
+async fn denied_role_names_missing_permission() {
     let directory = tempfile::tempdir().unwrap();
     let (file, topics) = configure(&directory, "denied");
     set_up(&file);
@@ -80,7 +80,7 @@ async fn a_role_that_lacks_a_permission_says_which_action_on_what() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_not_allowed_is_told_by_a_catalogue_that_goes_on_reading() {
+async fn denied_write_is_reported_reads_continue() {
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = configure(&directory, "denied-write");
     set_up(&file);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::program::PATIENCE;
+use super::super::program::TIMEOUT;
 
 /// Between two looks at something that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// What a test's ports are until they are bound.
+/// Address of a test's ports until they are bound.
 const ANYWHERE: &str = "127.0.0.1:0";
 
 /// A tenant joined with its shard.
@@ -52,7 +52,7 @@ pub(super) fn sidecar_settings(aws: &str, nodes: &[(&str, &str, String)]) -> Str
     text
 }
 
-/// Where its parts answer, without schemes.
+/// Addresses of its parts, without schemes.
 pub(super) struct Reach {
     client: reqwest::Client,
     pub(super) catalogue: String,
@@ -62,7 +62,7 @@ pub(super) struct Reach {
     pub(super) admins: Vec<(String, String)>,
 }
 
-/// What a caller got.
+/// Answer to a caller.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) status: u16,
@@ -110,19 +110,19 @@ impl Reach {
         answer.headers()["x-record-version"].to_str().unwrap().parse().unwrap()
     }
 
-    /// What the sidecar's callers see.
+    /// Reads a record through the sidecar.
     pub(super) async fn read(&self, key: &str) -> Shown {
         self.get(&self.sidecar, key).await
     }
 
     pub(super) async fn get(&self, address: &str, key: &str) -> Shown {
         let answer = self.client.get(format!("http://{address}/v1/contexts/{key}/limits")).send().await.unwrap();
-        let text = |name: &str| {
-            let lines = answer.headers().get_all(name);
-            lines.iter().next_back().map(|line| line.to_str().unwrap().to_owned()).unwrap_or_default()
-        };
-        let (version, label) = (text("x-record-version").parse().unwrap_or(0), text("cache-status"));
-        Shown { status: answer.status().as_u16(), version, label, body: answer.text().await.unwrap() }
+        let [version, label] = ["x-record-version", "cache-status"].map(|name| {
+            let last = answer.headers().get_all(name).iter().next_back();
+            last.map(|line| line.to_str().unwrap().to_owned()).unwrap_or_default()
+        });
+        let (status, version) = (answer.status().as_u16(), version.parse().unwrap_or(0));
+        Shown { status, version, label, body: answer.text().await.unwrap() }
     }
 
     /// Reads until what the sidecar's caller sees is as wanted.
@@ -142,7 +142,7 @@ impl Reach {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("seen at last: {last:?}"))
+        tokio::time::timeout(TIMEOUT, reading).await.unwrap_or_else(|_| panic!("seen at last: {last:?}"))
     }
 
     pub(super) async fn page(&self, admin: &str, path: &str) -> (u16, String) {
@@ -164,7 +164,7 @@ impl Reach {
                     tokio::time::sleep(LOOK_AGAIN).await;
                 }
             };
-            let came = tokio::time::timeout(PATIENCE, looking).await;
+            let came = tokio::time::timeout(TIMEOUT, looking).await;
             assert!(came.is_ok(), "{name}: {last}");
         }
     }

@@ -80,7 +80,7 @@ pub(super) fn set_up(file: &Path) {
 }
 
 #[tokio::test]
-async fn processes_carry_a_record_to_a_sidecars_caller_and_each_change_of_it() {
+async fn processes_carry_each_change_to_caller() {
     let whole = Processes::start("whole").await;
     tell_the_story(&whole.reach).await;
     assert_all_serve(&whole.reach).await;
@@ -90,7 +90,7 @@ async fn processes_carry_a_record_to_a_sidecars_caller_and_each_change_of_it() {
 }
 
 #[tokio::test]
-async fn a_process_whose_tables_are_missing_says_what_to_do_and_serves_once_they_are_there() {
+async fn missing_tables_name_remedy_then_serve() {
     let directory = tempfile::tempdir().unwrap();
     let (file, topics) = configure(&directory, "lacking");
     let topic = format!("us-east-1: {} does not exist", topics[1]);
@@ -118,19 +118,19 @@ async fn a_process_whose_tables_are_missing_says_what_to_do_and_serves_once_they
     clients.tables.delete_table().table_name("lacking-history").send().await.unwrap();
     let url = format!("http://{}/v1/records/tenant/acme", catalogue.listen());
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-    let write = || client.put(&url).header("content-type", "application/json").body("{}").send();
-    assert_eq!(write().await.unwrap().status(), 500);
+    let write = client.put(&url).header("content-type", "application/json").body("{}");
+    assert_eq!(write.try_clone().unwrap().send().await.unwrap().status(), 500);
     let deleted = "home: lacking-history does not exist: create it (`nearside setup`)";
-    assert_eq!(catalogue.ready_says(deleted).await, 200, "a table that was deleted later is told too");
+    assert_eq!(catalogue.ready_says(deleted).await, 200, "a table that was deleted later is reported too");
     catalogue.line_with(deleted).await;
     let output = program::run(&["setup", "--config", path(&file)]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(write().await.unwrap().status().is_success());
+    assert!(write.send().await.unwrap().status().is_success());
     assert_eq!(catalogue.terminated().await, Some(0));
 }
 
 #[tokio::test]
-async fn a_file_without_regions_creates_and_verifies_what_is_at_home_and_says_what_it_leaves_out() {
+async fn regionless_file_sets_up_home_only() {
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = configure(&directory, "home-only");
     let home = std::fs::read_to_string(&file).unwrap();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nearside::app::services::{
-    Contents, Engine, RegionDuties, RunningService, ServiceInstead, ServiceProcess, start,
+    Contents, Engine, RegionDuties, RunningService, ServiceOverrides, ServiceProcess, start,
 };
-use nearside::app::{self, App, Instead};
+use nearside::app::{self, App, Overrides};
 use nearside::aws::clients::Sdk;
 use nearside::config::scope::Origins;
 use nearside::config::services::{ServiceRole, ServicesConfig, load};
@@ -46,10 +46,11 @@ impl InProcess {
         for process in [ServiceProcess::Catalogue, ServiceProcess::Views].into_iter().chain(regions) {
             services.push(one(process, &config, &origins, engine.clone(), &aws).await);
         }
-        let node = |at: usize| services[at + 2].listen.unwrap().to_string();
-        let nodes: Vec<_> = (0..2).map(|at| (REGIONS[at], topics[at].as_str(), node(at))).collect();
+        let addresses = services[2..].iter().map(|node| node.listen.unwrap().to_string());
+        let nodes: Vec<_> =
+            (0..2).zip(addresses).map(|(at, node)| (REGIONS[at], topics[at].as_str(), node)).collect();
         let sidecar =
-            app::start_with(read(&sidecar_settings(&world.aws.base, &nodes)), Instead::default()).await.unwrap();
+            app::start_with(read(&sidecar_settings(&world.aws.base, &nodes)), Overrides::default()).await.unwrap();
         let names = ["catalogue", "views", REGIONS[0], REGIONS[1]].map(str::to_owned);
         let admins = names.into_iter().zip(services.iter().map(|service| service.admin.to_string()));
         let admins = admins.chain([("sidecar".to_owned(), sidecar.admin.to_string())]).collect();
@@ -76,13 +77,17 @@ async fn one(
     aws: &Url,
 ) -> RunningService {
     let contents = Contents::read(config).unwrap();
-    let instead =
-        ServiceInstead { engine: Some(engine), topics: Some(aws.clone()), feed: None, ..ServiceInstead::default() };
+    let instead = ServiceOverrides {
+        engine: Some(engine),
+        topics: Some(aws.clone()),
+        feed: None,
+        ..ServiceOverrides::default()
+    };
     start(process, config.clone(), contents, origins, instead).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_becomes_what_a_sidecars_caller_reads_and_so_does_each_change_of_it() {
+async fn record_changes_reach_sidecars_caller() {
     let directory = tempfile::tempdir().unwrap();
     let whole = Box::pin(InProcess::start(&directory, "kind = \"memory\"")).await;
     tell_the_story(&whole.reach).await;

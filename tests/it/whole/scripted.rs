@@ -19,12 +19,15 @@ fn run(directory: &Path, program: &Path) -> Output {
 
 /// Processes that have this directory in their arguments.
 fn left_running(directory: &Path) -> Vec<String> {
-    let arguments = |entry: std::io::Result<std::fs::DirEntry>| {
-        let line = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
-        Some(String::from_utf8_lossy(&line).replace('\0', " "))
-    };
     let directory = directory.to_str().unwrap();
-    std::fs::read_dir("/proc").unwrap().filter_map(arguments).filter(|line| line.contains(directory)).collect()
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| {
+            let line = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&line).replace('\0', " "))
+        })
+        .filter(|line| line.contains(directory))
+        .collect()
 }
 
 fn is_empty(directory: &Path) -> bool {
@@ -32,7 +35,7 @@ fn is_empty(directory: &Path) -> bool {
 }
 
 #[test]
-fn the_script_tells_the_story_to_its_end_and_leaves_nothing_behind() {
+fn script_runs_demo_and_cleans_up() {
     let directory = tempfile::tempdir().unwrap();
     let output = run(directory.path(), Path::new(assert_cmd::cargo::cargo_bin!("nearside")));
     let said = text(&output.stdout);
@@ -52,7 +55,7 @@ fn the_script_tells_the_story_to_its_end_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_step_that_fails_is_named_with_its_last_words_and_nothing_keeps_running() {
+fn failed_step_is_named_nothing_remains() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("broken");
     std::fs::write(&program, "#!/bin/sh\necho \"$1 is broken\"\nexit 1\n").unwrap();

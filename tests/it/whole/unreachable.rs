@@ -10,7 +10,7 @@ use nearside::tasks::Tasks;
 use super::super::deployed::Service;
 use super::super::emulator::{Emulator, REGIONS};
 use super::super::program::{run, text};
-use super::super::relay::{Relay, Way};
+use super::super::relay::{Relay, Treatment};
 use super::emulated::{configure, set_up};
 
 /// Promised, and what a loaded machine adds.
@@ -41,7 +41,7 @@ async fn serves_without_reasons(service: &Service) {
 
 /// The relay passes on while the test waits for `nearside health`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_out_of_reach_shows_within_ten_seconds_and_until_it_is_back() {
+async fn unreachable_store_is_reported_until_back() {
     let (directory, tasks) = (tempfile::tempdir().unwrap(), Tasks::new());
     let (file, _) = configure(&directory, "out-of-reach");
     set_up(&file);
@@ -51,18 +51,18 @@ async fn a_store_out_of_reach_shows_within_ten_seconds_and_until_it_is_back() {
     std::fs::write(&file, settings.replace(emulator.as_str().trim_end_matches('/'), &relay.url())).unwrap();
     let services = join_all(ROLES.iter().map(|(command, _)| Service::start(command, &file))).await;
     join_all(services.iter().map(serves_without_reasons)).await;
-    for way in [Way::Refused, Way::Silent] {
-        relay.set(way);
+    for treatment in [Treatment::Refused, Treatment::Silent] {
+        relay.set(treatment);
         let since = Clock::System.now();
         let looks = services.iter().zip(ROLES).map(|(service, (_, places))| shown(service, places, since));
         let took = join_all(looks).await;
-        assert!(took.iter().all(|took| *took <= SHOWN), "{way:?}: {took:?}");
+        assert!(took.iter().all(|took| *took <= SHOWN), "{treatment:?}: {took:?}");
         for service in &services {
             let health = run(&["health", "--admin", service.admin()]);
             let said = text(&health.stdout);
-            assert!(health.status.success() && said.contains("reads have failed"), "{way:?}: {health:?}");
+            assert!(health.status.success() && said.contains("reads have failed"), "{treatment:?}: {health:?}");
         }
-        relay.set(Way::Open);
+        relay.set(Treatment::Open);
         join_all(services.iter().map(serves_without_reasons)).await;
     }
     for service in services {

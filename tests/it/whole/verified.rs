@@ -46,7 +46,7 @@ fn place(of: &str, key: &str) -> ItemKey {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebodys_hands_changed_in_the_tables_is_found() {
+async fn manual_table_changes_are_found() {
     let directory = tempfile::tempdir().unwrap();
     let config = Box::pin(filled(&directory)).await;
     let (code, said) = verified(directory.path(), &[]);
@@ -88,7 +88,7 @@ async fn what_somebodys_hands_changed_in_the_tables_is_found() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_a_mistake_in_the_settings() {
+fn uncomparable_settings_are_config_errors() {
     let directory = tempfile::tempdir().unwrap();
     super::deployment::service_file(directory.path(), "kind = \"memory\"", &[]);
     let (code, said) = verified(directory.path(), &[]);

@@ -6,14 +6,14 @@ use std::path::Path;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// A request or a reply as it was on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message {
     /// Request line or status line.
     pub(crate) first_line: String,
-    /// In the order and the letter case of the wire.
+    /// Header lines in the order and the letter case of the wire.
     pub(crate) headers: Vec<(String, String)>,
     /// Without its framing.
     pub(crate) body: Vec<u8>,
@@ -48,7 +48,7 @@ impl Message {
         self.all(name).first().copied().unwrap_or_default()
     }
 
-    /// Whether a header is there.
+    /// True if a header is there.
     pub(crate) fn has(&self, name: &str) -> bool {
         !self.all(name).is_empty()
     }
@@ -162,7 +162,7 @@ where
         let _refused = stream.write_all(bytes).await;
         read_message(stream, head).await
     };
-    tokio::time::timeout(PATIENCE, talk).await.expect("an answer, or an end")
+    tokio::time::timeout(TIMEOUT, talk).await.expect("an answer, or an end")
 }
 
 /// A connection to a Unix socket.
@@ -174,6 +174,6 @@ pub(crate) async fn connect_unix(path: &Path) -> UnixStream {
 pub(crate) async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A reset is an end too.
-    let _reset = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("an end");
+    let _reset = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut bytes)).await.expect("an end");
     bytes
 }

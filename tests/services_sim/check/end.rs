@@ -1,4 +1,4 @@
-//! What must hold when all has come to rest: everything agrees, and nothing was lost.
+//! Properties of the state of rest: everything agrees, and nothing was lost.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,13 @@ fn all(store: &MemoryStore, table: Table) -> BTreeMap<Name, (u64, Option<Bytes>)
 impl Checker {
     /// The newest version of each record that ever was; `true` where it exists.
     pub(crate) fn newest(&self) -> Vec<(Name, Option<Bytes>)> {
-        let newest = |(name, known): (&Name, &Versions)| Some((name.clone(), known.values().next_back()?.clone()));
-        self.records.iter().filter_map(newest).collect()
+        self.records
+            .iter()
+            .filter_map(|(name, known)| Some((name.clone(), known.values().next_back()?.clone())))
+            .collect()
     }
 
-    /// How views and regions differ from what they should be now, if they do.
+    /// Difference of views and regions from what they should be now, if there is one.
     pub(crate) fn disagreement(
         &self,
         definition: u64,
@@ -38,15 +40,15 @@ impl Checker {
         regions: &[MemoryStore],
     ) -> Option<String> {
         let (records, views) = (all(home, Table::Records), all(home, Table::Views));
-        let record = |record_type: &str, key: &str| {
-            let (_, body) = records.get(&(record_type.to_owned(), key.to_owned()))?;
-            serde_json::from_slice(body.as_ref()?).ok()
-        };
         let mut expected = 0;
         for (view, from) in VIEWS {
             for ((_, key), (version, body)) in records.iter().filter(|((record_type, _), _)| record_type == from) {
                 expected += 1;
-                let right = made::made(view, definition, body.as_deref(), record).map(Bytes::from);
+                let right = made::made(view, definition, body.as_deref(), |record_type, key| {
+                    let (_, body) = records.get(&(record_type.to_owned(), key.to_owned()))?;
+                    serde_json::from_slice(body.as_ref()?).ok()
+                })
+                .map(Bytes::from);
                 let shown = views.get(&(view.to_owned(), key.clone()));
                 if shown.map(|(_, body)| body) != Some(&right) {
                     let shown = shown.map(|(version, body)| (version, text(body.as_ref())));
@@ -68,10 +70,10 @@ impl Checker {
             if copies.len() != views.len() {
                 return Some(format!("region {number} has {} copies of {} views", copies.len(), views.len()));
             }
-            let untold = |(name, (version, _)): &(&Name, &(u64, _))| {
-                self.announced.get(&(number, (*name).clone())).is_none_or(|told| told < version)
-            };
-            if let Some((name, (version, _))) = views.iter().find(untold) {
+            let unannounced = views.iter().find(|(name, (version, _))| {
+                self.announced.get(&(number, (*name).clone())).is_none_or(|announced| announced < version)
+            });
+            if let Some((name, (version, _))) = unannounced {
                 return Some(format!("region {number} never announced {name:?} {version}"));
             }
         }

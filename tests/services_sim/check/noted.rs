@@ -1,5 +1,5 @@
-//! What the views service notes of a view only grows, and what it names refers back to it; who
-//! holds a lease; what happens to what views are joined with.
+//! Checks that the views service's notes of a view only grow and that what they name refers back to
+//! it; who holds a lease; and changes of join targets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ struct Note {
 struct Vector {
     definition: u64,
     main: u64,
-    /// By type and key.
+    /// Versions by type and key.
     joined: BTreeMap<String, u64>,
 }
 
@@ -32,12 +32,26 @@ fn vector(item: &Item) -> Option<Vector> {
     serde_json::from_str::<Note>(item.note.as_deref()?).ok().map(|note| note.vector)
 }
 
+/// Who holds a lease, by its note.
+fn holder(item: &Item) -> Option<String> {
+    let note: serde_json::Value = serde_json::from_str(item.note.as_deref()?).ok()?;
+    Some(note["holder"].as_str()?.to_owned())
+}
+
+/// Shard that a tenant's record names.
+fn shard_of(body: &Bytes) -> Option<serde_json::Value> {
+    serde_json::from_slice::<serde_json::Value>(body).ok()?.get("shard").cloned()
+}
+
 impl Vector {
     fn is_older_than(&self, other: &Self) -> bool {
         let (own, others) = ((self.definition, self.main), (other.definition, other.main));
-        let goes_back =
-            |(target, version): (&String, &u64)| other.joined.get(target).is_some_and(|had| had > version);
-        own < others || (own == others && self.joined.iter().any(goes_back))
+        own < others
+            || (own == others
+                && self
+                    .joined
+                    .iter()
+                    .any(|(target, version)| other.joined.get(target).is_some_and(|had| had > version)))
     }
 }
 
@@ -67,10 +81,6 @@ impl Checker {
 
     /// Two never hold a lease under the same token.
     pub(super) fn lease(&mut self, item: &Item, before: Option<&Item>) {
-        let holder = |item: &Item| {
-            let note: serde_json::Value = serde_json::from_str(item.note.as_deref()?).ok()?;
-            Some(note["holder"].as_str()?.to_owned())
-        };
         if before.is_some_and(|before| before.version < item.version) {
             self.count("leases that moved");
         }
@@ -81,9 +91,8 @@ impl Checker {
 
     /// Counts what happens to what views are joined with.
     pub(super) fn joins(&mut self, (record_type, _): &Name, before: Option<&Bytes>, after: Option<&Bytes>) {
-        let target = |body: &Bytes| serde_json::from_slice::<serde_json::Value>(body).ok()?.get("shard").cloned();
         match (record_type == "tenant", before, after) {
-            (true, Some(before), Some(after)) if target(before) != target(after) => {
+            (true, Some(before), Some(after)) if shard_of(before) != shard_of(after) => {
                 self.count("join targets that moved")
             }
             (false, Some(_), None) => self.count("join targets that vanished"),
@@ -92,8 +101,8 @@ impl Checker {
         }
     }
 
-    /// Whether a record's version was given while there were records, and written when they were lost:
-    /// what its write asks then, that there is no such record, holds (decision 0018).
+    /// True if a record's version was given while there were records, and written when they were
+    /// lost: its write's condition, that there is no such record, holds then (decision 0018).
     pub(super) fn was_under_way(&self, version: u64) -> bool {
         let under_way = UNDER_WAY.as_millis() as u64;
         self.records_lost.is_some_and(|lost| {

@@ -1,4 +1,4 @@
-//! What nodes answer: G4, and that no answer is older than it says.
+//! Checks of nodes' answers: G4, and that no answer is older than it says.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const WORST_LAG: Duration = Duration::from_secs(60);
 /// A node looks each second whether its region is complete.
 const LOOKED: Duration = Duration::from_millis(1_200);
 
-/// What a region's table had of something, and since when; no version after the table was lost.
+/// Version of something in a region's table, and since when; none after the table was lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept {
     since: Moment,
@@ -25,7 +25,7 @@ pub(super) struct Kept {
     version: u64,
 }
 
-/// What sidecars may have heard of a view.
+/// Versions of a view that sidecars may have received.
 #[derive(Default)]
 pub(crate) struct Announced {
     /// From this region.
@@ -38,13 +38,16 @@ pub(crate) struct Announced {
 
 impl Checker {
     pub(crate) fn announced_versions(&self, region: usize, name: &Name) -> Announced {
-        let of = |region: usize| self.told.get(&(region, name.clone()));
-        let last = |region: usize| of(region).and_then(|known| known.last().copied());
+        let (own, all) = (self.announcements_of(region, name), 0..self.unclaimed.len());
         Announced {
-            newest: last(region),
-            earlier: of(region).map(|known| known[known.len() / 2]),
-            elsewhere: (0..self.unclaimed.len()).filter_map(last).max(),
+            newest: own.last().copied(),
+            earlier: own.get(own.len() / 2).copied(),
+            elsewhere: all.filter_map(|region| self.announcements_of(region, name).last().copied()).max(),
         }
+    }
+
+    fn announcements_of(&self, region: usize, name: &Name) -> &[u64] {
+        self.announcements.get(&(region, name.clone())).map_or(&[], Vec::as_slice)
     }
 
     /// A read begins: when, and after how many puts.
@@ -157,21 +160,18 @@ impl Checker {
     /// G5's consequence: an answer is no older than it says.
     fn age(&mut self, read: &Read, got: &Got) {
         let now = self.now();
-        let is_excused = |version: u64| {
-            let place = ItemKey::new(bucket::partition(&read.name.0, &read.name.1), &read.name.1);
-            self.skipped.contains(&(Stream::Views, place, version))
-                || self.excused.contains(&(read.name.clone(), version))
-        };
         // As a sidecar takes it: from when it asked, or by its Age.
         let made = read.began.0.min(now.before(got.age)).before(CUT + self.skew);
         let copies = self.copies.get(&(read.region, read.name.clone()));
         let last = copies.and_then(|copies| copies.iter().rposition(|kept| kept.version <= got.version));
         let replaced = copies.zip(last).and_then(|(copies, last)| copies.get(last + 1));
-        let aged = replaced.filter(|by| by.since < made && !is_excused(by.version)).copied();
+        let aged = replaced.filter(|by| by.since < made && !self.is_excused(&read.name, by.version)).copied();
         let bounded = got.bound().filter(|bound| *bound < WORST_LAG).and_then(|bound| {
             let made = read.began.0.before(bound + CUT + self.skew);
             let newer = self.written.get(&read.name)?.range(got.version + 1..);
-            newer.map(|(version, at)| (*at, *version)).find(|(at, version)| *at < made && !is_excused(*version))
+            newer
+                .map(|(version, at)| (*at, *version))
+                .find(|(at, version)| *at < made && !self.is_excused(&read.name, *version))
         });
         let is_swept = self.lost_at.contains(&read.region);
         if let Some(Kept { since, version, .. }) = aged.filter(|_| !is_swept) {
@@ -185,6 +185,12 @@ impl Checker {
             let text = format!("{read:?} gets {}, and {version} was written {old:.3} s ago", got.version);
             self.violated("Bounded", format!("{text}: {}", got.line));
         }
+    }
+
+    /// True if a version of a view was left out of its stream, or lost before it was announced.
+    fn is_excused(&self, name: &Name, version: u64) -> bool {
+        let key = ItemKey::new(bucket::partition(&name.0, &name.1), &name.1);
+        self.skipped.contains(&(Stream::Views, key, version)) || self.excused.contains(&(name.clone(), version))
     }
 
     /// At the end each node answers what its region has.

@@ -5,37 +5,47 @@ use std::time::Duration;
 
 use super::super::answer::Answer;
 use super::super::faults::Fault;
-use super::super::plan::{Plan, Style, Window};
+use super::super::plan::{Plan, Style};
 use super::super::property::Property;
-use super::super::truth::Write;
 use super::{Checker, near};
 
 impl Checker {
     /// R17: what every region has surpassed is found within a period of the audit and the time to
     /// ask.
-    pub(super) fn check_audit(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
+    pub(super) fn check_audit(&mut self, plan: &Plan, answer: &Answer, key: usize, position: usize) {
         use Fault::{AgedIntermediary, Backup, MaxInMessage, MaxInReply, Recreated, Restart, Restored, Suspended};
-        let odd = |w: &Window| {
-            matches!(
-                w.fault,
-                Suspended | Restart | Backup | MaxInMessage | MaxInReply | Restored | Recreated | AgedIntermediary
-            )
-        };
-        let Some(period) = plan.audit.filter(|_| plan.style == Style::Versions && !plan.windows.iter().any(odd))
-        else {
+        let Some(period) = plan.audit.filter(|_| {
+            plan.style == Style::Versions
+                && !plan.windows.iter().any(|w| {
+                    matches!(
+                        w.fault,
+                        Suspended
+                            | Restart
+                            | Backup
+                            | MaxInMessage
+                            | MaxInReply
+                            | Restored
+                            | Recreated
+                            | AgedIntermediary
+                    )
+                })
+        }) else {
             return;
         };
-        let Some(surpassed) = plan.truth.last_ingest_after(key, place) else { return };
+        let Some(surpassed) = plan.truth.last_ingest_after(key, position) else { return };
         let late = answer.ended.saturating_sub(surpassed + period + Duration::from_secs(45));
-        if !late.is_zero() && answer.label().is_none() && plan.truth.is_present(key, place) {
+        if !late.is_zero() && answer.label().is_none() && plan.truth.is_present(key, position) {
             self.violate(Property::Audited, answer, Some(key), || {
-                format!("k{key} at place {place}: all regions have had more for {:.0} s beyond", late.as_secs_f64())
+                format!(
+                    "k{key} at position {position}: all regions have had more for {:.0} s beyond",
+                    late.as_secs_f64()
+                )
             });
         }
     }
 
     /// Promise 2, for whatever states a bound, labelled or not.
-    pub(super) fn check_bound(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
+    pub(super) fn check_bound(&mut self, plan: &Plan, answer: &Answer, key: usize, position: usize) {
         let Some(bound) = answer.bound() else { return };
         // A version that is nobody's is none, and then only its own freshness speaks for a node of
         // the announcer's (docs/architecture.md, promise 5).
@@ -46,8 +56,8 @@ impl Checker {
         }
         // A region that announces changes which its restored data do not show yet is another: where
         // announcements state no version, what all regions showed then stays until its TTL is over.
-        let restored = |w: &Window| w.fault == Fault::Backup && w.from <= answer.ended;
-        if !plan.announces_versions && plan.windows.iter().any(restored) {
+        let mut backups = plan.windows.iter().filter(|w| w.fault == Fault::Backup);
+        if !plan.announces_versions && backups.any(|w| w.from <= answer.ended) {
             return;
         }
         if self.known.other_case.is_hidden(plan, key, answer.ended) {
@@ -55,18 +65,19 @@ impl Checker {
         }
         self.tallies.bounds = (self.tallies.bounds.0 + bound.as_secs(), self.tallies.bounds.1 + 1);
         let since = answer.ended.saturating_sub(bound + slack(plan, answer.ended));
-        let missed = (place + 1..=plan.truth.newest(key, since)).find(|place| {
-            let told = |write: &Write| {
-                self.known.is_told(write) && !self.known.is_unheard(plan, write, answer.ended)
-                    || self.known.is_reloaded(&plan.truth, write) && write.place == *place + 1
-            };
-            plan.truth.write_of(key, *place).is_none_or(told)
+        let missed = (position + 1..=plan.truth.newest(key, since)).find(|position| {
+            plan.truth.write_of(key, *position).is_none_or(|write| {
+                self.known.is_announced(write) && !self.known.is_unheard(plan, write, answer.ended)
+                    || self.known.is_reloaded(&plan.truth, write) && write.position == *position + 1
+            })
         });
         if let Some(missed) = missed {
             let at = plan.truth.write_of(key, missed).map_or(Duration::ZERO, |write| write.at);
             self.violate(Property::Bounded, answer, Some(key), || {
                 let (bound, age) = (bound.as_secs(), (answer.ended - at).as_secs_f64());
-                format!("k{key} at place {place} with bound={bound}, but {missed} was written {age:.3} s before")
+                format!(
+                    "k{key} at position {position} with bound={bound}, but {missed} was written {age:.3} s before"
+                )
             });
         }
     }
@@ -88,13 +99,14 @@ impl Checker {
                 format!("announcements are seen to miss it, and it is {:.1} s old", age.as_secs_f64())
             });
         }
-        let of_region = |of: usize| {
-            let unread = self.known.unread.iter().rev().filter(|(_, region)| *region == of).map(|(at, _)| *at);
-            unread.filter(|at| *at > asked).find(|at| *at + Duration::from_secs(11) < answer.began)
-        };
         let short = age <= soft && answer.line.contains("detail=provisional");
         // As long as one topic says nothing of the kind, it vouches.
-        let unread: Option<Vec<Duration>> = (0..plan.topics).map(of_region).collect();
+        let unread: Option<Vec<Duration>> = (0..plan.topics)
+            .map(|of| {
+                let unread = self.known.unread.iter().rev().filter(|(_, region)| *region == of).map(|(at, _)| *at);
+                unread.filter(|at| *at > asked).find(|at| *at + Duration::from_secs(11) < answer.began)
+            })
+            .collect();
         if let Some(unread) = unread.and_then(|unread| unread.into_iter().min()).filter(|_| !short) {
             self.violate(Property::Unread, answer, None, || {
                 format!(
@@ -107,7 +119,7 @@ impl Checker {
     }
 }
 
-/// What a clock that is wrong adds to a bound: nobody can tell.
+/// Slack of a bound for a wrong clock, which nobody can detect.
 fn slack(plan: &Plan, at: Duration) -> Duration {
     let stepped = plan.windows.iter().any(|window| window.fault == Fault::ClockStep && near(window, at));
     let skewed = plan.windows.iter().any(|window| window.fault == Fault::PublisherSkew);

@@ -1,5 +1,4 @@
-//! Owns what is known for certain while a seed runs: what was told, what was served, what is
-//! proven.
+//! Owns what is known for certain while a seed runs: what was announced, served and proven.
 //!
 //! Before it: deliveries and answers, as they happen. After it: [`super`] compares answers with it.
 //! Invariant: nothing in it comes from the sidecar's own account.
@@ -12,18 +11,18 @@ use super::super::topic::{Message, Reach, Says};
 use super::super::truth::{Truth, Write};
 use super::other_case::OtherCase;
 
-/// What was stated so long after a RESET was published is from after it: beyond what calendars and
-/// coarse times may be wrong.
+/// Time after a RESET's publication from which statements are newer than it: beyond what calendars
+/// and coarse times may be wrong.
 const CERTAIN: Duration = Duration::from_secs(70);
 
-/// What one region's topic has proven, by the truth.
+/// Proof that one region's topic has given, by the truth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Proven {
     subscribed: Option<Duration>,
     published: Option<Duration>,
     polled: Option<Duration>,
     attested: Option<Duration>,
-    /// What came last could not be verified: that it came proves nothing.
+    /// The last message could not be verified: that it came proves nothing.
     unverified: bool,
     /// A heartbeat came: weak proof is over.
     has_heartbeats: bool,
@@ -32,70 +31,69 @@ struct Proven {
 /// A write that the sidecar passed on, and said so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnWrite {
-    /// Its place.
-    pub(crate) place: usize,
-    /// When it was made.
+    /// Its position.
+    pub(crate) position: usize,
+    /// Time of the write.
     pub(crate) made: Duration,
-    /// When its caller was told.
-    pub(crate) told: Duration,
+    /// Time of the answer to its caller.
+    pub(crate) answered: Duration,
     /// Its reply stated the version.
     pub(crate) states: bool,
     /// Which region took it.
     pub(crate) region: Option<usize>,
 }
 
-/// What is known of one record's versions.
+/// Known versions of one record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floor {
-    /// The newest place that was told.
-    pub(super) told: usize,
-    /// The newest place that was served.
+    /// The newest position that was announced.
+    pub(super) reported: usize,
+    /// The newest position that was served.
     pub(super) served: usize,
-    /// The highest version that was told.
+    /// The highest version that was announced.
     pub(super) highest: u64,
 }
 
 impl Floor {
-    /// What was known both times.
+    /// Lower of both in each field.
     pub(super) fn least(self, other: Self) -> Self {
-        let (told, served) = (self.told.min(other.told), self.served.min(other.served));
-        Self { told, served, highest: self.highest.min(other.highest) }
+        let (reported, served) = (self.reported.min(other.reported), self.served.min(other.served));
+        Self { reported, served, highest: self.highest.min(other.highest) }
     }
 }
 
-/// What was told and served.
+/// Announcements and answers so far.
 pub(crate) struct Known {
-    pub(super) told: Vec<usize>,
-    /// As `told`, whatever was forgotten.
+    pub(super) reported: Vec<usize>,
+    /// As `reported`, whatever was forgotten.
     announced: Vec<usize>,
     pub(super) served: Vec<usize>,
     /// Per record: what was the newest that had been served since when, of what replies state.
     pub(super) newest_served: Vec<Vec<(Duration, usize)>>,
     /// Per record: when announcements arrived that put everything before them out of date, but for
-    /// what shows the place that they announce, if they say which.
+    /// what shows the position that they announce, if they say which.
     pub(super) news: Vec<Vec<(Duration, Option<usize>)>>,
-    /// Per record: which region last announced a change, when that arrived, and its place.
+    /// Per record: which region last announced a change, when that arrived, and its position.
     pub(super) announcer: Vec<Option<(usize, Duration, usize)>>,
-    /// When messages arrived that nobody could read, or verify, and from which region.
+    /// Messages that nobody could read, or verify: time of arrival, and region.
     pub(super) unread: Vec<(Duration, usize)>,
-    /// Per region: since when its new publisher has been heard.
+    /// Per region: time of its new publisher's first message.
     newcomer: [Option<Duration>; REGIONS],
     /// Per record: what was written through the sidecar.
     pub(super) written: Vec<Vec<OwnWrite>>,
     /// Per record: when a region last answered a write, whatever it said.
     pub(super) tried: Vec<Option<Duration>>,
-    /// Per record: the highest version that was told.
+    /// Per record: the highest version that was announced.
     pub(super) highest: Vec<u64>,
-    /// Per record: the latest time at which each region told of a change.
-    pub(super) told_by: Vec<[Option<Duration>; REGIONS]>,
-    /// When slots of the table of floors were last lost, and what they knew of announcements with
-    /// them.
+    /// Per record: the latest time at which each region announced a change.
+    pub(super) announced_by: Vec<[Option<Duration>; REGIONS]>,
+    /// Last loss of slots of the table of floors, and of what they knew of announcements.
     pub(super) lost_slots: Duration,
     /// Per record: when it was last RESET.
     pub(super) reset: Vec<Option<Duration>>,
     /// Per record: when the newest RESET of it that arrived was published.
     reset_published: Vec<Duration>,
-    /// Per record: when the newest place that is known was last published or made.
+    /// Per record: when the newest position that is known was last published or made.
     stated: Vec<Duration>,
     /// Per record: when it was last RELOADed or RESET.
     pub(super) ordered: Vec<Option<Duration>>,
@@ -110,7 +108,7 @@ impl Known {
     /// Nothing, of so many records.
     pub(super) fn new(keys: usize) -> Self {
         Self {
-            told: vec![0; keys],
+            reported: vec![0; keys],
             announced: vec![0; keys],
             served: vec![0; keys],
             newest_served: vec![Vec::new(); keys],
@@ -121,7 +119,7 @@ impl Known {
             written: vec![Vec::new(); keys],
             tried: vec![None; keys],
             highest: vec![0; keys],
-            told_by: vec![Default::default(); keys],
+            announced_by: vec![Default::default(); keys],
             lost_slots: Duration::ZERO,
             reset: vec![None; keys],
             reset_published: vec![Duration::ZERO; keys],
@@ -134,12 +132,11 @@ impl Known {
         }
     }
 
-    /// What is known of one record now.
     pub(crate) fn floor(&self, key: usize) -> Floor {
-        Floor { told: self.told[key], served: self.served[key], highest: self.highest[key] }
+        Floor { reported: self.reported[key], served: self.served[key], highest: self.highest[key] }
     }
 
-    /// Whether a topic's proof still holds at `at` (R9).
+    /// True if a topic's proof still holds at `at` (R9).
     pub(super) fn leases(&self, at: Duration) -> bool {
         self.proven.iter().any(|proven| proven.leases(at))
     }
@@ -154,38 +151,39 @@ impl Known {
         self.proven = Default::default();
         self.newcomer = Default::default();
         self.written.iter_mut().for_each(Vec::clear);
-        self.told_by.fill(Default::default());
+        self.announced_by.fill(Default::default());
         self.reset_published.fill(Duration::ZERO);
         self.other_case = OtherCase::default();
     }
 
-    /// Whether something makes a record's versions say less than they should: somebody stated an
-    /// impossible one, or they went back and nobody has been told.
+    /// True if something makes a record's versions say less than they should: somebody stated an
+    /// impossible one, or they went back unannounced.
     pub(super) fn is_doubtful(&self, plan: &Plan, key: usize, at: Duration) -> bool {
         self.spoiled[key].is_some_and(|until| at < until) || self.is_back(plan, key, at)
     }
 
-    /// Whether a record's versions went back, and nobody has been told.
+    /// True if a record's versions went back, unannounced so far.
     pub(super) fn is_back(&self, plan: &Plan, key: usize, at: Duration) -> bool {
         self.reset[key].is_none() && plan.truth.went_back(key).is_some_and(|since| since <= at)
     }
 
-    /// Whether any record is older than it was.
+    /// True if any record is older than it was.
     pub(crate) fn went_back(&self, plan: &Plan, at: Duration) -> bool {
         (0..plan.truth.keys()).any(|key| self.is_back(plan, key, at + RECOVERY))
     }
 
-    /// Whether a reader may know of this write: it was told, or what tells of all has been said
+    /// True if a reader may know of this write: it was announced, or a message for all has come
     /// since.
-    pub(super) fn is_told(&self, write: &Write) -> bool {
+    pub(super) fn is_announced(&self, write: &Write) -> bool {
         !write.silent && (!write.back || self.reset[write.key].is_some())
     }
 
     /// Says whether an operator has spoken of what this write made: of what changed under its version
     /// only if that was since.
     pub(super) fn is_reloaded(&self, truth: &Truth, write: &Write) -> bool {
-        let since = |at: Duration| !truth.keeps_version(write) || at > truth.last_ingest_of(write);
-        self.reloaded[write.key] && self.ordered[write.key].is_none_or(since)
+        self.reloaded[write.key]
+            && self.ordered[write.key]
+                .is_none_or(|at| !truth.keeps_version(write) || at > truth.last_ingest_of(write))
     }
 
     /// A write passed through the sidecar; `own` if a region did it.
@@ -193,7 +191,7 @@ impl Known {
         self.tried[key] = Some(at);
         self.written[key].extend(own);
         // Its announcement is no news.
-        let stated = own.filter(|own| own.states).map_or(0, |own| own.place);
+        let stated = own.filter(|own| own.states).map_or(0, |own| own.position);
         self.announced[key] = self.announced[key].max(stated);
     }
 
@@ -204,12 +202,15 @@ impl Known {
     }
 
     /// Promise 4: what a new publisher said first is lost, and that shows within ten seconds of the
-    /// first that is heard of it. Until then nothing can know.
+    /// first message that comes of it. Until then nothing can know.
     pub(super) fn is_unheard(&self, plan: &Plan, write: &Write, at: Duration) -> bool {
         let Some(window) = plan.window(Fault::FirstLost) else { return false };
         let lost = (0..plan.topics).any(|region| window.holds(plan.truth.ingest_at(region, write)));
-        let heard = |heard: &Option<Duration>| heard.is_some_and(|heard| at > heard + Duration::from_secs(12));
-        lost && !self.newcomer.iter().take(plan.topics).all(heard)
+        lost && !self
+            .newcomer
+            .iter()
+            .take(plan.topics)
+            .all(|heard| heard.is_some_and(|heard| at > heard + Duration::from_secs(12)))
     }
 
     /// The table of floors was too small.
@@ -220,7 +221,7 @@ impl Known {
 
     /// Floors may have been lost.
     fn forget(&mut self) {
-        self.told.fill(0);
+        self.reported.fill(0);
         self.served.fill(0);
         self.highest.fill(0);
         // What was written is a floor like any other; that it was written outlives it.
@@ -244,7 +245,7 @@ impl Known {
         self.proven[region].attested = Some(at);
     }
 
-    /// When the attributes were last looked at since the subscription was made.
+    /// Time of the last look at the attributes since the subscription was made.
     pub(crate) fn looked(&self, region: usize) -> Option<Duration> {
         self.proven[region].attested
     }
@@ -283,38 +284,38 @@ impl Known {
 
     fn heard_of(&mut self, plan: &Plan, write: &Write, message: &Message, at: Duration) {
         let Message { region, published, .. } = *message;
-        self.told_by[write.key][region] = Some(at);
+        self.announced_by[write.key][region] = Some(at);
         if published < self.reset_published[write.key] {
             // R13: a RESET overtook it, so its version sets no floor. What shows as much has it.
             let is_known = plan.announces_versions && plan.truth.went_back(write.key).is_none();
-            if !is_known || write.place > self.announced[write.key] {
-                self.news[write.key].push((at, is_known.then_some(write.place)));
+            if !is_known || write.position > self.announced[write.key] {
+                self.news[write.key].push((at, is_known.then_some(write.position)));
             }
             if is_known {
-                self.announced[write.key] = self.announced[write.key].max(write.place);
+                self.announced[write.key] = self.announced[write.key].max(write.position);
             }
             self.announcer[write.key] = None;
             return;
         }
-        if !self.is_told(write) {
-            // Below what was told before: it moves nothing, unless the floor has been given up.
+        if !self.is_announced(write) {
+            // Below what was announced before: it moves nothing, unless the floor was given up.
             let since = plan.truth.went_back(write.key).unwrap_or_default();
             if at > since + Duration::from_secs(55) || self.spoiled[write.key].is_some() {
                 self.highest[write.key] = 0;
             }
             return;
         }
-        let newer = write.place > self.announced[write.key];
+        let newer = write.position > self.announced[write.key];
         if newer || !plan.announces_versions {
-            self.news[write.key].push((at, plan.announces_versions.then_some(write.place)));
+            self.news[write.key].push((at, plan.announces_versions.then_some(write.position)));
         }
-        if self.announcer[write.key].is_none_or(|(_, _, place)| write.place > place) {
-            self.announcer[write.key] = Some((region, at, write.place));
+        if self.announcer[write.key].is_none_or(|(_, _, position)| write.position > position) {
+            self.announcer[write.key] = Some((region, at, write.position));
         }
         if plan.announces_versions {
-            self.state(write.key, write.place, published);
-            self.told[write.key] = self.told[write.key].max(write.place);
-            self.announced[write.key] = self.announced[write.key].max(write.place);
+            self.state(write.key, write.position, published);
+            self.reported[write.key] = self.reported[write.key].max(write.position);
+            self.announced[write.key] = self.announced[write.key].max(write.position);
             self.highest[write.key] = self.highest[write.key].max(write.version);
         }
     }
@@ -343,7 +344,7 @@ impl Known {
                 let before = self.reset[key];
                 self.forget_one(key);
                 if plan.truth.went_back(key).is_none() {
-                    // The same told once more need be no news.
+                    // The same announcement once more need be no news.
                     self.announced[key] = announced;
                 }
                 self.reset[key] = if is_forgotten && is_shown(plan, key, published) { Some(at) } else { before };
@@ -352,19 +353,19 @@ impl Known {
         }
     }
 
-    /// Somebody stated this place of a record at `at`.
-    pub(crate) fn state(&mut self, key: usize, place: usize, at: Duration) {
-        let known = self.told[key].max(self.served[key]);
-        if place > known {
+    /// Somebody stated this position of a record at `at`.
+    pub(crate) fn state(&mut self, key: usize, position: usize, at: Duration) {
+        let known = self.reported[key].max(self.served[key]);
+        if position > known {
             self.stated[key] = at;
-        } else if place == known {
+        } else if position == known {
             self.stated[key] = self.stated[key].max(at);
         }
     }
 
-    /// What versions a record had is forgotten.
+    /// Forgets a record's versions.
     fn forget_one(&mut self, key: usize) {
-        (self.told[key], self.served[key], self.announced[key], self.highest[key]) = (0, 0, 0, 0);
+        (self.reported[key], self.served[key], self.announced[key], self.highest[key]) = (0, 0, 0, 0);
         self.newest_served[key].clear();
         self.written[key].clear();
         self.announcer[key] = None;
@@ -385,7 +386,7 @@ impl Known {
     }
 }
 
-/// Whether all regions show at `at` that a record's versions went back, if they did.
+/// True if all regions show at `at` that a record's versions went back, if they did.
 fn is_shown(plan: &Plan, key: usize, at: Duration) -> bool {
     let nodes = plan.regions.iter().map(|region| region.cache_lag).max().unwrap_or_default();
     let back = plan.truth.writes.iter().find(|write| write.key == key && write.back);
@@ -396,11 +397,13 @@ impl Proven {
     /// R9, by the truth: strong for 15 s; weak while a poll is not older than 75 s, nor a look than
     /// 5 minutes.
     fn leases(&self, at: Duration) -> bool {
-        let within = |proof: Option<Duration>, lease: u64| {
-            proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
-        };
         let is_accepted = !self.unverified && !self.has_heartbeats;
-        let weak = is_accepted && within(self.polled, 75) && within(self.attested, 300);
-        self.subscribed.is_some() && (within(self.published, 15) || weak)
+        let weak = is_accepted && is_within(self.polled, 75, at) && is_within(self.attested, 300, at);
+        self.subscribed.is_some() && (is_within(self.published, 15, at) || weak)
     }
+}
+
+/// True if a lease of so many seconds still holds at `at`.
+fn is_within(proof: Option<Duration>, lease: u64, at: Duration) -> bool {
+    proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
 }

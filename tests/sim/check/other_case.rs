@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::super::faults::Fault;
-use super::super::plan::{Plan, RECOVERY, REGIONS, Window};
+use super::super::plan::{Plan, RECOVERY, REGIONS};
 
 /// So many are no accident (R21).
 const ENOUGH: usize = 3;
@@ -27,27 +27,27 @@ impl OtherCase {
         }
     }
 
-    /// Whether enough came of `region`.
+    /// True if enough came of `region`.
     pub(crate) fn is_plain(&self, region: usize, at: Duration) -> bool {
         self.0[region].1.is_some_and(|since| since + TICK <= at)
     }
 
-    /// Whether a region writes this key so, or what it made stale is still held, and nobody can know it
-    /// yet.
+    /// True if a region writes this key so, or what it made stale is still held, and nobody can
+    /// know it yet.
     pub(super) fn is_hidden(&self, plan: &Plan, key: usize, at: Duration) -> bool {
-        let is_over = |window: &Window| window.until + plan.ttl + RECOVERY < at;
-        let lasts = plan.window(Fault::LetterCase).is_some_and(|window| !is_over(window));
+        let lasts = plan.window(Fault::LetterCase).is_some_and(|window| at <= window.until + plan.ttl + RECOVERY);
         let mut writers = (0..plan.topics).filter(|region| writes(plan, *region));
         lasts && plan.is_key_in_other_case(key) && writers.any(|region| !self.is_plain(region, at))
     }
 
-    /// Whether everybody can know of each topic that its region writes keys so: none proves anything.
+    /// True if everybody can know of each topic that its region writes keys so: none proves
+    /// anything.
     pub(super) fn is_all_plain(&self, plan: &Plan, at: Duration) -> bool {
         (0..plan.topics).all(|region| writes(plan, region) && self.is_plain(region, at))
     }
 }
 
-/// Whether `region` writes keys so at any time.
+/// True if `region` writes keys so at any time.
 fn writes(plan: &Plan, region: usize) -> bool {
     plan.windows.iter().any(|window| window.fault == Fault::LetterCase && window.is_at(region))
 }

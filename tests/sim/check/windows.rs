@@ -5,17 +5,17 @@ use std::time::Duration;
 use super::super::faults::Fault;
 use super::super::plan::{RECOVERY, Window};
 
-/// Whether a fault's window, or what follows it, covers this moment.
+/// True if a fault's window, or what follows it, covers this moment.
 pub(super) fn near(window: &Window, at: Duration) -> bool {
     window.from <= at && at < window.until + RECOVERY
 }
 
-/// Whether a fault puts copies between regions and the sidecar.
+/// True if a fault puts copies between regions and the sidecar.
 pub(super) const fn holds_copies(fault: Fault) -> bool {
     matches!(fault, Fault::IntermediaryAge | Fault::AgedIntermediary | Fault::ReloadAll)
 }
 
-/// Whether a fault excuses labels while it lasts: those that last throughout do not.
+/// True if a fault excuses labels while it lasts: those that last throughout do not.
 pub(super) fn excuses(window: &Window) -> bool {
     use Fault::*;
     !matches!(

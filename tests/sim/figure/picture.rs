@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 
 /// One bar.
 pub(super) struct Bar {
-    /// Of what; also its colour.
+    /// Name; also its colour.
     pub(super) name: &'static str,
-    /// How long, at least 0.
+    /// Length, at least 0.
     pub(super) value: f64,
     /// As written beside it.
     pub(super) figure: String,
@@ -18,9 +18,9 @@ pub(super) struct Bar {
 
 /// One measure, in all columns.
 pub(super) struct Measure {
-    /// In bold.
+    /// Heading in bold.
     pub(super) title: &'static str,
-    /// What it means.
+    /// Explanation of it.
     pub(super) note: &'static str,
     /// The bars of each column; one scale for all.
     pub(super) cells: Vec<Vec<Bar>>,
@@ -28,11 +28,11 @@ pub(super) struct Measure {
 
 /// Measures below each other, columns beside each other.
 pub(super) struct Picture {
-    /// In large.
+    /// Heading in large.
     pub(super) title: &'static str,
     /// Below it.
     pub(super) about: String,
-    /// What each column is of.
+    /// Headings of the columns.
     pub(super) columns: Vec<String>,
     /// From above.
     pub(super) measures: Vec<Measure>,
@@ -40,7 +40,7 @@ pub(super) struct Picture {
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
-/// Where columns are named, where the first measure begins, and how high each is.
+/// Ordinates of the columns' names and of the first measure, and the height of each.
 const NAMES: f64 = 92.0;
 const TOP: f64 = 112.0;
 const STEP: f64 = 156.0;
@@ -48,7 +48,7 @@ const STEP: f64 = 156.0;
 const COLUMN: f64 = 462.0;
 /// Within a column: where bars begin, their longest length, their height, and from one to the next.
 const BARS: (f64, f64, f64, f64) = (84.0, 278.0, 22.0, 29.0);
-/// Where the largest is this many times the smallest, lengths are logarithms.
+/// Ratio of the largest to the smallest from which lengths are logarithms.
 const FAR_APART: f64 = 25.0;
 
 /// No custom properties: some readers know none.
@@ -102,12 +102,14 @@ impl Picture {
 impl Measure {
     /// For those who cannot see it.
     fn spoken(&self, columns: &[String]) -> String {
-        let bar = |bar: &Bar| format!("{} {}", bar.name, bar.figure);
-        let cell = |(column, bars): (&String, &Vec<Bar>)| {
-            let bars: Vec<String> = bars.iter().map(bar).collect();
-            format!("{column}: {}", bars.join(", "))
-        };
-        let cells: Vec<String> = columns.iter().zip(&self.cells).map(cell).collect();
+        let cells: Vec<String> = columns
+            .iter()
+            .zip(&self.cells)
+            .map(|(column, bars)| {
+                let bars: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.name, bar.figure)).collect();
+                format!("{column}: {}", bars.join(", "))
+            })
+            .collect();
         format!("{}. {}.", self.title, cells.join("; "))
     }
 
@@ -157,8 +159,8 @@ struct Scale {
 
 impl Scale {
     fn of(cells: &[Vec<Bar>]) -> Self {
-        let values = || cells.iter().flatten().map(|bar| bar.value).filter(|value| *value > 0.0);
-        let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        let values = cells.iter().flatten().map(|bar| bar.value).filter(|value| *value > 0.0);
+        let (least, most) = (values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max));
         let from = (most > least * FAR_APART).then(|| 10f64.powf((least / 2.0).log10().floor()));
         Self { from, to: most.max(f64::MIN_POSITIVE) }
     }

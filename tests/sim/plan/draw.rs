@@ -37,18 +37,18 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     };
     let topics = wishes.topics.unwrap_or(if rng.f64() < 0.2 { 1 + rng.usize(0..2) } else { REGIONS });
     let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..240)));
-    let mut windows = windows(rng, wishes, (style, proof), keys, topics);
-    windows.extend(stray(seed, wishes, (keys, topics)));
-    windows.extend(besides(seed, 0x6c65_7474_6572, Fault::LetterCase, wishes, (keys, topics)));
+    let mut windows = windows(rng, wishes, style, proof, keys, topics);
+    windows.extend(stray(seed, wishes, keys, topics));
+    windows.extend(besides(seed, 0x6c65_7474_6572, Fault::LetterCase, wishes, keys, topics));
     windows.extend(elsewhere(seed, wishes, style, &windows));
     windows.extend(same_version(seed, wishes, style));
-    windows.extend(besides(seed, 0x0072_6573_6574, Fault::LateReset, wishes, (keys, topics)));
+    windows.extend(besides(seed, 0x0072_6573_6574, Fault::LateReset, wishes, keys, topics));
     windows.extend(lost_answer(seed, wishes, &windows));
     meet(&mut windows, topics);
     windows.sort_by_key(|window| window.from);
     // What is lost without a trace is made good by the TTL alone, and that is waited for.
-    let silent = |window: &Window| strays(window.fault) || proof != Proof::Watermark && loses(window.fault);
-    let silent_losses = windows.iter().any(silent);
+    let silent_losses =
+        windows.iter().any(|window| strays(window.fault) || proof != Proof::Watermark && loses(window.fault));
     let ttl = if silent_losses && wishes.ttl.is_none() { ttl.min(secs(120)) } else { ttl };
     // Only announced versions tell that the announcer's own nodes lag (docs/architecture.md,
     // promise 5).
@@ -86,26 +86,28 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
 }
 
 fn regions(rng: &mut Rng, style: Style, windows: &[Window]) -> Vec<RegionPlan> {
-    let has = |fault: Fault, region: usize| windows.iter().any(|w| w.fault == fault && w.region == region);
     let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
-    let one = |region: usize| {
-        let quick = has(Fault::LateWinner, region) || has(Fault::AbsentThenLagging, region);
-        let lag = match rng.u8(0..4) {
-            _ if quick => ms(1_000 + rng.u64(0..5_000)),
-            0 => ms(1 + rng.u64(0..50)),
-            1 => ms(50 + rng.u64(0..400)),
-            2 => ms(400 + rng.u64(0..2_000)),
-            _ => ms(20 + rng.u64(0..200)),
-        };
-        RegionPlan {
-            latency: if quick { ms(1) } else { ms(2 + rng.u64(0..80)) },
-            lag,
-            cache_lag: if fleet && style == Style::Versions { ms(200 + rng.u64(0..4_000)) } else { Duration::ZERO },
-            cache_share: 0.4,
-            publishers: 1 + rng.usize(0..2),
-        }
+    let lags = fleet && style == Style::Versions;
+    let quick = windows.iter().filter(|w| matches!(w.fault, Fault::LateWinner | Fault::AbsentThenLagging));
+    (0..REGIONS).map(|region| region_plan(rng, quick.clone().any(|w| w.region == region), lags)).collect()
+}
+
+/// Draws a region; a quick one answers before all others and ingests after them.
+fn region_plan(rng: &mut Rng, is_quick: bool, lags: bool) -> RegionPlan {
+    let lag = match rng.u8(0..4) {
+        _ if is_quick => ms(1_000 + rng.u64(0..5_000)),
+        0 => ms(1 + rng.u64(0..50)),
+        1 => ms(50 + rng.u64(0..400)),
+        2 => ms(400 + rng.u64(0..2_000)),
+        _ => ms(20 + rng.u64(0..200)),
     };
-    (0..REGIONS).map(one).collect()
+    RegionPlan {
+        latency: if is_quick { ms(1) } else { ms(2 + rng.u64(0..80)) },
+        lag,
+        cache_lag: if lags { ms(200 + rng.u64(0..4_000)) } else { Duration::ZERO },
+        cache_share: 0.4,
+        publishers: 1 + rng.usize(0..2),
+    }
 }
 
 /// Faults that make a region useless while they last: never two regions at once.
@@ -153,18 +155,12 @@ pub(crate) fn suit(fault: Fault, wishes: &mut Wishes) {
     }
 }
 
-fn windows(
-    rng: &mut Rng,
-    wishes: &Wishes,
-    (style, proof): (Style, Proof),
-    keys: usize,
-    topics: usize,
-) -> Vec<Window> {
+fn windows(rng: &mut Rng, wishes: &Wishes, style: Style, proof: Proof, keys: usize, topics: usize) -> Vec<Window> {
     let faults: Vec<Fault> = match &wishes.faults {
         Some(faults) => faults.clone(),
         None => {
-            let drawn = |fault: &Fault| suits(*fault, style, proof) && !is_apart(*fault);
-            let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
+            let mut pool: Vec<Fault> =
+                Fault::ALL.iter().copied().filter(|fault| suits(*fault, style, proof) && !is_apart(*fault)).collect();
             rng.shuffle(&mut pool);
             pool.truncate(9 + rng.usize(0..5));
             // What was announced before a restore, and comes again after it, nobody can tell from
@@ -172,8 +168,7 @@ fn windows(
             let one_region = pool.contains(&Fault::Backup) && rng.bool();
             pool.retain(|fault| !(one_region && matches!(fault, Fault::Restored | Fault::Recreated)));
             let restored = pool.iter().any(|fault| matches!(fault, Fault::Restored | Fault::Recreated));
-            let again = |fault: &Fault| matches!(fault, Fault::HourLate | Fault::Replayed | Fault::Backup);
-            pool.retain(|fault| !(restored && again(fault)));
+            pool.retain(|fault| !(restored && matches!(fault, Fault::HourLate | Fault::Replayed | Fault::Backup)));
             // Versions go back for one reason at a time.
             let restored = pool.contains(&Fault::Restored);
             pool.retain(|fault| !(restored && *fault == Fault::Recreated));
@@ -200,8 +195,8 @@ fn windows(
             (window.from, window.until) = (Duration::ZERO, secs(40 + rng.u64(0..18)));
         }
         shape(&mut window, proof, rng);
-        let ill = |other: &Window| ILLNESSES.contains(&other.fault) && other.region != window.region;
-        let clash = windows.iter().find(|other| ill(other)).map(|other| other.region);
+        let mut ill = windows.iter().filter(|other| ILLNESSES.contains(&other.fault));
+        let clash = ill.find(|other| other.region != window.region).map(|other| other.region);
         if let (true, Some(region)) = (ILLNESSES.contains(&fault), clash) {
             window.region = region;
         }
@@ -212,9 +207,9 @@ fn windows(
     windows
 }
 
-/// In one seed of four a publisher is set up wrongly besides. By dice of its own, so that
+/// Draws a publisher that is set up wrongly, in one seed of four. Uses dice of its own, so that
 /// everything else of a seed stays the same plan.
-fn stray(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
+fn stray(seed: u64, wishes: &Wishes, keys: usize, topics: usize) -> Option<Window> {
     let rng = &mut Rng::with_seed(seed ^ 0x7374_7261_7973);
     let fault = [Fault::Mistyped, Fault::Astray][rng.usize(0..2)];
     let is_drawn = rng.usize(0..4) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
@@ -231,8 +226,8 @@ fn stray(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<W
     is_drawn.then_some(window)
 }
 
-/// In one seed of five a fault of a topic besides, by dice of its own (`salt`), as [`stray`].
-fn besides(seed: u64, salt: u64, fault: Fault, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
+/// Draws a fault of a topic in one seed of five, by dice of its own (`salt`), as [`stray`].
+fn besides(seed: u64, salt: u64, fault: Fault, wishes: &Wishes, keys: usize, topics: usize) -> Option<Window> {
     let rng = &mut Rng::with_seed(seed ^ salt);
     let is_drawn = rng.usize(0..5) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
     let region = rng.usize(0..topics);
@@ -243,13 +238,12 @@ fn besides(seed: u64, salt: u64, fault: Fault, wishes: &Wishes, (keys, topics): 
     is_drawn.then_some(window)
 }
 
-/// In one seed of three with versions that never go back, a region belongs to another environment
-/// for a while. By dice of its own, as [`stray`].
+/// Draws a region that belongs to another environment for a while, in one seed of three with
+/// versions that never go back, by dice of its own, as [`stray`].
 fn elsewhere(seed: u64, wishes: &Wishes, style: Style, windows: &[Window]) -> Option<Window> {
     let rng = &mut Rng::with_seed(seed ^ 0x6561_6874_7373);
     let fault = Fault::Elsewhere;
     let is_drawn = rng.usize(0..3) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
-    let goes_back = |window: &Window| matches!(window.fault, Fault::Restored | Fault::Recreated | Fault::Backup);
     let mut window = Window {
         fault,
         from: between(rng, secs(90), secs(290)),
@@ -260,10 +254,13 @@ fn elsewhere(seed: u64, wishes: &Wishes, style: Style, windows: &[Window]) -> Op
         strength: rng.f64(),
     };
     shape(&mut window, Proof::Watermark, rng);
-    (is_drawn && suits(fault, style, Proof::Watermark) && !windows.iter().any(goes_back)).then_some(window)
+    (is_drawn
+        && suits(fault, style, Proof::Watermark)
+        && !windows.iter().any(|window| matches!(window.fault, Fault::Restored | Fault::Recreated | Fault::Backup)))
+    .then_some(window)
 }
 
-/// In one seed of four with versions some content changes under them.
+/// Draws a content that changes under its version, in one seed of four with versions.
 fn same_version(seed: u64, wishes: &Wishes, style: Style) -> Option<Window> {
     let rng = &mut Rng::with_seed(seed ^ 0x7665_7273_696f);
     let fault = Fault::SameVersion;
@@ -274,8 +271,7 @@ fn same_version(seed: u64, wishes: &Wishes, style: Style) -> Option<Window> {
     (is_drawn && suits(fault, style, Proof::Watermark)).then_some(window)
 }
 
-/// Where callers write through the sidecar, some never learn what became of it, in two seeds of
-/// three.
+/// Draws lost answers to writes through the sidecar, in two seeds of three.
 fn lost_answer(seed: u64, wishes: &Wishes, windows: &[Window]) -> Option<Window> {
     let fault = Fault::LostAnswer;
     let writes = windows.iter().find(|window| window.fault == Fault::WriteThrough);
@@ -283,7 +279,7 @@ fn lost_answer(seed: u64, wishes: &Wishes, windows: &[Window]) -> Option<Window>
     writes.filter(|_| is_drawn).map(|window| Window { fault, ..*window })
 }
 
-/// What is late matters where a region lags: there it is the lagging one's.
+/// Moves a late RESET to a region that lags, where it matters.
 fn meet(windows: &mut [Window], topics: usize) {
     let lagging = windows.iter().find(|window| window.fault == Fault::LateWinner).map(|window| window.region);
     let late = windows.iter_mut().find(|window| window.fault == Fault::LateReset);
@@ -292,7 +288,7 @@ fn meet(windows: &mut [Window], topics: usize) {
     }
 }
 
-/// What of a fault's time and place is not as for most.
+/// Adapts a window to its fault, where its time and place are not as for most.
 fn shape(window: &mut Window, proof: Proof, rng: &mut Rng) {
     match window.fault {
         Fault::Backup => window.until = window.from + secs(20),

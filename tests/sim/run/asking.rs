@@ -1,6 +1,6 @@
 //! Owns who asks the sidecar for something: readers, and callers who write.
 //!
-//! Whoever must wait does so in a task of his own; what he gets is judged when he gets it.
+//! A reader that must wait does so in a task of its own; its answer is judged when it comes.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -30,24 +30,22 @@ impl Run {
             let known = &lock(&shared).checker.known;
             manner.keys.iter().map(|key| (*key, known.floor(*key))).collect()
         };
-        let told = world.clone();
-        let tell = move |Asked { read, got: (status, line, seen), waited }: Asked| {
-            let world = &told;
+        let tell = Box::new(move |Asked { read, got: (status, line, seen), waited }: Asked| {
             let mut before = floors.iter().filter(|_| waited);
             let before = before.find(|(key, _)| *key == read.key).map(|(_, floor)| *floor);
             let (shape, batch, ended) = (manner.shape, manner.keys.len(), world.elapsed());
             let answer = Answer { read, shape, batch, began, ended, status, line, seen, before };
             let mut shared = lock(&shared);
-            shared.checker.answered(world, &answer);
+            shared.checker.answered(&world, &answer);
             if last {
-                shared.checker.rested(world, &answer);
+                shared.checker.rested(&world, &answer);
             }
             shared.trace = shared.trace.wrapping_add(imprint(&answer));
             shared.waits_for_large &= !large;
             drop(shared);
-            tell_of(world, &answer);
-        };
-        let asking = self.subject.ask(&world, read, Box::new(tell));
+            tell_of(&world, &answer);
+        });
+        let asking = self.subject.ask(&self.world, read, tell);
         self.answering("reader", asking).await;
     }
 
@@ -61,11 +59,11 @@ impl Run {
             let write = world.plan.truth.writes[put.write];
             world.tell(&[write.key], || {
                 let stated = if put.states { format!("v{}", write.version) } else { "no version".to_owned() };
-                format!("who wrote place {} through the sidecar gets {status} with {stated}", write.place)
+                format!("who wrote position {} through the sidecar gets {status} with {stated}", write.position)
             });
-            let told = world.elapsed();
+            let answered = world.elapsed();
             let region = REGION_NAMES.iter().position(|name| line.ends_with(&format!("detail={name}")));
-            let own = OwnWrite { place: write.place, made: write.at, told, states: put.states, region };
+            let own = OwnWrite { position: write.position, made: write.at, answered, states: put.states, region };
             // It was done, though nobody could say so: it counts as taken where it was sent (R20).
             let lost = world.noticed().lost.get(&number).map(|region| OwnWrite {
                 states: false,
@@ -73,7 +71,7 @@ impl Run {
                 ..own
             });
             let own = lost.or_else(|| (200..300).contains(&status).then_some(own));
-            lock(&shared).checker.known.wrote(write.key, told, own);
+            lock(&shared).checker.known.wrote(write.key, answered, own);
         };
         self.answering("writer", Box::pin(answering)).await;
     }
@@ -101,14 +99,17 @@ fn tell_of(world: &World, answer: &Answer) {
     });
 }
 
-/// A number for what a reader got and when. Readers of one moment are told in no particular order,
-/// so that imprints are only ever summed.
+/// A number for what a reader got and when. Readers of one moment are answered in no particular
+/// order, so that imprints are only ever summed.
 fn imprint(answer: &Answer) -> u64 {
-    let mix = |seen: u64, part: u64| (seen ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     let mut seen = mix(answer.ended.as_nanos() as u64, answer.began.as_nanos() as u64);
     seen = mix(seen, u64::from(answer.status) << 32 | answer.read.key as u64);
-    for (key, place) in answer.seen.iter().flat_map(|seen| &seen.shown) {
-        seen = mix(seen, (key * 100_000 + place) as u64);
+    for (key, position) in answer.seen.iter().flat_map(|seen| &seen.shown) {
+        seen = mix(seen, (key * 100_000 + position) as u64);
     }
     answer.line.bytes().fold(seen, |seen, byte| mix(seen, u64::from(byte)))
+}
+
+const fn mix(seen: u64, part: u64) -> u64 {
+    (seen ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
 }

@@ -55,8 +55,8 @@ impl Run {
                 self.send(window.region, 0, Says::Unrouted, now);
             }
             Fault::TableOverflow => {
-                let subscribed = |region: &usize| self.topics[*region].subscription.is_some();
-                if let Some(region) = (0..world.plan.topics).find(subscribed) {
+                let mut regions = 0..world.plan.topics;
+                if let Some(region) = regions.find(|region| self.topics[*region].subscription.is_some()) {
                     world.fired(window.fault);
                     self.subject.overflow(&world, region);
                     let known = &mut lock(&self.shared).checker.known;
@@ -106,14 +106,14 @@ impl Run {
         }
         let shared = &mut lock(&self.shared);
         let other_case = &shared.checker.known.other_case;
-        let is_unnamed = |region: &usize| match window.fault {
+        let mut regions = (0..REGIONS).filter(|region| window.is_at(*region));
+        let unnamed = regions.find(|region| match window.fault {
             Fault::LetterCase => {
                 other_case.is_plain(*region, window.until) && self.subject.finds_other_case(*region) == Some(false)
             }
             _ => self.subject.is_ahead(*region) == Some(false),
-        };
-        let mut regions = (0..REGIONS).filter(|region| window.is_at(*region));
-        if let Some(region) = regions.find(is_unnamed) {
+        });
+        if let Some(region) = unnamed {
             let text = format!("{} at region {region}, and no finding says so", window.fault);
             let violation = Violation { property: Property::Named, at: window.until, key: None, text };
             shared.checker.violation = Some(violation);
@@ -125,13 +125,14 @@ impl Run {
     pub(super) fn check_content(&self) {
         let world = &self.world;
         let at = world.elapsed();
-        let is = |fault: Fault| world.plan.window(fault).is_some();
-        let goes_back = is(Fault::Restored) || is(Fault::Recreated) || is(Fault::Backup);
+        let mut going_back = [Fault::Restored, Fault::Recreated, Fault::Backup].into_iter();
+        let goes_back = going_back.any(|fault| world.plan.window(fault).is_some());
+        let keeps_version = world.plan.window(Fault::SameVersion).is_some();
         let mut shared = lock(&self.shared);
         if shared.checker.violation.is_some() || shared.checker.lenient {
             return;
         }
-        let text = match (is(Fault::SameVersion), self.subject.has_other_content()) {
+        let text = match (keeps_version, self.subject.has_other_content()) {
             (false, true) if !goes_back => "a finding speaks of other content, and every change had its version",
             (true, false) if world.plan.windows.len() == 1 && world.plan.audit.is_some() => {
                 "content changed under its version, and no finding says so"

@@ -12,12 +12,10 @@ use super::super::faults::Fault;
 use super::super::plan::{Proof, Read, Window};
 use super::super::subject::Subject;
 use super::super::topic::{Message, Reach, Says};
-use super::super::truth::Write;
 use super::super::world::World;
 use super::{Happening, Run, lock};
 
-/// How long before everything is read for the last time an operator makes all be forgotten, after a
-/// restore.
+/// Time from an operator's RESET of all, after a restore, to the last reads.
 const FINAL_ORDER: Duration = Duration::from_secs(85);
 
 impl Run {
@@ -126,16 +124,21 @@ impl Run {
         }
     }
 
-    /// What operators make regions say of what they did: when all regions show it, and once more
-    /// when all is quiet.
+    /// Schedules the operators' announcements: when all regions show the change, and once more when
+    /// all is quiet.
     pub(super) fn prepare_orders(&mut self) {
         let world = self.world.clone();
         let plan = &world.plan;
         for window in &plan.windows {
             let goes_back = matches!(window.fault, Fault::Restored | Fault::Recreated);
-            let done = |write: &&Write| goes_back && write.back || write.silent && write.at == window.from;
-            let last = |write: &Write| plan.truth.last_ingest_of(write);
-            let shown = plan.truth.writes.iter().filter(done).map(last).max().unwrap_or(window.until);
+            let shown = plan
+                .truth
+                .writes
+                .iter()
+                .filter(|write| goes_back && write.back || write.silent && write.at == window.from)
+                .map(|write| plan.truth.last_ingest_of(write))
+                .max()
+                .unwrap_or(window.until);
             let reach = if window.strength < 0.5 { Reach::Type } else { Reach::All };
             let nodes = plan.regions.iter().map(|region| region.cache_lag).max().unwrap_or_default();
             let soon = shown + nodes + Duration::from_millis(500);

@@ -8,11 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use http_body_util::BodyExt;
-use nearside::core::Core;
-use nearside::core::answer::{CACHE_STATUS, respond};
-use nearside::core::serve::serve;
 use nearside::http::admission::Admitted;
 use nearside::http::body::Body;
+use nearside::request::answer::respond;
+use nearside::request::serve::serve;
+use nearside::request::settings::Settings;
+use nearside::shape::cache_status::CACHE_STATUS;
 use serde_json::Value;
 
 use super::super::content;
@@ -22,34 +23,33 @@ use super::super::world::{SHOWS, World};
 use super::{Asked, Got, Seen, Tell, path, read_shows};
 
 /// Asks in the reader's manner.
-pub(super) async fn ask(sidecar: Arc<Core>, world: Arc<World>, read: Read, mut tell: Tell) {
+pub(super) async fn ask(sidecar: Arc<Settings>, world: Arc<World>, read: Read, mut tell: Tell) {
     let manner = Manner::of(&world.plan, read);
     if !manner.keys.is_empty() {
-        return ask_in_a_batch(&sidecar, &world, (read, manner), tell).await;
+        return ask_in_a_batch(&sidecar, &world, read, manner, tell).await;
     }
     let mut path_and_query = path(&world.plan, read);
     let path_len = path_and_query.len();
     path_and_query += &query(&manner);
     let headers = headers(read, &manner);
     let admitted = Admitted { method: Method::GET, path_and_query, path_len, headers, body: Bytes::new() };
-    let (head, body) = respond(serve(&sidecar, admitted).await, &sidecar.names).into_parts();
+    let (head, body) = respond(serve(&sidecar, admitted).await, &sidecar.fill.shared.names).into_parts();
     let status = head.status.as_u16();
-    let seen = match manner.reads_body() {
-        true => {
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            Head::of(&head.headers).seen((status, &body), &world, (read, manner.who))
-        }
-        false => read_shows(text(&head.headers, &SHOWS)),
+    let seen = if manner.reads_body() {
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        Head::of(&head.headers).seen(status, &body, &world, read, manner.who)
+    } else {
+        read_shows(text(&head.headers, &SHOWS))
     };
     let line = text(&head.headers, &CACHE_STATUS).to_owned();
     tell(Asked { read, got: (status, line, seen), waited: false });
 }
 
 /// A caller writes.
-pub(super) async fn write(sidecar: Arc<Core>, method: Method, path_and_query: String, number: usize) -> Got {
+pub(super) async fn write(sidecar: Arc<Settings>, method: Method, path_and_query: String, number: usize) -> Got {
     let (path_len, body) = (path_and_query.len(), number.to_string().into());
     let admitted = Admitted { method, path_and_query, path_len, headers: HeaderMap::new(), body };
-    let response = respond(serve(&sidecar, admitted).await, &sidecar.names);
+    let response = respond(serve(&sidecar, admitted).await, &sidecar.fill.shared.names);
     (response.status().as_u16(), text(response.headers(), &CACHE_STATUS).to_owned(), None)
 }
 
@@ -85,7 +85,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
     headers.get(name).and_then(|line| line.to_str().ok()).unwrap_or_default()
 }
 
-/// What the head of an answer, or of a part, says of its body.
+/// Metadata of an answer, or of a part, about its body.
 struct Head<'a> {
     /// `None` of a part that has no head.
     shows: Option<&'a str>,
@@ -97,23 +97,25 @@ impl<'a> Head<'a> {
         Self { shows: Some(text(headers, &SHOWS)), media_type: text(headers, &header::CONTENT_TYPE) }
     }
 
-    /// What a region's reply shows; `None` of what is no region's.
-    fn seen(&self, (status, body): (u16, &[u8]), world: &World, (read, who): (Read, &str)) -> Option<Seen> {
+    /// Content of a region's reply; `None` of what is no region's.
+    fn seen(&self, status: u16, body: &[u8], world: &World, read: Read, who: &str) -> Option<Seen> {
         let at = world.elapsed();
-        let undated = || Seen {
-            race: u64::MAX,
-            region: 0,
-            asked: at,
-            generated: at,
-            shown: Vec::new(),
-            is_dated: false,
-            foreign: None,
+        let mut seen = match self.shows {
+            Some(shows) => read_shows(shows)?,
+            None => Seen {
+                race: u64::MAX,
+                region: 0,
+                asked: at,
+                generated: at,
+                shown: Vec::new(),
+                is_dated: false,
+                foreign: None,
+            },
         };
-        let mut seen = self.shows.map_or_else(|| Some(undated()), read_shows)?;
         // Of a range nothing can be read.
         if status != 206 {
             match content::read(self.media_type, body) {
-                Some(content) => content.put(&world.plan, (read, who, at), &mut seen),
+                Some(content) => content.put(&world.plan, read, who, at, &mut seen),
                 None if seen.is_dated => seen.foreign = Some(format!("a body that nobody can read: {body:?}")),
                 // What the sidecar itself says.
                 None => return None,
@@ -123,8 +125,8 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The keys travel together; each part is told when it comes.
-async fn ask_in_a_batch(sidecar: &Arc<Core>, world: &World, (read, manner): (Read, Manner), mut tell: Tell) {
+/// The keys travel together; each part is reported when it comes.
+async fn ask_in_a_batch(sidecar: &Arc<Settings>, world: &World, read: Read, manner: Manner, mut tell: Tell) {
     let mut headers = headers(read, &manner);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let keys: Vec<String> = manner.keys.iter().map(|key| format!("k{key}")).collect();
@@ -133,25 +135,26 @@ async fn ask_in_a_batch(sidecar: &Arc<Core>, world: &World, (read, manner): (Rea
     let path_len = path_and_query.len();
     path_and_query += &query(&manner);
     let admitted = Admitted { method: Method::POST, path_and_query, path_len, headers, body };
-    let response = respond(serve(sidecar, admitted).await, &sidecar.names);
+    let response = respond(serve(sidecar, admitted).await, &sidecar.fill.shared.names);
     assert_eq!(response.status(), 200, "whatever becomes of its parts");
-    let mut parts = Parts { body: response.into_body(), text: Vec::new(), told: 0 };
+    let mut parts = Parts { body: response.into_body(), text: Vec::new(), received: 0 };
     while let Some(more) = parts.more().await {
         for part in more {
-            let read = Read { key: manner.keys[parts.told], ..read };
-            parts.told += 1;
-            let got = part_of(&part, world, (read, &manner));
+            let read = Read { key: manner.keys[parts.received], ..read };
+            parts.received += 1;
+            let got = part_of(&part, world, read, &manner);
             tell(Asked { read, got, waited: true });
         }
     }
-    assert_eq!(parts.told, keys.len(), "each key has a part");
+    assert_eq!(parts.received, keys.len(), "each key has a part");
 }
 
 /// The parts of an answer that is still coming.
 struct Parts {
     body: Body,
     text: Vec<u8>,
-    told: usize,
+    /// Number of parts that were taken.
+    received: usize,
 }
 
 impl Parts {
@@ -160,21 +163,21 @@ impl Parts {
         let frame = self.body.frame().await?.expect("it is no region's");
         self.text.extend_from_slice(&frame.into_data().unwrap_or_default());
         let whole: Option<Value> = serde_json::from_slice(&self.text).ok();
-        let so_far = || serde_json::from_slice(&[&self.text[..], b"]}"].concat()).ok();
-        let parts = whole.or_else(so_far).map(|mut answer: Value| answer["parts"].take());
+        let parts = whole
+            .or_else(|| serde_json::from_slice(&[&self.text[..], b"]}"].concat()).ok())
+            .map(|mut answer: Value| answer["parts"].take());
         let Some(Value::Array(mut parts)) = parts else { return Some(Vec::new()) };
-        Some(parts.split_off(self.told))
+        Some(parts.split_off(self.received))
     }
 }
 
 /// One part, read as its caller would. Without a head it says less.
-fn part_of(part: &Value, world: &World, (read, manner): (Read, &Manner)) -> Got {
+fn part_of(part: &Value, world: &World, read: Read, manner: &Manner) -> Got {
     assert_eq!(part["key"], format!("k{}", read.key), "in their order");
     let status = part["status"].as_u64().unwrap_or_default() as u16;
     if !manner.reads_body() {
         return (status, line(part, &CACHE_STATUS).to_owned(), read_shows(line(part, &SHOWS)));
     }
-    let asked = (read, manner.who);
     let body = match (&part["body"], part["encoding"].as_str()) {
         (Value::String(text), Some("base64")) => STANDARD.decode(text).expect("base64"),
         (body, _) => body.to_string().into_bytes(),
@@ -182,10 +185,10 @@ fn part_of(part: &Value, world: &World, (read, manner): (Read, &Manner)) -> Got 
     let stated = part["contentType"].as_str();
     if part["headers"].is_array() {
         let head = Head { shows: Some(line(part, &SHOWS)), media_type: line(part, &header::CONTENT_TYPE) };
-        return (status, line(part, &CACHE_STATUS).to_owned(), head.seen((status, &body), world, asked));
+        return (status, line(part, &CACHE_STATUS).to_owned(), head.seen(status, &body, world, read, manner.who));
     }
     let head = Head { shows: None, media_type: stated.unwrap_or("application/json") };
-    (status, said(part), head.seen((status, &body), world, asked))
+    (status, said(part), head.seen(status, &body, world, read, manner.who))
 }
 
 /// A line of a part's head.
@@ -195,7 +198,7 @@ fn line<'a>(part: &'a Value, name: &HeaderName) -> &'a str {
     named.next().and_then(|line| line[1].as_str()).unwrap_or_default()
 }
 
-/// What a part says beside its body, as `Cache-Status` would.
+/// Metadata of a part, written as `Cache-Status` would.
 fn said(part: &Value) -> String {
     let mut line = "nearside".to_owned();
     // What was just fetched has no age.

@@ -2,7 +2,7 @@
 //! them at once.
 //!
 //! Before it: what a sidecar sends to a batch path. After it: one reply with a part for each key,
-//! or the failure of all. Invariant: a key counts as a leg, and the legs of one race have one
+//! or the failure of all. Invariant: a key counts as an attempt, and the attempts of one race have one
 //! number whatever they travel with.
 
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use nearside::http::exchange::{Failure, Outgoing, Reply};
 use nearside::model::ids::RegionId;
 use serde_json::{Value, json};
 
-use super::reply::{Leg, Sent, within};
+use super::reply::{Attempt, Sent, within};
 use super::{Gathered, World};
 
 const BATCH: &str = "/v1/batch/";
 const VERSION: &str = "x-record-version";
-/// What keys say for themselves: member and header line.
+/// Settings of a single key: member and header line.
 const OWN: [(&str, HeaderName); 2] =
     [("cacheControl", header::CACHE_CONTROL), ("ifNoneMatch", header::IF_NONE_MATCH)];
-/// The legs of one race leave within this of each other, where they are gathered.
+/// The attempts of one race leave within this of each other, where they are gathered.
 const TOGETHER: Duration = Duration::from_millis(25);
 
-/// Whether it asks for many keys.
+/// True if it asks for many keys.
 pub(super) fn is_batch(request: &Outgoing) -> bool {
     request.method == Method::POST && request.path_and_query.starts_with(BATCH)
 }
@@ -45,15 +45,15 @@ impl World {
         let (at, wall) = (self.clock.now(), self.clock.wall());
         let since = at - self.start;
         let latency = self.latency(region, since);
-        let legs = items.iter().map(|(_, single)| {
-            self.noticed().legs[region].push(since);
+        let attempts = items.iter().map(|(_, single)| {
+            self.noticed().attempts[region].push(since);
             let sent = Sent { race: self.race_of_part(single, region, since), at, wall };
-            self.clone().answered(region, single.clone(), Leg { sent, latency, within: until, streamed: false })
+            self.clone().answered(region, single.clone(), Attempt { sent, latency, within: until, streamed: false })
         });
-        let legs = join_all(legs.collect::<Vec<_>>());
+        let attempts = join_all(attempts.collect::<Vec<_>>());
         let reply = async move {
             let mut parts = Vec::new();
-            for ((key, _), reply) in items.iter().zip(legs.await) {
+            for ((key, _), reply) in items.iter().zip(attempts.await) {
                 let reply = reply?;
                 if matches!(reply.status.as_u16(), 401 | 403) {
                     // It refuses the request, not a key.
@@ -70,7 +70,7 @@ impl World {
         within(until, reply.boxed())
     }
 
-    /// The number of the race that this part of a request belongs to. The legs of a race leave
+    /// The number of the race that this part of a request belongs to. The attempts of a race leave
     /// together, one to each region: a second one to a region is of another race. What leaves later
     /// is numbered as if it were another; then the checker knows less of the race.
     fn race_of_part(&self, request: &Outgoing, region: usize, at: Duration) -> u64 {
@@ -97,23 +97,27 @@ pub(super) fn who(request: &Outgoing) -> &str {
 fn items(request: &Outgoing) -> Vec<(String, Arc<Outgoing>)> {
     let body: Value = serde_json::from_slice(&request.body).expect("a sidecar sends JSON");
     let view = &request.path_and_query[BATCH.len()..];
-    let item = |item: &Value| {
-        let key = item["key"].as_str().expect("each has a key").to_owned();
-        let mut headers = request.headers.clone();
-        for (member, name) in OWN {
-            let said = item[member].as_str().map(|value| HeaderValue::from_str(value).expect("it was one"));
-            headers.extend(said.map(|value| (name, value)));
-        }
-        let path_and_query = format!("/v1/contexts/{key}/{view}");
-        (key, Arc::new(Outgoing { method: Method::GET, path_and_query, headers, body: Bytes::new() }))
-    };
-    body["keys"].as_array().expect("a list of keys").iter().map(item).collect()
+    body["keys"]
+        .as_array()
+        .expect("a list of keys")
+        .iter()
+        .map(|item| {
+            let key = item["key"].as_str().expect("each has a key").to_owned();
+            let mut headers = request.headers.clone();
+            for (member, name) in OWN {
+                let said = item[member].as_str().map(|value| HeaderValue::from_str(value).expect("it was one"));
+                headers.extend(said.map(|value| (name, value)));
+            }
+            let path_and_query = format!("/v1/contexts/{key}/{view}");
+            (key, Arc::new(Outgoing { method: Method::GET, path_and_query, headers, body: Bytes::new() }))
+        })
+        .collect()
 }
 
 /// One key's part, as Nearside's own regions write it.
 fn part(key: &str, reply: &Reply) -> Value {
-    let line = |(name, value): (&HeaderName, &HeaderValue)| json!([name.as_str(), value.to_str().expect("visible")]);
-    let mut lines: Vec<Value> = reply.headers.iter().map(line).collect();
+    let mut lines: Vec<Value> =
+        reply.headers.iter().map(|(name, value)| json!([name.as_str(), value.to_str().expect("visible")])).collect();
     if !reply.versions.is_empty() {
         let versions: Vec<String> = reply.versions.iter().map(|version| version.0.to_string()).collect();
         lines.push(json!([VERSION, versions.join(",")]));

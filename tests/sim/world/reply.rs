@@ -1,7 +1,7 @@
 //! Owns how regions answer: the [`Origin`] of the sidecar under test, and what its replies look
 //! like.
 //!
-//! Before it: a request. After it: a reply that says what it shows, or a failure. Invariant: a leg
+//! Before it: a request. After it: a reply that says what it shows, or a failure. Invariant: an attempt
 //! takes its draws when it is sent, and is noticed whatever becomes of it.
 
 use std::collections::VecDeque;
@@ -20,14 +20,13 @@ use super::super::content;
 use super::super::faults::Fault;
 use super::super::plan::Style;
 use super::gathered::{is_batch, who};
-use super::{Fate, SHOWS, Shown, Told, World};
+use super::{Fate, NotedReply, SHOWS, Shown, World};
 
-/// How far ahead the versions of another environment are.
+/// Lead of the versions of another environment.
 const ELSEWHERE: u64 = 500_000;
 
 impl World {
-    /// What stands for the records in their replies: the same at all regions, unless their tags are
-    /// their own.
+    /// ETag of the records in a reply: identical at all regions, unless their tags are their own.
     fn tag(&self, region: usize, path: &str, shown: &Shown) -> Option<HeaderValue> {
         let own = self.plan.windows.iter().any(|window| window.fault == Fault::RegionEtags);
         let tagged = match self.plan.style {
@@ -43,8 +42,8 @@ impl World {
             let mut text = String::with_capacity(64);
             // Writing to a string cannot fail.
             let _ = write!(text, "\"{salt}:{path}");
-            for (key, place) in shown {
-                let _ = write!(text, ":{key}={}", self.plan.truth.face(*key, *place));
+            for (key, position) in shown {
+                let _ = write!(text, ":{key}={}", self.plan.truth.face(*key, *position));
             }
             text.push('"');
             HeaderValue::from_maybe_shared(Bytes::from(text)).expect("visible")
@@ -56,10 +55,10 @@ impl World {
         region: usize,
         path: &str,
         request: &Outgoing,
-        fate: (Option<Duration>, Shown),
+        age: Option<Duration>,
+        shown: &Shown,
         sent: Sent,
     ) -> Reply {
-        let (age, shown) = fate;
         let truth = &self.plan.truth;
         let mut headers = HeaderMap::new();
         let (asked, now) = (sent.at - self.start, self.elapsed());
@@ -67,16 +66,16 @@ impl World {
         let (asked_ns, generated_ns) = (asked.as_nanos() as u64, generated.as_nanos() as u64);
         let mut says = String::with_capacity(96);
         let _ = write!(says, "n={};r={region};q={asked_ns};g={generated_ns};", sent.race);
-        for (number, (key, place)) in shown.iter().enumerate() {
+        for (number, (key, position)) in shown.iter().enumerate() {
             let comma = if number > 0 { "," } else { "" };
-            let _ = write!(says, "{comma}{key}={place}");
+            let _ = write!(says, "{comma}{key}={position}");
         }
         headers.insert(SHOWS, HeaderValue::from_maybe_shared(Bytes::from(says)).expect("visible"));
         if let Some(age) = age {
             headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
         }
-        let absent = shown.iter().all(|(key, place)| !truth.is_present(*key, *place));
-        let tag = self.tag(region, path, &shown);
+        let absent = shown.iter().all(|(key, position)| !truth.is_present(*key, *position));
+        let tag = self.tag(region, path, shown);
         if let Some(tag) = &tag {
             headers.insert(header::ETAG, tag.clone());
         }
@@ -88,48 +87,51 @@ impl World {
             (false, false) if part => StatusCode::PARTIAL_CONTENT,
             (false, false) => StatusCode::OK,
         };
-        let behind = shown.iter().any(|(key, place)| *place < truth.newest(*key, now));
+        let behind = shown.iter().any(|(key, position)| *position < truth.newest(*key, now));
         if status == StatusCode::NOT_MODIFIED && behind {
             self.fired(Fault::OldNotModified);
         }
         let bare = status == StatusCode::NOT_MODIFIED && self.plan.bare_304;
         let states = self.plan.style == Style::Versions && (!absent || self.plan.tombstones) && !bare;
-        let version = |(key, place): &(usize, usize)| {
-            let max = self
-                .plan
-                .windows
-                .iter()
-                .find(|w| w.fault == Fault::MaxInReply && w.is_at(region) && w.key == *key && w.holds(now));
-            if let Some(window) = max {
-                self.fired(Fault::MaxInReply);
-                // Less than what messages may state: two regions that make up the same are two
-                // regions (R15).
-                return Version(if window.strength < 0.5 { u64::MAX } else { 1 << 60 });
-            }
-            // Who states no versions of what is gone states none of it beside others either.
-            let gone = !self.plan.tombstones && !truth.is_present(*key, *place);
-            let version = truth.version(*key, *place);
-            match self.is_on(Fault::Elsewhere, region, now) {
-                _ if gone => Version::NONE,
-                true => {
-                    self.fired(Fault::Elsewhere);
-                    Version(version + ELSEWHERE)
-                }
-                false => Version(version),
-            }
-        };
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let body = || content::body(truth, &shown, who(request), path == content::LARGE);
+        let body = if status == StatusCode::NOT_MODIFIED {
+            Bytes::new()
+        } else {
+            content::body(truth, shown, who(request), path == content::LARGE)
+        };
+        let stated = shown.iter().filter(|_| states);
         Reply {
             region: RegionId(region as u8),
             status,
             headers,
-            body: if status == StatusCode::NOT_MODIFIED { Bytes::new() } else { body() },
-            versions: if states { shown.iter().map(version).collect() } else { Vec::new() },
+            body,
+            versions: stated.map(|(key, position)| self.stated_version(region, *key, *position, now)).collect(),
             sent: sent.at,
             sent_wall: sent.wall,
             received: self.clock.now(),
         }
+    }
+
+    /// Version that a region's reply states of a record.
+    fn stated_version(&self, region: usize, key: usize, position: usize, now: Duration) -> Version {
+        let mut windows = self.plan.windows.iter();
+        let max = windows.find(|w| w.fault == Fault::MaxInReply && w.is_at(region) && w.key == key && w.holds(now));
+        if let Some(window) = max {
+            self.fired(Fault::MaxInReply);
+            // Less than what messages may state: two regions that make up the same are two
+            // regions (R15).
+            return Version(if window.strength < 0.5 { u64::MAX } else { 1 << 60 });
+        }
+        // Who states no versions of what is gone states none of it beside others either.
+        if !self.plan.tombstones && !self.plan.truth.is_present(key, position) {
+            return Version::NONE;
+        }
+        let version = self.plan.truth.version(key, position);
+        if self.is_on(Fault::Elsewhere, region, now) {
+            self.fired(Fault::Elsewhere);
+            return Version(version + ELSEWHERE);
+        }
+        Version(version)
     }
 }
 
@@ -140,8 +142,8 @@ pub(super) struct Sent {
     pub(super) wall: Wall,
 }
 
-/// What becomes of a leg, as far as that is known when it is sent.
-pub(super) struct Leg {
+/// Fate of an attempt, as far as it is known when it is sent.
+pub(super) struct Attempt {
     pub(super) sent: Sent,
     pub(super) latency: Duration,
     pub(super) within: Duration,
@@ -168,7 +170,7 @@ impl Origin for Regions {
         request: Arc<Outgoing>,
         within: Duration,
     ) -> BoxFuture<'static, Result<Reply, Failure>> {
-        self.0.clone().leg(region.index(), request, within, false)
+        self.0.clone().attempt(region.index(), request, within, false)
     }
 
     fn open(
@@ -177,14 +179,14 @@ impl Origin for Regions {
         request: Arc<Outgoing>,
         within: Duration,
     ) -> BoxFuture<'static, Result<Streamed, Failure>> {
-        let reply = self.0.clone().leg(region.index(), request, within, true);
+        let reply = self.0.clone().attempt(region.index(), request, within, true);
         async move { reply.await.map(Streamed::from) }.boxed()
     }
 }
 
 impl World {
     /// One request to one region; a reply that nobody has to hold may be of any size.
-    fn leg(
+    fn attempt(
         self: Arc<Self>,
         region: usize,
         request: Arc<Outgoing>,
@@ -192,24 +194,24 @@ impl World {
         streamed: bool,
     ) -> BoxFuture<'static, Result<Reply, Failure>> {
         let world = self;
-        // No two legs are sent at the same moment.
+        // No two attempts are sent at the same moment.
         world.clock.suspend(Duration::from_nanos(100));
         if is_batch(&request) {
             return world.batch(region, &request, within);
         }
         let sent = Sent { race: world.race_of(&request), at: world.clock.now(), wall: world.clock.wall() };
         let at = sent.at - world.start;
-        world.noticed().legs[region].push(at);
+        world.noticed().attempts[region].push(at);
         let latency = world.latency(region, at);
-        self::within(within, world.answered(region, request, Leg { sent, latency, within, streamed }))
+        self::within(within, world.answered(region, request, Attempt { sent, latency, within, streamed }))
     }
 
-    /// What one region answers to one request.
+    /// Answer of one region to one request.
     pub(super) fn answered(
         self: Arc<Self>,
         region: usize,
         request: Arc<Outgoing>,
-        Leg { sent, latency, within, streamed }: Leg,
+        Attempt { sent, latency, within, streamed }: Attempt,
     ) -> BoxFuture<'static, Result<Reply, Failure>> {
         let (world, at) = (self.clone(), sent.at - self.start);
         let reply = async move {
@@ -243,12 +245,12 @@ impl World {
                 }
                 Fate::Answered { age, shown } => {
                     tokio::time::sleep(latency).await;
-                    if shown.iter().any(|(key, place)| *place < world.plan.truth.newest(*key, at)) {
+                    if shown.iter().any(|(key, position)| *position < world.plan.truth.newest(*key, at)) {
                         world.note_late_winner(region);
                     }
-                    let told = Told { region, race: sent.race, done: world.elapsed(), shown: shown.clone() };
-                    world.note_reply(path, told);
-                    Ok(world.reply(region, path, &request, (age, shown), sent))
+                    let noted = NotedReply { region, race: sent.race, done: world.elapsed(), shown: shown.clone() };
+                    world.note_reply(path, noted);
+                    Ok(world.reply(region, path, &request, age, &shown, sent))
                 }
             };
             world.tell(&keys, || {
@@ -265,9 +267,11 @@ impl World {
         reply.boxed()
     }
 
-    /// Whether the reply is too large to hold; none is that says that there is nothing.
+    /// True if the reply is too large to hold; none is that says that there is nothing.
     fn is_large(&self, shown: &Shown) -> bool {
-        shown.first().is_some_and(|(key, place)| self.plan.is_large(*key) && self.plan.truth.is_present(*key, *place))
+        shown
+            .first()
+            .is_some_and(|(key, position)| self.plan.is_large(*key) && self.plan.truth.is_present(*key, *position))
     }
 
     /// A write was passed on by this region; it is named in the request's body.
@@ -305,7 +309,7 @@ impl World {
 const REPLIES: usize = 12;
 
 impl World {
-    /// The legs of a race share their request.
+    /// The attempts of a race share their request.
     fn race_of(&self, request: &Arc<Outgoing>) -> u64 {
         let (number, latest) = &mut self.noticed().race;
         if !latest.as_ref().is_some_and(|latest| Arc::ptr_eq(latest, request)) {
@@ -315,23 +319,22 @@ impl World {
         *number
     }
 
-    fn note_reply(&self, path: &str, told: Told) {
+    fn note_reply(&self, path: &str, noted: NotedReply) {
         let replies = &mut self.noticed().replies;
         match replies.get_mut(path) {
             Some(of_path) => {
                 if of_path.len() == REPLIES {
                     of_path.pop_front();
                 }
-                of_path.push_back(told);
+                of_path.push_back(noted);
             }
-            None => _ = replies.insert(path.to_owned(), VecDeque::from([told])),
+            None => _ = replies.insert(path.to_owned(), VecDeque::from([noted])),
         }
     }
 
     fn note_late_winner(&self, region: usize) {
-        let late = |fault: Fault| self.plan.windows.iter().any(|w| w.fault == fault && w.region == region);
         for fault in [Fault::LateWinner, Fault::OneLiveOneBehind] {
-            if late(fault) {
+            if self.plan.windows.iter().any(|w| w.fault == fault && w.region == region) {
                 self.fired(fault);
             }
         }

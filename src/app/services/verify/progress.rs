@@ -1,5 +1,5 @@
-//! How far a comparison is. Its tables are counted as they are read, so what compares need not know
-//! that somebody watches.
+//! Progress of a comparison. Its tables are counted as they are read, so what compares need not
+//! know that somebody watches.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::engine::delegate_tables;
 use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables};
 use crate::model::time::{Clock, Moment};
 
-/// How it is shown, on standard error.
+/// Display of the progress, on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyShown {
     /// One line, written over.
@@ -27,10 +27,17 @@ pub enum VerifyShown {
 #[derive(Clone)]
 pub(super) struct VerifyProgress {
     counts: Arc<ReadCounts>,
-    /// How many buckets of views there are.
+    /// Number of buckets of views.
     buckets: u64,
     clock: Clock,
     began: Moment,
+}
+
+/// Calls so far, and the items that they read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reads {
+    calls: u64,
+    items: u64,
 }
 
 #[derive(Default)]
@@ -46,7 +53,7 @@ impl VerifyProgress {
         Self { counts: Arc::default(), buckets: buckets as u64, began: clock.now(), clock }
     }
 
-    /// The same tables, counted.
+    /// Wraps tables so that reads are counted.
     pub(super) fn counting(&self, tables: Arc<dyn Tables>) -> Arc<dyn Tables> {
         Arc::new(CountedTables { tables, counts: self.counts.clone() })
     }
@@ -57,7 +64,7 @@ impl VerifyProgress {
             VerifyShown::OnTerminal => (VERIFY_SHOW_EVERY, "\r\x1b[K", ""),
             VerifyShown::AsLines => (VERIFY_LINE_EVERY, "", "\n"),
         };
-        let mut before = (0, 0);
+        let mut before = Reads::default();
         // Whatever ends the comparison takes the line away.
         let _erased = if shown == VerifyShown::OnTerminal { Some(Erased) } else { None };
         loop {
@@ -71,22 +78,21 @@ impl VerifyProgress {
         }
     }
 
-    fn line(&self, (calls, items): (u64, u64), now: (u64, u64), every: Duration) -> String {
+    fn line(&self, before: Reads, now: Reads, every: Duration) -> String {
         let begun = self.counts.begun.load(Ordering::Relaxed).min(self.buckets);
         let rate = |more: u64| more as f64 / every.as_secs_f64();
-        let (reads, records) = (rate(now.0 - calls), rate(now.1 - items));
+        let (reads, records) = (rate(now.calls - before.calls), rate(now.items - before.items));
         let took = humantime::format_duration(Duration::from_secs(self.clock.now().since(self.began).as_secs()));
         format!(
             "{begun} of {} buckets of views, {} items in {} reads, {records:.0} items in {reads:.0} reads a second, {took}",
-            self.buckets, now.1, now.0
+            self.buckets, now.items, now.calls
         )
     }
 }
 
 impl ReadCounts {
-    /// Calls and items.
-    fn now(&self) -> (u64, u64) {
-        (self.calls.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
+    fn now(&self) -> Reads {
+        Reads { calls: self.calls.load(Ordering::Relaxed), items: self.items.load(Ordering::Relaxed) }
     }
 }
 
@@ -113,7 +119,7 @@ impl CountedTables {
 }
 
 impl Tables for CountedTables {
-    delegate_tables!(tables: passed_over, writes_at_once, write, scan);
+    delegate_tables!(tables: skipped, writes_at_once, write, scan);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.read(1);
@@ -142,23 +148,23 @@ mod tests {
     use crate::engine::{Condition, ItemWrite, bucket};
 
     #[tokio::test]
-    async fn what_is_read_shows_how_far_a_comparison_is() {
+    async fn reads_advance_comparison_progress() {
         let clock = Clock::System;
         let (store, progress) = (MemoryStore::new(clock.clone()), VerifyProgress::new(256, clock));
-        let put = |key: &str| {
+        let puts = ["a", "b"].map(|key| {
             let item = Item::new(ItemKey::new(bucket::of("tenant", 0), key), 1);
             ItemWrite::Put(Table::Records, item, Condition::Any)
-        };
-        store.write(vec![put("a"), put("b")]).await.unwrap();
+        });
+        store.write(puts.into()).await.unwrap();
         let tables = progress.counting(Arc::new(store));
         let partition = bucket::of("tenant", 0);
         for after in [None, Some("a")] {
             tables.query(Table::Records, &partition, after, 10).await.unwrap();
         }
         tables.get(Table::Views, &ItemKey::new("v", "a")).await.unwrap();
-        assert_eq!(progress.counts.now(), (3, 2 + 1 + 1));
-        let line = progress.line((1, 0), progress.counts.now(), Duration::from_secs(2));
-        let told = "1 of 256 buckets of views, 4 items in 3 reads, 2 items in 1 reads a second, ";
-        assert!(line.starts_with(told), "{line}");
+        assert_eq!(progress.counts.now(), Reads { calls: 3, items: 2 + 1 + 1 });
+        let line = progress.line(Reads { calls: 1, items: 0 }, progress.counts.now(), Duration::from_secs(2));
+        let reported = "1 of 256 buckets of views, 4 items in 3 reads, 2 items in 1 reads a second, ";
+        assert!(line.starts_with(reported), "{line}");
     }
 }

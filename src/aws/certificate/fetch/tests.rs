@@ -52,58 +52,58 @@ fn gated(gate: Arc<Notify>, fetches: Arc<AtomicUsize>, answer: Result<Bytes, Unf
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_number_of_messages_share_one_fetch_and_its_failure() {
+async fn concurrent_messages_share_one_fetch() {
     for answer in [Ok(pem()), Err(Unfetched::Unreachable)] {
         let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let fetcher = gated(gate.clone(), fetches.clone(), answer.clone());
         let certificates = Arc::new(CertificateCache::new(fetcher, Clock::simulated(NOW)));
-        let mut legs = TaskGroup::new();
+        let mut attempts = TaskGroup::new();
         for _ in 0..50 {
             let certificates = certificates.clone();
-            legs.start(async move { certificates.get(&trust(), &admitted(0)).await.is_ok() });
+            attempts.start(async move { certificates.get(&trust(), &admitted(0)).await.is_ok() });
         }
         tokio::time::advance(Duration::from_millis(10)).await;
         gate.notify_one();
         for _ in 0..50 {
-            assert_eq!(legs.next().await, Some(answer.is_ok()));
+            assert_eq!(attempts.next().await, Some(answer.is_ok()));
         }
         assert_eq!(fetches.load(Ordering::SeqCst), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fetch_that_never_ends_is_given_up_and_so_are_those_that_wait_for_a_permit() {
+async fn endless_fetch_and_waiters_time_out() {
     let fetches = Arc::new(AtomicUsize::new(0));
     let fetcher = gated(Arc::new(Notify::new()), fetches.clone(), Ok(pem()));
     let certificates = Arc::new(CertificateCache::new(fetcher, Clock::simulated(NOW)));
-    let mut legs = TaskGroup::new();
+    let mut attempts = TaskGroup::new();
     for number in 0..=limits::CERTIFICATE_FETCHES {
         // Each fetch has a topic of its own, so they share only the permits.
         let certificates = certificates.clone();
-        legs.start(async move { certificates.get(&trust(), &admitted(number)).await.err() });
+        attempts.start(async move { certificates.get(&trust(), &admitted(number)).await.err() });
     }
     tokio::time::advance(Duration::from_millis(10)).await;
     assert_eq!(fetches.load(Ordering::SeqCst), limits::CERTIFICATE_FETCHES, "the last one waits for a permit");
     for _ in 0..=limits::CERTIFICATE_FETCHES {
-        assert_eq!(legs.next().await, Some(Some(Without::Unfetched(Unfetched::Late))));
+        assert_eq!(attempts.next().await, Some(Some(Without::Unfetched(Unfetched::Late))));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_one_topics_unknown_urls_one_is_fetched_at_a_time() {
+async fn unknown_urls_fetched_singly_per_topic() {
     let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let certificates = gated(gate.clone(), fetches.clone(), Err(Unfetched::Status(404)));
     let certificates = Arc::new(CertificateCache::new(certificates, Clock::simulated(NOW)));
-    let (topic, mut legs) = (trust(), TaskGroup::new());
+    let (topic, mut attempts) = (trust(), TaskGroup::new());
     for number in 0..3 {
         let (certificates, topic) = (certificates.clone(), topic.clone());
-        legs.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
+        attempts.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
     }
     for fetched in 1..=3 {
         tokio::time::advance(Duration::from_millis(10)).await;
         assert_eq!(fetches.load(Ordering::SeqCst), fetched);
         gate.notify_one();
-        assert_eq!(legs.next().await, Some(Some(Without::Unfetched(Unfetched::Status(404)))));
+        assert_eq!(attempts.next().await, Some(Some(Without::Unfetched(Unfetched::Status(404)))));
     }
 }
 
@@ -125,26 +125,26 @@ fn one_good_one(gate: Arc<Notify>, fetches: Arc<AtomicUsize>) -> Fetcher {
 }
 
 #[tokio::test(start_paused = true)]
-async fn made_up_urls_that_are_all_being_fetched_do_not_displace_a_certificate() {
+async fn forged_urls_in_flight_evict_nothing() {
     let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let fetcher = one_good_one(gate.clone(), fetches.clone());
     let certificates = Arc::new(CertificateCache::new(fetcher, Clock::simulated(NOW)));
     let topic = trust();
     assert!(certificates.get(&topic, &admitted(0)).await.is_ok());
-    let mut legs = TaskGroup::new();
+    let mut attempts = TaskGroup::new();
     for number in 1..=4 * limits::CERTIFICATES {
         let (certificates, topic) = (certificates.clone(), topic.clone());
-        legs.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
+        attempts.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
     }
     tokio::time::advance(Duration::from_millis(10)).await;
     let before = fetches.load(Ordering::SeqCst);
     assert!(certificates.get(&topic, &admitted(0)).await.is_ok(), "at once: it is still here");
     assert_eq!(fetches.load(Ordering::SeqCst), before);
-    assert_eq!(certificates.slots.lock().unwrap().len(), limits::UNKNOWN_CERTIFICATES + 1);
+    assert_eq!(certificates.slots.lock().len(), limits::UNKNOWN_CERTIFICATES + 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn made_up_urls_do_not_displace_a_certificate_and_the_number_kept_is_bounded() {
+async fn forged_urls_evict_no_certificate() {
     let served = pem();
     let fetches = Arc::new(AtomicUsize::new(0));
     let fetcher = Fetcher::given({
@@ -163,22 +163,20 @@ async fn made_up_urls_do_not_displace_a_certificate_and_the_number_kept_is_bound
     let before = fetches.load(Ordering::SeqCst);
     assert!(certificates.get(&trust(), &admitted(0)).await.is_ok());
     assert_eq!(fetches.load(Ordering::SeqCst), before, "it is still here");
-    assert_eq!(certificates.slots.lock().unwrap().len(), limits::UNKNOWN_CERTIFICATES + 1);
+    assert_eq!(certificates.slots.lock().len(), limits::UNKNOWN_CERTIFICATES + 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn certificates_displace_the_one_that_was_used_longest_ago() {
+async fn least_recently_used_certificate_is_evicted() {
     let served = pem();
     let certificates = CertificateCache::new(Fetcher::given(move |_| Ok(served.clone())), Clock::simulated(NOW));
     for number in 0..=limits::CERTIFICATES {
         tokio::time::advance(Duration::from_millis(10)).await;
         assert!(certificates.get(&trust(), &admitted(number)).await.is_ok());
     }
-    let kept = |number: usize| {
-        let slots = certificates.slots.lock().unwrap();
-        slots.iter().any(|slot| slot.url == admitted(number).url)
-    };
-    assert_eq!((kept(0), kept(1), kept(limits::CERTIFICATES)), (false, true, true));
+    let slots = certificates.slots.lock();
+    let kept = [0, 1, limits::CERTIFICATES].map(|number| slots.iter().any(|slot| slot.url == admitted(number).url));
+    assert_eq!(kept, [false, true, true]);
 }
 
 /// Serves one canned reply per connection, chosen by the path requested, and records the requests.
@@ -198,7 +196,7 @@ async fn serve(tasks: &Tasks, requests: Arc<Mutex<Vec<String>>>) -> String {
                 "/large" => format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(limits::CERTIFICATE_BYTES + 1)),
                 _ => "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\ngood".to_owned(),
             };
-            requests.lock().unwrap().push(path);
+            requests.lock().push(path);
             // A client that has seen enough may hang up.
             let _ = stream.write_all(reply.as_bytes()).await;
         }
@@ -207,24 +205,27 @@ async fn serve(tasks: &Tasks, requests: Arc<Mutex<Vec<String>>>) -> String {
 }
 
 #[tokio::test]
-async fn the_network_fetcher_follows_no_redirect_and_bounds_what_it_reads() {
+async fn fetcher_bounds_body_and_ignores_redirects() {
     let (tasks, requests) = (Tasks::new(), Arc::<Mutex<Vec<String>>>::default());
     let origin = serve(&tasks, requests.clone()).await;
     let fetcher = Fetcher::network(true).unwrap();
-    let get = async |path: &str| fetcher.fetch(&Url::parse(&format!("{origin}{path}")).unwrap()).await;
-    assert_eq!(get("/good").await, Ok(Bytes::from_static(b"good")));
-    assert_eq!(get("/redirect").await, Err(Unfetched::Status(302)));
-    assert_eq!(get("/broken").await, Err(Unfetched::Unreachable));
-    assert_eq!(get("/large").await, Err(Unfetched::Oversized));
-    assert_eq!(*requests.lock().unwrap(), ["/good", "/redirect", "/broken", "/large"]);
+    for (path, outcome) in [
+        ("/good", Ok(Bytes::from_static(b"good"))),
+        ("/redirect", Err(Unfetched::Status(302))),
+        ("/broken", Err(Unfetched::Unreachable)),
+        ("/large", Err(Unfetched::Oversized)),
+    ] {
+        assert_eq!(fetcher.fetch(&Url::parse(&format!("{origin}{path}")).unwrap()).await, outcome);
+    }
+    assert_eq!(*requests.lock(), ["/good", "/redirect", "/broken", "/large"]);
 }
 
 #[tokio::test]
-async fn without_an_insecure_signer_nothing_is_fetched_over_plain_http() {
+async fn plain_http_needs_insecure_signer() {
     let (tasks, requests) = (Tasks::new(), Arc::<Mutex<Vec<String>>>::default());
     let origin = serve(&tasks, requests.clone()).await;
     let fetcher = Fetcher::network(false).unwrap();
     let fetched = fetcher.fetch(&Url::parse(&format!("{origin}/good")).unwrap()).await;
     assert_eq!(fetched, Err(Unfetched::Unreachable));
-    assert!(requests.lock().unwrap().is_empty());
+    assert!(requests.lock().is_empty());
 }

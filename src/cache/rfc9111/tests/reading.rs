@@ -15,20 +15,20 @@ fn lifetime(pairs: &[(&str, &str)]) -> Option<Duration> {
 }
 
 #[test]
-fn rfc9111_4_2_1_s_maxage_beats_max_age() {
+fn s4_2_1_s_maxage_comes_first() {
     assert_eq!(lifetime(&[("cache-control", "max-age=10, s-maxage=20")]), Some(seconds(20)));
     assert_eq!(lifetime(&[("cache-control", "s-maxage=5, max-age=10")]), Some(seconds(5)));
 }
 
 #[test]
-fn rfc9111_4_2_1_max_age_beats_expires() {
+fn s4_2_1_max_age_beats_expires() {
     let expires = ("expires", "Sun, 06 Nov 1994 09:49:37 GMT");
     assert_eq!(lifetime(&[("cache-control", "max-age=10"), expires]), Some(seconds(10)));
     assert_eq!(lifetime(&[("cache-control", "s-maxage=0"), expires]), Some(Duration::ZERO));
 }
 
 #[test]
-fn rfc9111_4_2_1_expires_counts_from_date_else_from_receipt() {
+fn s4_2_1_expires_counts_from_date() {
     let expires = ("expires", "Sun, 06 Nov 1994 08:50:37 GMT");
     assert_eq!(lifetime(&[expires]), Some(seconds(60)));
     assert_eq!(lifetime(&[expires, ("date", "Sun, 06 Nov 1994 08:50:07 GMT")]), Some(seconds(30)));
@@ -38,7 +38,7 @@ fn rfc9111_4_2_1_expires_counts_from_date_else_from_receipt() {
 }
 
 #[test]
-fn rfc9111_4_2_1_contradictions_are_stale() {
+fn s4_2_1_contradictions_are_stale() {
     assert_eq!(lifetime(&[("cache-control", "max-age=10, max-age=60")]), Some(Duration::ZERO));
     assert_eq!(lifetime(&[("cache-control", "max-age=10"), ("cache-control", "max-age=10")]), Some(seconds(10)));
     let twice = [("expires", "Sun, 06 Nov 1994 08:50:37 GMT"), ("expires", "Sun, 06 Nov 1994 08:51:37 GMT")];
@@ -46,42 +46,49 @@ fn rfc9111_4_2_1_contradictions_are_stale() {
 }
 
 #[test]
-fn rfc9111_4_2_1_what_cannot_be_read_is_stale() {
+fn s4_2_1_unreadable_lifetime_is_stale() {
     for value in ["max-age=ten", "max-age=-1", "max-age=1.5", "max-age", "max-age=", "s-maxage=x, max-age=60"] {
         assert_eq!(lifetime(&[("cache-control", value)]), Some(Duration::ZERO), "{value}");
     }
 }
 
 #[test]
-fn rfc9111_4_2_2_there_is_no_heuristic_freshness() {
+fn s4_2_2_no_heuristic_freshness() {
     let modified = [("last-modified", "Sat, 05 Nov 1994 08:49:37 GMT"), ("date", "Sun, 06 Nov 1994 08:49:37 GMT")];
     assert_eq!(lifetime(&modified), None);
     assert_eq!(decided(&[], &modified, 0), Decision::Revalidate);
 }
 
 #[test]
-fn rfc9111_1_2_2_delta_seconds_that_overflow_are_capped() {
+fn s1_2_2_delta_seconds_are_capped() {
     assert_eq!(lifetime(&[("cache-control", "max-age=99999999999999999999999999")]), Some(seconds(1 << 31)));
 }
 
 #[test]
-fn rfc9111_4_2_3_age_is_the_larger_of_stated_and_apparent_age_and_counts_from_the_request() {
-    let received = START + seconds(4);
-    let age = |pairs: &[(&str, &str)]| freshness::initial_age(&headers(pairs), START, received, DATE + seconds(4));
-    assert_eq!(age(&[]), Duration::ZERO);
+fn s4_2_3_larger_age_from_request() {
+    assert_eq!(age_when_sent(&[]), Duration::ZERO);
     // corrected_age_value = 10 + the delay of 4, so ten when sent.
-    assert_eq!(age(&[("age", "10")]), seconds(10));
+    assert_eq!(age_when_sent(&[("age", "10")]), seconds(10));
     // apparent_age = 34 when received, so thirty when sent.
-    assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:49:07 GMT"), ("age", "10")]), seconds(30));
-    assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]), Duration::ZERO, "the delay is not counted twice");
-    assert_eq!(age(&[("date", "Sun, 06 Nov 1994 10:00:00 GMT")]), Duration::ZERO, "a clock ahead of ours");
+    assert_eq!(age_when_sent(&[("date", "Sun, 06 Nov 1994 08:49:07 GMT"), ("age", "10")]), seconds(30));
+    assert_eq!(
+        age_when_sent(&[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]),
+        Duration::ZERO,
+        "the delay is not counted twice"
+    );
+    assert_eq!(age_when_sent(&[("date", "Sun, 06 Nov 1994 10:00:00 GMT")]), Duration::ZERO, "a clock ahead of ours");
     let mut aged = entry(&[("cache-control", "max-age=60")]);
     aged.age_at_receipt = seconds(10).into();
     assert_eq!(aged.age(START + seconds(7)), seconds(17));
 }
 
+/// The age of a reply that took four seconds, when it was sent.
+fn age_when_sent(pairs: &[(&str, &str)]) -> Duration {
+    freshness::initial_age(&headers(pairs), START, START + seconds(4), DATE + seconds(4))
+}
+
 #[test]
-fn rfc9111_5_1_of_several_ages_the_first_counts_and_a_bad_one_does_not() {
+fn s5_1_first_of_ages_counts() {
     assert_eq!(freshness::stated_age(&headers(&[("age", "7, 9")])), seconds(7));
     assert_eq!(freshness::stated_age(&headers(&[("age", "7"), ("age", "9")])), seconds(7));
     assert_eq!(freshness::stated_age(&headers(&[("age", "-7")])), Duration::ZERO);
@@ -89,7 +96,7 @@ fn rfc9111_5_1_of_several_ages_the_first_counts_and_a_bad_one_does_not() {
 }
 
 #[test]
-fn rfc9111_5_2_directives_are_read_whatever_their_case_quotes_and_neighbours() {
+fn s5_2_directives_ignore_case_and_quotes() {
     let read = said(" , MAX-AGE=\"60\",,no-store , Public;x , ext=\"a, no-cache, \\\" private\" ,must-revalidate");
     assert_eq!(read.max_age, Delta::Seconds(60));
     assert!(read.no_store && read.must_revalidate);
@@ -104,18 +111,17 @@ fn rfc9111_5_2_directives_are_read_whatever_their_case_quotes_and_neighbours() {
 }
 
 #[test]
-fn rfc9111_5_2_2_4_and_7_qualified_forms_name_fields_and_unreadable_ones_mean_everything() {
-    let names = |of: &Extent| of.fields().iter().map(ToString::to_string).collect::<Vec<_>>();
+fn s5_2_2_qualified_directives_name_fields() {
     let read = said("no-cache=\"set-cookie, X-Who\", private=\"x-a\", private=x-b");
-    assert_eq!(names(&read.no_cache), ["set-cookie", "x-who"]);
-    assert_eq!(names(&read.private), ["x-a", "x-b"]);
+    assert_eq!(read.no_cache.fields(), ["set-cookie", "x-who"]);
+    assert_eq!(read.private.fields(), ["x-a", "x-b"]);
     for everything in ["private=\"x-a\", private", "private, private=\"x-a\"", "private=\"\"", "private=\"a b\""] {
         assert_eq!(said(everything).private, Extent::Everything, "{everything}");
     }
 }
 
 #[test]
-fn rfc9111_5_2_1_request_directives_are_read() {
+fn s5_2_1_request_directives_are_read() {
     let asked = RequestDirectives::of(&headers(&[(
         "cache-control",
         "no-cache, no-store, only-if-cached, max-age=5, min-fresh=6, max-stale=7, stale-if-error=8",
@@ -127,12 +133,28 @@ fn rfc9111_5_2_1_request_directives_are_read() {
     let any = RequestDirectives::of(&headers(&[("cache-control", "max-stale")]));
     assert_eq!(any.max_stale, Some(MaxStale::Any));
     let odd = RequestDirectives::of(&headers(&[("cache-control", "max-age=x, max-stale=y, min-fresh=z")]));
-    assert_eq!((odd.max_age, odd.max_stale), (Some(Duration::ZERO), None), "the careful reading");
+    assert_eq!(odd.max_age, Some(Duration::ZERO), "the careful reading");
+    assert_eq!(odd.max_stale, Some(MaxStale::Within(Duration::ZERO)));
     assert_eq!(odd.min_fresh, Some(Duration::MAX));
 }
 
 #[test]
-fn rfc9111_5_4_pragma_counts_only_without_cache_control() {
+fn s5_2_1_2_smallest_max_stale_counts() {
+    for (value, smallest) in [
+        ("max-stale=5, max-stale", 5),
+        ("max-stale, max-stale=5", 5),
+        ("max-stale=7, max-stale=5", 5),
+        ("max-stale=5, max-stale=7", 5),
+        ("max-stale=x, max-stale=5", 0),
+        ("max-stale=5, max-stale=x", 0),
+    ] {
+        let read = RequestDirectives::of(&headers(&[("cache-control", value)]));
+        assert_eq!(read.max_stale, Some(MaxStale::Within(seconds(smallest))), "{value}");
+    }
+}
+
+#[test]
+fn s5_4_pragma_yields_to_cache_control() {
     assert!(RequestDirectives::of(&headers(&[("pragma", "no-cache")])).no_cache);
     assert!(!RequestDirectives::of(&headers(&[("pragma", "no-cache"), ("cache-control", "max-age=5")])).no_cache);
     assert!(!RequestDirectives::of(&headers(&[("pragma", "other")])).no_cache);
@@ -140,7 +162,7 @@ fn rfc9111_5_4_pragma_counts_only_without_cache_control() {
 }
 
 #[test]
-fn rfc9110_7_6_1_hop_by_hop_and_connection_named_fields_do_not_go_along() {
+fn rfc9110_7_6_1_connection_fields_removed() {
     let kept = end_to_end(&headers(&[
         ("connection", "close, X-Once"),
         ("connection", "x-twice"),
@@ -164,7 +186,7 @@ fn rfc9110_7_6_1_hop_by_hop_and_connection_named_fields_do_not_go_along() {
 }
 
 #[test]
-fn rfc9111_3_1_what_is_kept_has_a_date_and_no_age_nor_fields_of_one_caller() {
+fn s3_1_stores_date_without_age() {
     let kept = fields::kept(
         &headers(&[
             ("age", "5"),
@@ -198,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn a_directive_is_found_wherever_it_stands(
+    fn directive_is_found_at_any_position(
         before in proptest::collection::vec("[a-z]{1,4}(=([0-9]{1,3}|\"[a-z, =]{0,6}\"))?", 0..4),
         after in proptest::collection::vec("[a-z]{1,4}(=([0-9]{1,3}|\"[a-z, =]{0,6}\"))?", 0..4),
     ) {

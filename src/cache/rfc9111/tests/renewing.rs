@@ -23,7 +23,7 @@ fn renewed(entry: &Entry, pairs: &[(&str, &str)]) -> Arc<Entry> {
 }
 
 #[test]
-fn rfc9111_4_3_1_validators_are_sent_in_place_of_the_callers_own() {
+fn s4_3_1_own_validators_replace_callers() {
     let mut request = headers(&[("if-none-match", "\"mine\""), ("if-modified-since", "x"), ("accept", "y")]);
     let stored = headers(&[("etag", "W/\"1\""), ("last-modified", "Sun, 06 Nov 1994 08:00:00 GMT")]);
     assert!(validators::validate(&mut request, &stored));
@@ -35,12 +35,12 @@ fn rfc9111_4_3_1_validators_are_sent_in_place_of_the_callers_own() {
 }
 
 #[test]
-fn rfc9111_4_3_4_a_304_makes_the_entry_fresh_again_with_its_body() {
+fn s4_3_4_304_freshens_stored_entry() {
     let old = entry(&[MINUTE, ("etag", "\"1\""), ("age", "50")]);
     let new = renewed(&old, &[("etag", "\"1\"")]);
     assert_eq!((new.status, &new.body()[..]), (StatusCode::OK, BODY));
     assert_eq!(new.age(START + seconds(3_600)), Duration::ZERO, "the old Age is gone with the old reply");
-    let Hold::Unrouted(stored) = &new.hold else { unreachable!() };
+    let Validity::Unrouted(stored) = &new.validity else { unreachable!() };
     assert_eq!(stored.lifetime, seconds(60));
     let decision = decide(&RequestDirectives::default(), &new, stored, START + seconds(3_610));
     assert_eq!(decision, Decision::Fresh { age: seconds(10), ttl: seconds(50) });
@@ -49,7 +49,7 @@ fn rfc9111_4_3_4_a_304_makes_the_entry_fresh_again_with_its_body() {
 }
 
 #[test]
-fn rfc9111_3_2_a_304_replaces_adds_and_keeps_header_fields() {
+fn s3_2_304_updates_header_fields() {
     let old = entry(&[
         MINUTE,
         ("etag", "\"1\""),
@@ -88,12 +88,12 @@ fn rfc9111_3_2_a_304_replaces_adds_and_keeps_header_fields() {
     ]);
     expected.insert("date", HeaderValue::from_static("Sun, 06 Nov 1994 09:49:37 GMT"));
     assert_eq!(new.headers(), expected);
-    let Hold::Unrouted(stored) = &new.hold else { unreachable!() };
+    let Validity::Unrouted(stored) = &new.validity else { unreachable!() };
     assert_eq!(stored.lifetime, seconds(5));
 }
 
 #[test]
-fn rfc9111_4_3_4_a_304_freshens_only_what_its_validator_names() {
+fn s4_3_4_304_needs_matching_validator() {
     for (stored, update, speaks) in [
         (&[("etag", "\"1\"")][..], &[("etag", "\"1\"")][..], true),
         (&[("etag", "\"1\"")], &[("etag", "\"2\"")], false),
@@ -113,7 +113,7 @@ fn rfc9111_4_3_4_a_304_freshens_only_what_its_validator_names() {
 }
 
 #[test]
-fn rfc9111_4_3_4_a_304_that_forbids_storing_is_served_and_not_kept() {
+fn s4_3_4_unstorable_304_is_served() {
     let old = entry(&[MINUTE, ("etag", "\"1\"")]);
     for said in ["no-store", "private"] {
         let update = not_modified_reply(&[("etag", "\"1\""), ("cache-control", said)]);
@@ -130,19 +130,19 @@ fn after(stored: &[(&str, &str)], head: &[(&str, &str)]) -> HeadEffect {
 }
 
 #[test]
-fn rfc9111_4_3_5_a_head_that_agrees_freshens_the_stored_get() {
+fn s4_3_5_matching_head_freshens_get() {
     let stored = [MINUTE, ("etag", "\"1\""), ("content-length", "7")];
     match after(&stored, &[("etag", "\"1\""), ("content-length", "7"), ("cache-control", "max-age=9")]) {
         HeadEffect::Store(entry) => {
             assert_eq!(&entry.body()[..], BODY);
-            assert_eq!(entry.hold.unrouted().map(|stored| stored.lifetime), Some(seconds(9)));
+            assert_eq!(entry.validity.unrouted().map(|stored| stored.lifetime), Some(seconds(9)));
         }
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn rfc9111_4_3_5_a_head_that_differs_removes_it() {
+fn s4_3_5_differing_head_removes_get() {
     let stored = [MINUTE, ("etag", "\"1\"")];
     for head in [("etag", "\"2\""), ("content-length", "8"), ("last-modified", "Sun, 06 Nov 1994 08:00:00 GMT")] {
         assert!(matches!(after(&stored, &[head]), HeadEffect::Remove), "{head:?}");
@@ -158,7 +158,7 @@ fn invalidated(method: Method, outcome: Option<u16>, pairs: &[(&str, &str)]) -> 
 }
 
 #[test]
-fn rfc9111_4_4_an_unsafe_method_invalidates_its_target_unless_it_failed() {
+fn s4_4_unsafe_method_invalidates_target() {
     for status in [200, 201, 204, 303] {
         assert_eq!(invalidated(Method::PUT, Some(status), &[]), ["/things/7?x=1"], "{status}");
     }
@@ -169,7 +169,7 @@ fn rfc9111_4_4_an_unsafe_method_invalidates_its_target_unless_it_failed() {
 }
 
 #[test]
-fn rfc9111_4_4_a_safe_method_invalidates_nothing_and_an_unknown_one_does() {
+fn s4_4_safe_method_invalidates_nothing() {
     for method in [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE] {
         assert!(invalidated(method.clone(), Some(200), &[]).is_empty(), "{method}");
     }
@@ -178,7 +178,7 @@ fn rfc9111_4_4_a_safe_method_invalidates_nothing_and_an_unknown_one_does() {
 }
 
 #[test]
-fn rfc9111_4_4_location_and_content_location_of_the_same_origin_too() {
+fn s4_4_same_origin_locations_invalidated() {
     for (to, path) in [
         ("/things/8", Some("/things/8")),
         ("8?y=2", Some("/things/8?y=2")),

@@ -10,7 +10,7 @@ fn status_is_stored(status: u16, pairs: &[(&str, &str)]) -> bool {
 }
 
 #[test]
-fn rfc9111_3_a_get_with_a_lifetime_is_stored_and_another_method_is_not() {
+fn s3_only_get_with_lifetime_stored() {
     assert_eq!(stored(&[FRESH]).lifetime, seconds(60));
     for method in [Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
         assert!(storable(&method, &HeaderMap::new(), &reply(200, &[FRESH])).is_none(), "{method}");
@@ -18,14 +18,14 @@ fn rfc9111_3_a_get_with_a_lifetime_is_stored_and_another_method_is_not() {
 }
 
 #[test]
-fn rfc9111_3_an_explicit_lifetime_allows_any_final_status() {
+fn s3_lifetime_allows_any_final_status() {
     for status in [200, 302, 403, 404, 418, 500, 599] {
         assert!(status_is_stored(status, &[FRESH]), "{status}");
     }
 }
 
 #[test]
-fn rfc9111_3_without_one_the_status_must_allow_it_and_it_must_have_a_validator() {
+fn s3_no_lifetime_needs_status_and_validator() {
     let tag = ("etag", "\"1\"");
     assert!(status_is_stored(200, &[tag]));
     assert!(status_is_stored(404, &[tag]));
@@ -36,25 +36,25 @@ fn rfc9111_3_without_one_the_status_must_allow_it_and_it_must_have_a_validator()
 }
 
 #[test]
-fn rfc9111_3_3_partial_content_and_range_requests_are_not_stored() {
+fn s3_3_partial_content_never_stored() {
     assert!(!status_is_stored(206, &[FRESH, ("content-range", "bytes 0-1/7")]));
     assert!(stored_of(&[("range", "bytes=0-1")], &[FRESH]).is_none());
     assert!(!status_is_stored(304, &[FRESH]));
-    assert_eq!(way(&Method::GET, &headers(&[("range", "bytes=0-1")])), Handling::Passed);
+    assert_eq!(handling_of(&Method::GET, &headers(&[("range", "bytes=0-1")])), Handling::Passed);
 }
 
 #[test]
-fn rfc9111_5_2_2_5_no_store_is_not_stored() {
+fn s5_2_2_no_store_forbids_storing() {
     assert!(stored_of(&[], &[("cache-control", "max-age=60, no-store")]).is_none());
 }
 
 #[test]
-fn rfc9111_5_2_1_5_nor_is_the_reply_to_a_request_that_says_it() {
+fn s5_2_1_no_store_forbids_storing() {
     assert!(stored_of(&[("cache-control", "no-store")], &[FRESH]).is_none());
 }
 
 #[test]
-fn rfc9111_5_2_2_7_private_is_not_stored_unless_it_names_fields() {
+fn s5_2_2_unqualified_private_not_stored() {
     assert!(stored_of(&[], &[("cache-control", "max-age=60, private")]).is_none());
     assert!(stored_of(&[], &[("cache-control", "max-age=60, private=\"x-me\"")]).is_some());
     assert!(
@@ -63,7 +63,7 @@ fn rfc9111_5_2_2_7_private_is_not_stored_unless_it_names_fields() {
 }
 
 #[test]
-fn rfc9111_5_2_2_3_must_understand_overrides_no_store_for_known_statuses_only() {
+fn s5_2_must_understand_overrides_no_store() {
     let both = [("cache-control", "max-age=60, must-understand, no-store")];
     assert!(status_is_stored(200, &both));
     assert!(!status_is_stored(599, &both));
@@ -72,7 +72,7 @@ fn rfc9111_5_2_2_3_must_understand_overrides_no_store_for_known_statuses_only() 
 }
 
 #[test]
-fn rfc9111_3_5_a_reply_to_an_authorized_request_is_stored_only_by_leave() {
+fn s3_5_authorized_reply_needs_permission() {
     let authorized = [("authorization", "Bearer x")];
     for (said, allowed) in [
         ("max-age=60", false),
@@ -87,25 +87,25 @@ fn rfc9111_3_5_a_reply_to_an_authorized_request_is_stored_only_by_leave() {
 }
 
 #[test]
-fn a_reply_that_sets_a_cookie_is_stored_only_if_it_says_public_or_keeps_the_cookie_out() {
+fn set_cookie_needs_public_or_exclusion() {
     let cookie = ("set-cookie", "session=1");
     assert!(stored_of(&[], &[FRESH, cookie]).is_none());
     assert!(stored_of(&[], &[("cache-control", "s-maxage=60"), cookie]).is_none());
     assert!(stored_of(&[], &[("cache-control", "public, max-age=60"), cookie]).is_some());
     let kept_out = entry(&[("cache-control", "max-age=60, no-cache=\"set-cookie\""), cookie]);
     assert!(!kept_out.headers().contains_key("set-cookie"));
-    assert_eq!(kept_out.hold.unrouted().map(|stored| stored.lifetime), Some(seconds(60)));
+    assert_eq!(kept_out.validity.unrouted().map(|stored| stored.lifetime), Some(seconds(60)));
 }
 
 #[test]
-fn rfc9111_4_1_vary_star_is_not_stored() {
+fn s4_1_vary_star_never_stored() {
     assert!(stored_of(&[], &[FRESH, ("vary", "*")]).is_none());
     assert!(stored_of(&[], &[FRESH, ("vary", "accept, *")]).is_none());
     assert!(stored_of(&[], &[FRESH, ("vary", "acc ept")]).is_none(), "what cannot be read never matches");
 }
 
 #[test]
-fn rfc9111_4_1_vary_nominates_each_name_once_over_all_lines() {
+fn s4_1_vary_names_are_deduplicated() {
     let vary = stored(&[FRESH, ("vary", "X-B, accept"), ("vary", "x-a , x-b,")]).vary;
     assert_eq!(vary.iter().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept", "x-a", "x-b"]);
     let many: Vec<String> = (0..17).map(|number| format!("x-{number}")).collect();
@@ -113,7 +113,7 @@ fn rfc9111_4_1_vary_nominates_each_name_once_over_all_lines() {
 }
 
 #[test]
-fn requests_go_the_way_that_their_method_and_conditions_allow() {
+fn handling_follows_method_and_conditions() {
     for (method, pairs, expected) in [
         (Method::GET, &[("if-none-match", "\"1\"")][..], Handling::Cached),
         (Method::HEAD, &[], Handling::Cached),
@@ -123,6 +123,6 @@ fn requests_go_the_way_that_their_method_and_conditions_allow() {
         (Method::POST, &[], Handling::Unsafe),
         (Method::from_bytes(b"PURGE").unwrap(), &[], Handling::Unsafe),
     ] {
-        assert_eq!(way(&method, &headers(pairs)), expected, "{method}");
+        assert_eq!(handling_of(&method, &headers(pairs)), expected, "{method}");
     }
 }

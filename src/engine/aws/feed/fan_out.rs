@@ -9,10 +9,10 @@ use aws_sdk_kinesis::types::{
     ConsumerStatus, ShardIteratorType, StartingPosition, SubscribeToShardEvent, SubscribeToShardEventStream,
 };
 
-use super::super::super::{EngineError, FeedBatch, Position, ShardId, limits};
 use super::progress::Progress;
+use super::shared::{Shared, StreamFacts, children};
 use super::start::{self, Start};
-use super::{Change, FeedShard, Shared, StreamFacts, children};
+use crate::engine::{Change, EngineError, FeedBatch, FeedShard, Position, ShardId, limits};
 use crate::model::time::{Moment, Wall};
 
 const SUBSCRIBE: &str = "kinesis:SubscribeToShard";
@@ -23,7 +23,7 @@ pub(super) struct Subscription {
     reached: Reached,
 }
 
-/// How far a subscription has got.
+/// Progress of a subscription.
 struct Reached {
     shared: Arc<Shared>,
     progress: Progress,
@@ -109,7 +109,7 @@ impl Reached {
 fn starting_position(shared: &Shared, start: &Start) -> Result<StartingPosition, EngineError> {
     let position = StartingPosition::builder();
     match start {
-        Start::Horizon => position.r#type(ShardIteratorType::TrimHorizon),
+        Start::RegionViews => position.r#type(ShardIteratorType::TrimHorizon),
         Start::At(wall) => position.r#type(ShardIteratorType::AtTimestamp).timestamp(start::date_time(*wall)),
         Start::After { sequence, .. } => {
             position.r#type(ShardIteratorType::AfterSequenceNumber).sequence_number(sequence)
@@ -160,11 +160,11 @@ mod tests {
 
     async fn reached() -> Reached {
         let progress = Progress::subscribing(Moment::from_nanos(5_000_000_000), Wall::from_millis(0));
-        Reached { shared: feed().await.shared, progress, place: Start::Horizon }
+        Reached { shared: feed().await.shared, progress, place: Start::RegionViews }
     }
 
     #[tokio::test]
-    async fn an_event_brings_changes_and_says_where_to_go_on() {
+    async fn event_yields_changes_and_next_position() {
         let event = event().millis_behind_latest(0).records(given(b"?")).records(given(change())).build().unwrap();
         let mut reached = reached().await;
         let batch = reached.came(event, Moment::from_nanos(6_000_000_000), Wall::from_millis(6_000));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_event_of_a_shard_names_its_children() {
+    async fn last_event_names_child_shards() {
         let last = event().millis_behind_latest(0).set_child_shards(Some(vec![child()])).build().unwrap();
         let ended = reached().await.came(last, Moment::ZERO, Wall::from_millis(0)).ended;
         assert_eq!(

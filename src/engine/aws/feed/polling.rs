@@ -6,16 +6,17 @@ use std::time::Duration;
 use aws_sdk_kinesis::operation::get_records::GetRecordsOutput;
 use aws_sdk_kinesis::types::ShardIteratorType;
 
-use super::super::super::{EngineError, FeedBatch, Position, ShardId, limits};
+use super::progress;
+use super::shared::{Shared, children};
 use super::start::{self, Start};
-use super::{Shared, children, progress};
+use crate::engine::{EngineError, FeedBatch, Position, ShardId, limits};
 use crate::model::time::Wall;
 
 pub(super) struct Poll {
     shared: Arc<Shared>,
     iterator: String,
     reached: Start,
-    /// Whether a read has taken place: then the next one waits.
+    /// True once a read has taken place: then the next one waits.
     has_read: bool,
 }
 
@@ -24,7 +25,7 @@ impl Poll {
         let start = shared.start(from, &shared.facts().await?)?;
         let call = shared.clients.kinesis.get_shard_iterator().stream_name(&shared.name).shard_id(shard.0);
         let call = match &start {
-            Start::Horizon => call.shard_iterator_type(ShardIteratorType::TrimHorizon),
+            Start::RegionViews => call.shard_iterator_type(ShardIteratorType::TrimHorizon),
             Start::At(wall) => {
                 call.shard_iterator_type(ShardIteratorType::AtTimestamp).timestamp(start::date_time(*wall))
             }
@@ -77,11 +78,11 @@ mod tests {
 
     async fn poll() -> Poll {
         let shared = feed().await.shared;
-        Poll { shared, iterator: "first".to_owned(), reached: Start::Horizon, has_read: false }
+        Poll { shared, iterator: "first".to_owned(), reached: Start::RegionViews, has_read: false }
     }
 
     #[tokio::test]
-    async fn a_read_brings_changes_and_says_where_to_go_on() {
+    async fn read_yields_changes_and_next_position() {
         let read = GetRecordsOutput::builder().records(given(b"?")).records(given(change()));
         let read = read.millis_behind_latest(2_000).next_shard_iterator("next").build().unwrap();
         let mut poll = poll().await;
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_moves_the_time_on_even_where_nothing_was_ever_read() {
+    async fn empty_reads_advance_applied_time() {
         let read = GetRecordsOutput::builder().set_records(Some(Vec::new())).next_shard_iterator("next");
         let read = read.millis_behind_latest(0).build().unwrap();
         let batch = poll().await.came(read, Wall::from_millis(10_000));
@@ -104,17 +105,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_does_not_say_how_far_behind_it_is_claims_nothing() {
-        let read = || GetRecordsOutput::builder().records(given(change())).next_shard_iterator("next");
+    async fn read_without_lag_claims_no_time() {
+        let read = GetRecordsOutput::builder().records(given(change())).next_shard_iterator("next");
         let mut poll = poll().await;
-        let known = poll.came(read().millis_behind_latest(0).build().unwrap(), Wall::from_millis(10_000));
+        let known = poll.came(read.clone().millis_behind_latest(0).build().unwrap(), Wall::from_millis(10_000));
         assert_eq!(known.through, Some(Wall::from_millis(9_000)));
-        let batch = poll.came(read().build().unwrap(), Wall::from_millis(20_000));
+        let batch = poll.came(read.build().unwrap(), Wall::from_millis(20_000));
         assert_eq!((batch.next, batch.through), (Position::After("7@9000".to_owned()), None));
     }
 
     #[tokio::test]
-    async fn the_last_read_of_a_shard_names_its_children() {
+    async fn last_read_names_child_shards() {
         let read = GetRecordsOutput::builder().set_records(Some(Vec::new())).child_shards(child()).build().unwrap();
         let ended = poll().await.came(read, Wall::from_millis(0)).ended;
         assert_eq!(

@@ -13,7 +13,7 @@ use crate::model::time::{Moment, Wall};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     through: Wall,
-    /// When nothing was waiting, for certain.
+    /// Time at which nothing was waiting, for certain.
     empty: Moment,
     /// Since when nothing has come, if that is being watched.
     silent: Option<Moment>,
@@ -47,7 +47,7 @@ impl Progress {
         self.waited += limits::QUIET;
     }
 
-    /// Whether the reader has waited for so long that the connection must be dead. What it did
+    /// True if the reader has waited for so long that the connection must be dead. What it did
     /// besides, such as applying a batch, does not count, nor does a time at which it stood still.
     pub(super) fn is_dead(&self) -> bool {
         self.waited >= limits::EVENT_GAP
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_batch_is_younger_than_the_subscription() {
+    fn first_batch_is_younger_than_subscription() {
         let mut progress = Progress::subscribing(moment(10_000), wall(0));
         assert_eq!(came(&mut progress, 12_000, NONE), 9_000);
     }
 
     #[test]
-    fn a_batch_speaks_for_when_nothing_was_waiting_before_it() {
+    fn batch_claims_time_of_last_silence() {
         let mut progress = Progress::subscribing(moment(10_000), wall(0));
         progress.waits(moment(20_000));
         progress.nothing_came(moment(20_100));
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_batch_is_behind_is_taken_off() {
+    fn batch_lag_is_subtracted() {
         let mut progress = Progress::subscribing(moment(20_000), wall(0));
         assert_eq!(came(&mut progress, 20_250, Duration::from_secs(7)), 12_000);
     }
 
     #[test]
-    fn a_process_that_was_stopped_claims_nothing_of_what_piled_up_meanwhile() {
+    fn stopped_process_claims_no_silence() {
         let mut progress = Progress::subscribing(moment(10_000), wall(0));
         progress.waits(moment(20_000));
         progress.nothing_came(moment(20_100));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_busy_with_a_batch_does_not_take_that_for_silence() {
+    fn busy_reader_claims_no_silence() {
         let mut progress = Progress::subscribing(moment(10_000), wall(0));
         progress.waits(moment(20_000));
         assert_eq!(came(&mut progress, 20_010, NONE), 9_000);
@@ -141,7 +141,7 @@ mod tests {
 
     /// A batch may take longer to apply than a connection may be silent.
     #[test]
-    fn a_connection_is_dead_when_the_reader_has_waited_and_not_when_it_was_busy() {
+    fn only_waiting_reader_finds_connection_dead() {
         let mut progress = Progress::subscribing(moment(10_000), wall(0));
         came(&mut progress, 10_000, NONE);
         progress.waits(moment(40_000));
@@ -156,21 +156,21 @@ mod tests {
     }
 
     #[test]
-    fn under_load_the_records_own_arrival_moves_the_time_on() {
+    fn record_arrival_advances_time_under_load() {
         let mut progress = Progress::subscribing(moment(10_000), wall(0));
         let through = progress.came(moment(30_000), wall(30_000), Duration::from_secs(4), Some(wall(26_000)));
         assert_eq!(through, wall(25_000));
     }
 
     #[test]
-    fn it_never_goes_back() {
+    fn applied_time_never_goes_back() {
         let mut progress = Progress::subscribing(moment(10_000), wall(15_000));
         assert_eq!(came(&mut progress, 12_000, Duration::from_secs(60)), 15_000);
         assert_eq!(progress.through(), wall(15_000));
     }
 
     #[test]
-    fn a_read_speaks_for_when_it_was_sent() {
+    fn read_claims_its_send_time() {
         assert_eq!(read(wall(10_000), Duration::from_secs(2)), wall(7_000));
         assert_eq!(read(wall(10), NONE), wall(0));
     }

@@ -1,4 +1,4 @@
-//! Where a shard is read from, and positions as text: a sequence number, and the time by which
+//! Starting points in a shard, and positions as text: a sequence number, and the time by which
 //! everything that had arrived had been read, because a sequence number does not tell its age.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ const BEGINNING: &str = "0";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    Horizon,
+    RegionViews,
     At(Wall),
     After { sequence: String, through: Wall },
 }
@@ -22,7 +22,7 @@ impl Start {
     /// `None` if it is a position that no feed of this kind gave.
     pub(super) fn of(position: &Position) -> Option<Self> {
         Some(match position {
-            Position::Oldest => Self::Horizon,
+            Position::Oldest => Self::RegionViews,
             Position::At(wall) => Self::At(*wall),
             Position::After(text) => {
                 let (sequence, through) = text.split_once('@')?;
@@ -33,17 +33,17 @@ impl Start {
         })
     }
 
-    /// What had arrived by then is known to whoever starts here.
+    /// Time by which everything that had arrived is known to a reader that starts here.
     pub(super) fn through(&self) -> Wall {
         match self {
-            Self::Horizon => Wall::from_millis(0),
+            Self::RegionViews => Wall::from_millis(0),
             Self::At(through) | Self::After { through, .. } => *through,
         }
     }
 
-    /// Whether what arrived next may be gone by now.
+    /// True if what arrived next may be gone by now.
     pub(super) fn is_trimmed(&self, now: Wall, retention: Duration) -> bool {
-        *self != Self::Horizon && now.since(self.through()) >= retention
+        *self != Self::RegionViews && now.since(self.through()) >= retention
     }
 
     /// The position once the shard is read `through` that time, and up to `sequence` if anything
@@ -53,15 +53,16 @@ impl Start {
         match (sequence.filter(|sequence| *sequence != BEGINNING), self) {
             (Some(sequence), _) => Self::After { sequence: sequence.to_owned(), through },
             (None, Self::After { sequence, .. }) => Self::After { sequence: sequence.clone(), through },
-            // From the beginning too: whoever went on from there later might miss what was trimmed.
-            (None, Self::At(_) | Self::Horizon) if through > Wall::default() => Self::At(through),
+            // From the beginning too: a reader that went on from there later might miss what was
+            // trimmed.
+            (None, Self::At(_) | Self::RegionViews) if through > Wall::default() => Self::At(through),
             (None, start) => start.clone(),
         }
     }
 
     pub(super) fn position(&self) -> Position {
         match self {
-            Self::Horizon => Position::Oldest,
+            Self::RegionViews => Position::Oldest,
             Self::At(wall) => Position::At(*wall),
             Self::After { sequence, through } => Position::After(format!("{sequence}@{}", through.as_millis())),
         }
@@ -83,8 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn a_position_is_read_back_as_it_was_given() {
-        for start in [Start::Horizon, Start::At(wall(5)), Start::Horizon.moved(Some("49590338271490256608"), wall(7))]
+    fn position_round_trips() {
+        for start in
+            [Start::RegionViews, Start::At(wall(5)), Start::RegionViews.moved(Some("49590338271490256608"), wall(7))]
         {
             assert_eq!(Start::of(&start.position()), Some(start));
         }
@@ -94,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn silence_makes_a_position_younger_and_never_older() {
-        let start = Start::Horizon.moved(None, wall(10));
+    fn silence_only_makes_positions_younger() {
+        let start = Start::RegionViews.moved(None, wall(10));
         assert_eq!(start, Start::At(wall(10)));
         let start = start.moved(None, wall(20));
         assert_eq!(start, Start::At(wall(20)));
@@ -105,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_position_is_trimmed_when_what_came_next_may_be_gone() {
+    fn position_is_trimmed_beyond_retention() {
         let now = wall(2 * DAY.as_millis() as u64);
         let behind =
-            |span: Duration| Start::Horizon.moved(Some("3"), wall(now.as_millis() - span.as_millis() as u64));
+            |span: Duration| Start::RegionViews.moved(Some("3"), wall(now.as_millis() - span.as_millis() as u64));
         assert!(behind(DAY).is_trimmed(now, DAY));
         assert!(!behind(DAY - Duration::from_millis(1)).is_trimmed(now, DAY));
         assert!(Start::At(wall(0)).is_trimmed(now, DAY));
-        assert!(!Start::Horizon.is_trimmed(now, DAY));
+        assert!(!Start::RegionViews.is_trimmed(now, DAY));
     }
 }

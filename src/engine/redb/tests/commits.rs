@@ -2,15 +2,16 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::poll;
+use parking_lot::{Condvar, Mutex};
 use redb::StorageBackend;
 use redb::backends::FileBackend;
 use tempfile::TempDir;
 
-use super::super::super::Condition;
+use super::super::super::{Condition, ItemWrite, Table, Tables, WriteError};
 use super::super::*;
 use super::{item, opened, put};
 
@@ -39,27 +40,27 @@ struct Planned {
 #[derive(Clone, Copy, Debug)]
 struct Failure {
     kind: ErrorKind,
-    /// What fails has taken place.
+    /// The call that fails has taken place.
     takes_place: bool,
 }
 
 impl Plan {
     fn hold_after(&self, more_syncs: usize) {
-        let mut planned = self.state.lock().unwrap();
+        let mut planned = self.state.lock();
         planned.most_syncs = Some(planned.syncs + more_syncs);
     }
 
     fn release(&self) {
-        self.state.lock().unwrap().most_syncs = None;
+        self.state.lock().most_syncs = None;
         self.changed.notify_all();
     }
 
     fn syncs(&self) -> usize {
-        self.state.lock().unwrap().syncs
+        self.state.lock().syncs
     }
 
     fn change(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let mut planned = self.state.lock().unwrap();
+        let mut planned = self.state.lock();
         let Some((left, failure)) = planned.fails.as_mut() else { return change() };
         if *left > 0 {
             *left -= 1;
@@ -96,9 +97,12 @@ impl StorageBackend for Device {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let held = |planned: &mut Planned| planned.most_syncs.is_some_and(|most| planned.syncs >= most);
-        let planned = self.plan.state.lock().unwrap();
-        self.plan.changed.wait_while(planned, held).unwrap().syncs += 1;
+        let mut planned = self.plan.state.lock();
+        self.plan
+            .changed
+            .wait_while(&mut planned, |planned| planned.most_syncs.is_some_and(|most| planned.syncs >= most));
+        planned.syncs += 1;
+        drop(planned);
         self.plan.change(|| self.file.sync_data())
     }
 
@@ -113,7 +117,7 @@ impl StorageBackend for Device {
 
 /// Puts the store's own file on such a device, until it is opened again.
 fn on_device(directory: &TempDir, store: &RedbStore) -> Arc<Plan> {
-    let mut database = store.writer.disk.database.write().unwrap();
+    let mut database = store.writer.disk.database.write();
     *database = None;
     let file = OpenOptions::new().read(true).write(true).open(directory.path().join("nearside.redb")).unwrap();
     let plan = Arc::<Plan>::default();
@@ -133,7 +137,7 @@ async fn fail_at(at: usize, failure: Failure) -> ([Result<(), WriteError>; 3], b
     let store = opened(&directory).place("home");
     store.write(vec![put(item("removed", 1))]).await.unwrap();
     let plan = on_device(&directory, &store);
-    plan.state.lock().unwrap().fails = Some((at, failure));
+    plan.state.lock().fails = Some((at, failure));
     let turn = store.writer.turn.clone().lock_owned().await;
     let release = async {
         tokio::task::yield_now().await;
@@ -145,7 +149,7 @@ async fn fail_at(at: usize, failure: Failure) -> ([Result<(), WriteError>; 3], b
         store.write(vec![delete("removed")]),
         release
     );
-    plan.state.lock().unwrap().fails = None;
+    plan.state.lock().fails = None;
     let one = store.get(Table::Records, &item("one", 1).key).await.unwrap();
     let removed = store.get(Table::Records, &item("removed", 1).key).await.unwrap();
     assert_eq!(one.is_some(), removed.is_none(), "all or nothing");
@@ -154,13 +158,12 @@ async fn fail_at(at: usize, failure: Failure) -> ([Result<(), WriteError>; 3], b
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_failed_commit_is_true() {
-    let failure = |kind, takes_place| Failure { kind, takes_place };
+async fn failed_commit_report_is_true() {
     for (failure, certain) in [
-        (failure(ErrorKind::StorageFull, false), "full"),
-        (failure(ErrorKind::ReadOnlyFilesystem, true), "denied"),
-        (failure(ErrorKind::PermissionDenied, false), "denied"),
-        (failure(ErrorKind::Other, true), "not-written"),
+        (Failure { kind: ErrorKind::StorageFull, takes_place: false }, "full"),
+        (Failure { kind: ErrorKind::ReadOnlyFilesystem, takes_place: true }, "denied"),
+        (Failure { kind: ErrorKind::PermissionDenied, takes_place: false }, "denied"),
+        (Failure { kind: ErrorKind::Other, takes_place: true }, "not-written"),
     ] {
         let (mut absent, mut present) = (0, 0);
         for at in 0.. {
@@ -171,7 +174,7 @@ async fn what_is_said_of_a_failed_commit_is_true() {
             for outcome in said {
                 let Err(WriteError::Engine(error)) = outcome else { panic!("{at}: {outcome:?}") };
                 let expected = if is_there { "unavailable" } else { certain };
-                assert_eq!(error.word(), expected, "step {at} of {failure:?}: {error}");
+                assert_eq!(error.into_str(), expected, "step {at} of {failure:?}: {error}");
             }
             if is_there { present += 1 } else { absent += 1 }
         }
@@ -191,7 +194,7 @@ async fn on_counted_device(directory: &TempDir) -> (RedbStore, Arc<Plan>, usize)
 }
 
 #[tokio::test]
-async fn a_leader_waits_for_its_own_commit_alone() {
+async fn leader_awaits_only_its_own_commit() {
     let directory = TempDir::new().unwrap();
     let (store, plan, syncs) = on_counted_device(&directory).await;
     let _released = Released(&plan);
@@ -229,7 +232,7 @@ async fn an_abandoned_leader_leaves_nothing_behind() {
     plan.release();
     assert_eq!(other.await, Ok(()), "though nobody leads any more");
     drop(store.writer.turn.lock().await);
-    assert_eq!(store.writer.room.available_permits(), limits::REDB_QUEUE_BYTES);
+    assert_eq!(store.writer.queue_space.available_permits(), limits::REDB_QUEUE_BYTES);
     assert!(store.writer.queue_is_empty());
     let one = store.get(Table::Records, &item("one", 1).key).await.unwrap();
     assert!(one.is_some(), "what was begun goes on to its end");

@@ -2,16 +2,19 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use url::Url;
 
 use super::*;
 use crate::config;
 use crate::http::client::tls;
-use crate::http::limits::BODIES_BYTES;
+use crate::http::limits::{BODIES_BYTES, CONNECTION_AGE, REPLY_BODY_BYTES};
 use crate::model::ids::Version;
 use crate::model::time::Wall;
 use crate::tasks::Tasks;
@@ -78,12 +81,7 @@ fn origin_at(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
 }
 
 fn origin_by(clock: Clock, url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
-    let region = config::RegionConfig {
-        name: "a".into(),
-        url: Url::parse(url).unwrap(),
-        topic: None,
-        tls: Default::default(),
-    };
+    let region = config::RegionConfig { name: "a".into(), url: Url::parse(url).unwrap(), ..Default::default() };
     let header = HeaderName::from_static("x-record-version");
     HttpOrigin::of(&[region], &header, tls, clock, &ByteBudget::new(BODIES_BYTES)).unwrap()
 }
@@ -115,7 +113,7 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-record-version: 7,
     connection: x-hop\r\nx-hop: 1\r\nkeep-alive: timeout=5\r\n\r\nhello";
 
 #[tokio::test]
-async fn a_complete_reply_carries_body_versions_and_end_to_end_headers() {
+async fn reply_carries_body_versions_and_headers() {
     let reply = ask(&answering(OK, 1).await, WITHIN).await.unwrap();
     assert_eq!((reply.status, &reply.body[..]), (StatusCode::OK, &b"hello"[..]));
     assert_eq!(reply.versions, [Version(7), Version(8)]);
@@ -127,7 +125,7 @@ async fn a_complete_reply_carries_body_versions_and_end_to_end_headers() {
 }
 
 #[tokio::test]
-async fn the_callers_target_passes_byte_for_byte_behind_the_regions_prefix() {
+async fn target_passes_unchanged_behind_prefix() {
     let echo = server(|mut stream| async move {
         while let Some(head) = head(&mut stream).await {
             let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{head}", head.len());
@@ -147,7 +145,7 @@ async fn the_callers_target_passes_byte_for_byte_behind_the_regions_prefix() {
 }
 
 #[tokio::test]
-async fn bad_replies_are_failures_of_their_own_kind() {
+async fn each_bad_reply_has_failure_kind() {
     let cases: [(&[u8], Failure); 6] = [
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", Failure::Truncated),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nhalf", Failure::Truncated),
@@ -165,15 +163,18 @@ async fn bad_replies_are_failures_of_their_own_kind() {
     }
 }
 
+/// A server whose answers go on with `more` without an end.
+async fn endless(start: &'static [u8], more: &'static [u8]) -> Server {
+    server(move |mut stream| async move {
+        if head(&mut stream).await.is_some() && stream.write_all(start).await.is_ok() {
+            while stream.write_all(more).await.is_ok() {}
+        }
+    })
+    .await
+}
+
 #[tokio::test]
-async fn an_endless_body_or_head_stops_at_its_limit() {
-    let endless = |start: &'static [u8], more: &'static [u8]| {
-        server(move |mut stream| async move {
-            if head(&mut stream).await.is_some() && stream.write_all(start).await.is_ok() {
-                while stream.write_all(more).await.is_ok() {}
-            }
-        })
-    };
+async fn endless_head_or_body_is_limited() {
     let body = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 16_384]).await;
     assert_eq!(
         ask(&body, WITHIN).await.unwrap_err(),
@@ -186,7 +187,7 @@ async fn an_endless_body_or_head_stops_at_its_limit() {
 }
 
 #[tokio::test]
-async fn a_silent_region_and_a_dripping_one_end_at_the_deadline() {
+async fn silent_or_dripping_region_hits_deadline() {
     let silent = server(|mut stream| async move {
         head(&mut stream).await;
         std::future::pending::<()>().await;
@@ -205,7 +206,7 @@ async fn a_silent_region_and_a_dripping_one_end_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_region_that_refuses_connections_fails_at_once() {
+async fn refused_connection_fails_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     drop(listener);
@@ -214,13 +215,13 @@ async fn a_region_that_refuses_connections_fails_at_once() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_is_a_failure_to_connect() {
+async fn unresolvable_name_fails_to_connect() {
     let failure = origin_at("http://nowhere.invalid", None).ask(RegionId(0), get("/"), WITHIN).await.unwrap_err();
     assert!(matches!(failure, Failure::Connect | Failure::Deadline { head: false, .. }), "{failure:?}");
 }
 
 #[tokio::test]
-async fn redirects_and_codings_are_passed_on_as_they_are() {
+async fn redirects_and_codings_pass_unchanged() {
     let redirect = answering(b"HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n", 1).await;
     assert_eq!(ask(&redirect, WITHIN).await.unwrap().status, StatusCode::FOUND);
     let coded =
@@ -230,7 +231,7 @@ async fn redirects_and_codings_are_passed_on_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_safe_request_survives_a_connection_that_its_server_closed_as_idle() {
+async fn safe_request_survives_idle_close() {
     // Closes each connection when the second request has arrived on it, unanswered. This is what a
     // client sees that sends just as its server closes.
     let closing = server(|mut stream| async move {
@@ -251,15 +252,15 @@ async fn a_safe_request_survives_a_connection_that_its_server_closed_as_idle() {
 }
 
 #[tokio::test]
-async fn a_request_on_a_line_that_has_just_ended_is_told_so_at_once() {
+async fn request_on_closed_connection_fails_promptly() {
     let (close, closed) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
-    let (told, tells) = (close.clone(), closed.clone());
+    let (reported, tells) = (close.clone(), closed.clone());
     let closing = server(move |mut stream| {
-        let (told, tells) = (told.clone(), tells.clone());
+        let (reported, tells) = (reported.clone(), tells.clone());
         async move {
             head(&mut stream).await;
             let _ = stream.write_all(OK).await;
-            told.notified().await;
+            reported.notified().await;
             drop(stream);
             tells.notify_one();
         }
@@ -272,7 +273,7 @@ async fn a_request_on_a_line_that_has_just_ended_is_told_so_at_once() {
     let reply = line.as_mut().unwrap().send(request);
     close.notify_one();
     closed.notified().await;
-    // The runtime checks its sockets every 61 turns: it has heard of the end, and nobody has asked
+    // The runtime checks its sockets every 61 turns: it has received the end, and nobody has asked
     // the connection.
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -282,7 +283,7 @@ async fn a_request_on_a_line_that_has_just_ended_is_told_so_at_once() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_passed_on_to_its_known_end_leaves_its_line_for_the_next() {
+async fn fully_passed_reply_frees_connection() {
     const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     for (reply, chunks) in [(OK, 1), (EMPTY, 0)] {
         let server = answering(reply, usize::MAX).await;
@@ -299,7 +300,7 @@ async fn a_reply_that_was_passed_on_to_its_known_end_leaves_its_line_for_the_nex
 }
 
 #[tokio::test]
-async fn the_first_caller_finds_a_connection_open() {
+async fn first_caller_finds_open_connection() {
     let server = answering(OK, usize::MAX).await;
     let origin = Arc::new(origin(&server));
     let tasks = Tasks::new();
@@ -312,7 +313,7 @@ async fn the_first_caller_finds_a_connection_open() {
 }
 
 #[tokio::test]
-async fn a_connection_held_ready_that_its_server_closed_is_not_used() {
+async fn closed_ready_connection_is_not_used() {
     let server = server(drop_at_once).await;
     let origin = origin(&server);
     origin.sites[0].connector.make_ready().await.unwrap();
@@ -321,27 +322,26 @@ async fn a_connection_held_ready_that_its_server_closed_is_not_used() {
 }
 
 #[tokio::test]
-async fn an_old_connection_gives_way_to_one_opened_ahead() {
+async fn preconnected_replaces_old_connection() {
     let server = answering(OK, usize::MAX).await;
     let clock = Clock::simulated(Wall::from_millis(0));
     let origin = Arc::new(origin_by(clock.clone(), &format!("http://{}", server.at), None));
-    let ask = || origin.ask(RegionId(0), get("/"), WITHIN);
-    ask().await.unwrap();
+    origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap();
     let (tasks, warm) = (Tasks::new(), origin.clone());
     tasks.spawn("keep-warm", async move { warm.keep_warm().await });
     until(|| origin.sites[0].connector.is_ready()).await;
     // Never idle for as long as an idle one is kept.
     for _ in 0..5 {
         clock.suspend(CONNECTION_AGE / 6);
-        ask().await.unwrap();
+        origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap();
     }
     clock.suspend(CONNECTION_AGE / 6);
     assert!(!origin.sites[0].connector.is_ready(), "what waited that long is not trusted");
-    ask().await.unwrap();
+    origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap();
     until(|| origin.sites[0].connector.is_ready()).await;
     assert_eq!(server.connections(), 3, "a successor, before anybody needs it");
-    ask().await.unwrap();
-    ask().await.unwrap();
+    origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap();
+    origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap();
     until(|| origin.sites[0].connector.alive() == 1).await;
     assert_eq!(server.connections(), 3);
 }
@@ -351,7 +351,7 @@ async fn drop_at_once(stream: TcpStream) {
 }
 
 #[tokio::test]
-async fn a_streamed_reply_passes_its_chunks_on_and_says_when_it_is_cut_short() {
+async fn streamed_reply_reports_truncation() {
     let server = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", 1).await;
     let mut streamed = origin(&server).open(RegionId(0), get("/"), WITHIN).await.unwrap();
     assert_eq!(streamed.body.next().await.unwrap().unwrap(), "half");
@@ -400,7 +400,7 @@ async fn tls_server() -> (Server, Arc<rustls::ClientConfig>) {
 }
 
 #[tokio::test]
-async fn a_cold_burst_over_tls_opens_one_http2_connection() {
+async fn cold_tls_burst_shares_http2_connection() {
     let (server, tls) = tls_server().await;
     let origin = origin_at(&format!("https://localhost:{}", server.at.port()), Some(tls));
     let burst = (0..50).map(|_| origin.ask(RegionId(0), get("/"), WITHIN));
@@ -411,7 +411,7 @@ async fn a_cold_burst_over_tls_opens_one_http2_connection() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_a_failure_to_connect() {
+async fn untrusted_certificate_fails_to_connect() {
     let (server, _) = tls_server().await;
     let (_, other) = tls_server().await;
     let origin = origin_at(&format!("https://localhost:{}", server.at.port()), Some(other));

@@ -3,8 +3,8 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use http_body_util::Full;
 use hyper::client::conn::http2::{Builder, Connection, SendRequest};
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
 
-use super::Shared;
 use crate::http::client::connect::{ConnectionMetadata, Link};
 use crate::http::client::incoming;
 use crate::http::limits::{KEEPALIVE, REPLY_HEAD_BYTES};
@@ -21,21 +21,25 @@ use crate::http::limits::{KEEPALIVE, REPLY_HEAD_BYTES};
 /// The peer's limit as h2 has it before the peer's settings came: a value that no peer can state.
 const UNSTATED: usize = usize::MAX - 1;
 
+/// Called when the peer may allow more or fewer streams than before, and when the connection has
+/// ended.
+pub(super) type OnChange = Arc<dyn Fn() + Send + Sync>;
+
 type Driven = Connection<TokioIo<Link>, Full<Bytes>, Spawner>;
 
 pub(super) struct Http2Connection {
     pub(super) requests: SendRequest<Full<Bytes>>,
     /// Driven by a task of its own, which ends with the last sender in `requests`.
-    /// `None` once it has ended: what it held is gone, and whoever waits in it learns so.
+    /// `None` once it has ended: what it held is gone, and its waiters learn so.
     driven: Arc<Mutex<Option<Driven>>>,
     pub(super) birth: Arc<ConnectionMetadata>,
 }
 
 impl Http2Connection {
-    /// Begins HTTP/2 on `link`, for `pool`.
-    pub(super) async fn begin(link: Link, pool: &Arc<Shared>) -> io::Result<Self> {
+    /// Begins HTTP/2 on `link`.
+    pub(super) async fn begin(link: Link, on_change: OnChange) -> io::Result<Self> {
         let birth = link.birth();
-        let spawner = Spawner { pool: Arc::downgrade(pool), has_io: Arc::default() };
+        let spawner = Spawner { on_change: on_change.clone(), has_io: Arc::default() };
         let mut builder = Builder::new(spawner);
         builder
             .timer(TokioTimer::new())
@@ -47,10 +51,10 @@ impl Http2Connection {
             .keep_alive_while_idle(true);
         let (requests, connection) = builder.handshake(TokioIo::new(link)).await.map_err(io::Error::other)?;
         let driven = Arc::new(Mutex::new(Some(connection)));
-        let (driver, pool) = (driven.clone(), Arc::downgrade(pool));
+        let driver = driven.clone();
         TokioExecutor::new().execute(async move {
             let ended = poll_fn(|cx| {
-                let mut driven = lock(&driver);
+                let mut driven = driver.lock();
                 let ended = driven.as_mut().map_or(Poll::Ready(Ok(())), |connection| Pin::new(connection).poll(cx));
                 if ended.is_ready() {
                     // Its end is the end of its queue of requests, by which `is_closed` knows it.
@@ -62,30 +66,23 @@ impl Http2Connection {
             if let Err(error) = ended {
                 tracing::debug!(error = %incoming::chain(&error), "an HTTP/2 connection to a region ended");
             }
-            if let Some(pool) = pool.upgrade() {
-                pool.settle();
-            }
+            on_change();
         });
         Ok(Self { requests, driven, birth })
     }
 
     /// Streams that the peer allows; `None` before its settings came.
     pub(super) fn limit(&self) -> Option<usize> {
-        let limit = lock(&self.driven).as_ref().map_or(0, Driven::current_max_send_streams);
+        let limit = self.driven.lock().as_ref().map_or(0, Driven::current_max_send_streams);
         (limit != UNSTATED).then_some(limit)
     }
-}
-
-fn lock(driven: &Mutex<Option<Driven>>) -> MutexGuard<'_, Option<Driven>> {
-    // A panic of the driver ends its task; only the limit is read here.
-    driven.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Spawns what hyper needs for one connection. The first is its I/O, where the peer's settings
 /// arrive: nothing else in hyper tells that the peer allows more streams now.
 #[derive(Clone)]
 struct Spawner {
-    pool: Weak<Shared>,
+    on_change: OnChange,
     has_io: Arc<AtomicBool>,
 }
 
@@ -99,14 +96,10 @@ where
             TokioExecutor::new().execute(future);
             return;
         }
-        let (pool, mut future) = (self.pool.clone(), Box::pin(future));
+        let (on_change, mut future) = (self.on_change.clone(), Box::pin(future));
         TokioExecutor::new().execute(poll_fn(move |cx| {
             let polled = future.as_mut().poll(cx);
-            if let Some(pool) = pool.upgrade()
-                && pool.waiting.load(Ordering::Relaxed) > 0
-            {
-                pool.settle();
-            }
+            on_change();
             polled
         }));
     }

@@ -10,15 +10,8 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 
-use super::Shared;
-use super::connection::Http2Connection;
+use super::Http2Stream;
 use crate::model::time::Moment;
-
-/// One request's part of a connection, until its reply was read or is given up.
-pub(crate) struct Http2Stream {
-    pub(super) shared: Arc<Shared>,
-    pub(super) connection: Arc<Http2Connection>,
-}
 
 /// Why a request got no reply.
 pub(crate) struct Unanswered {
@@ -55,12 +48,6 @@ impl Http2Stream {
     pub(crate) fn retire(&self) {
         let mut state = self.shared.state();
         state.connections.retain(|known| !Arc::ptr_eq(&known.connection, &self.connection));
-    }
-}
-
-impl Drop for Http2Stream {
-    fn drop(&mut self) {
-        self.shared.release(&self.connection);
     }
 }
 

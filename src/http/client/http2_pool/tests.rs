@@ -95,7 +95,7 @@ async fn peer(streams: u32) -> Peer {
                 let (reading, mut writing) = tokio::io::split(stream);
                 let (say, mut said) = mpsc::unbounded_channel::<Vec<u8>>();
                 say.send(limit(streams)).unwrap();
-                known.lock().unwrap().insert(at, say.clone());
+                known.lock().insert(at, say.clone());
                 let write = async {
                     while let Some(bytes) = said.recv().await {
                         if bytes.is_empty() {
@@ -146,8 +146,7 @@ fn origin(address: SocketAddr, client: Arc<rustls::ClientConfig>, clock: Clock) 
     let region = config::RegionConfig {
         name: "a".into(),
         url: Url::parse(&format!("https://localhost:{}", address.port())).unwrap(),
-        topic: None,
-        tls: Default::default(),
+        ..Default::default()
     };
     let header = HeaderName::from_static("x-record-version");
     HttpOrigin::of(&[region], &header, Some(client), clock, &ByteBudget::new(BODIES_BYTES)).unwrap()
@@ -163,7 +162,7 @@ impl Peer {
     }
 
     fn say(&self, at: usize, bytes: Vec<u8>) {
-        self.writers.lock().unwrap()[&at].send(bytes).unwrap();
+        self.writers.lock()[&at].send(bytes).unwrap();
     }
 
     /// Ends a connection, and waits until the pool has none.
@@ -211,6 +210,17 @@ impl Peer {
         requests
     }
 
+    /// Asks and answers this many requests at once, and returns where they came.
+    async fn serve(&self, count: usize) -> Vec<(usize, u32)> {
+        let asked: Vec<_> = (0..count).map(|_| self.ask(Method::GET)).collect();
+        let requests = self.requests(count).await;
+        requests.iter().for_each(|request| self.reply(*request));
+        for asked in asked {
+            ok(asked).await;
+        }
+        requests
+    }
+
     fn alive(&self) -> usize {
         self.origin.sites[0].connector.alive()
     }
@@ -229,7 +239,7 @@ fn per_connection(requests: &[(usize, u32)]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn requests_beyond_a_peers_limit_open_connections() {
+async fn requests_beyond_limit_open_connections() {
     let peer = peer(3).await;
     let asked: Vec<_> = (0..10).map(|_| peer.ask(Method::GET)).collect();
     // None is answered before all have come.
@@ -247,7 +257,7 @@ async fn requests_beyond_a_peers_limit_open_connections() {
     for asked in again {
         ok(asked).await;
     }
-    assert_eq!(peer.writers.lock().unwrap().len(), 4);
+    assert_eq!(peer.writers.lock().len(), 4);
 }
 
 #[tokio::test]
@@ -272,7 +282,7 @@ async fn connections_to_one_region_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_lowered_limit_holds_from_then_on() {
+async fn lowered_limit_takes_effect() {
     let peer = peer(5).await;
     let first = peer.ask(Method::GET);
     let carried = peer.request().await;
@@ -299,7 +309,7 @@ async fn an_ended_connection_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_goaway_behind_the_last_stream_ends_its_connection() {
+async fn goaway_after_last_stream_ends_connection() {
     let peer = peer(8).await;
     let asked = peer.ask(Method::GET);
     let request = peer.request().await;
@@ -314,7 +324,7 @@ async fn a_goaway_behind_the_last_stream_ends_its_connection() {
 }
 
 #[tokio::test]
-async fn a_raised_limit_frees_those_who_wait() {
+async fn raised_limit_frees_waiting_requests() {
     let peer = peer(0).await;
     let asked: Vec<_> = (0..4).map(|_| peer.ask(Method::GET)).collect();
     // Nothing, if it came after the peer's settings.
@@ -365,7 +375,7 @@ async fn a_refused_stream_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_without_end_is_bounded() {
+async fn stream_refusal_retries_are_bounded() {
     let peer = peer(9).await;
     let asked = peer.ask(Method::POST);
     for _ in 0..STREAM_TRIES {
@@ -378,7 +388,7 @@ async fn a_refusal_without_end_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_shut_connection_keeps_no_others_from_opening() {
+async fn shut_connection_blocks_no_others() {
     let peer = peer(1).await;
     let first = peer.ask(Method::GET);
     let carried = peer.request().await;
@@ -400,26 +410,17 @@ async fn a_shut_connection_keeps_no_others_from_opening() {
 }
 
 #[tokio::test]
-async fn old_connections_are_replaced_one_by_one() {
+async fn old_connections_are_replaced_gradually() {
     let peer = peer(1).await;
-    let ask = async |count: usize| {
-        let asked: Vec<_> = (0..count).map(|_| peer.ask(Method::GET)).collect();
-        let requests = peer.requests(count).await;
-        requests.iter().for_each(|request| peer.reply(*request));
-        for asked in asked {
-            ok(asked).await;
-        }
-        requests
-    };
-    assert_eq!(per_connection(&ask(5).await), [1; 5]);
+    assert_eq!(per_connection(&peer.serve(5).await), [1; 5]);
     peer.clock.suspend(CONNECTION_AGE);
     let connector = &peer.origin.sites[0].connector;
     connector.make_ready().await.unwrap();
     let before = peer.alive();
-    ask(5).await;
+    peer.serve(5).await;
     until(|| peer.alive() == before - 1).await;
     // The others are still there, and go on with the successor.
-    let mut used: Vec<_> = ask(5).await.into_iter().map(|(at, _)| at).collect();
+    let mut used: Vec<_> = peer.serve(5).await.into_iter().map(|(at, _)| at).collect();
     used.sort_unstable();
     assert_eq!(used.len(), 5);
     assert_eq!(used[4], 5, "{used:?}");
@@ -427,7 +428,7 @@ async fn old_connections_are_replaced_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_stream_is_held_until_its_body_ends() {
+async fn stream_is_held_until_body_ends() {
     let peer = peer(1).await;
     let opened = Tasks::new().spawn("opens", peer.origin.open(RegionId(0), outgoing(Method::PUT), WITHIN));
     let (at, stream) = peer.request().await;
@@ -448,7 +449,7 @@ async fn a_stream_is_held_until_its_body_ends() {
 }
 
 #[tokio::test]
-async fn an_abandoned_request_gives_its_stream_back() {
+async fn abandoned_request_releases_its_stream() {
     let peer = peer(1).await;
     let asked = peer.ask(Method::GET);
     let (at, stream) = peer.request().await;
@@ -469,8 +470,7 @@ async fn idle_connections_are_closed() {
     let last = requests.pop().unwrap();
     requests.into_iter().for_each(|request| peer.reply(request));
     let pool = &peer.origin.sites[0].streams;
-    let finished = |asked: &[JoinHandle<_>]| asked.iter().filter(|asked| asked.is_finished()).count();
-    until(|| finished(&asked) == 2).await;
+    until(|| asked.iter().filter(|asked| asked.is_finished()).count() == 2).await;
     peer.clock.suspend(IDLE_PER_REGION.1);
     pool.sweep();
     until(|| peer.alive() == 1).await;

@@ -1,4 +1,4 @@
-//! What needs no name server: addresses in any spelling that the C library takes, the file of
+//! Names that need no name server: addresses in any spelling that the C library takes, the file of
 //! `hosts`, and `localhost`.
 
 use std::collections::HashMap;
@@ -34,8 +34,10 @@ impl LocalNames {
         }
         let name = spelled(name);
         let is_localhost = name == "localhost" || name.ends_with(".localhost");
-        let localhost = || vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
-        self.hosts.get(&name).cloned().or_else(|| is_localhost.then(localhost))
+        self.hosts
+            .get(&name)
+            .cloned()
+            .or_else(|| is_localhost.then(|| vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]))
     }
 }
 
@@ -61,13 +63,16 @@ fn literal(name: &str) -> Option<IpAddr> {
 }
 
 fn number(text: &str) -> Option<u32> {
-    // `from_str_radix` takes a sign too.
-    let of = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => of(digits, 16),
-        None if text.len() > 1 && text.starts_with('0') => of(text, 8),
-        None => of(text, 10),
+        Some(digits) => unsigned(digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => unsigned(text, 8),
+        None => unsigned(text, 10),
     }
+}
+
+fn unsigned(digits: &str, radix: u32) -> Option<u32> {
+    // `from_str_radix` takes a sign too.
+    u32::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'))
 }
 
 #[cfg(test)]
@@ -80,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_as_inet_aton_reads_them() {
+    fn addresses_parse_like_inet_aton() {
         let none = LocalNames::default();
         for (name, address) in [
             ("127.0.0.1", "127.0.0.1"),
@@ -141,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_is_known_unless_hosts_say_otherwise() {
+    fn localhost_resolves_unless_hosts_override() {
         let none = LocalNames::default();
         for name in ["localhost", "LOCALHOST", "localhost.", "a.localhost"] {
             assert_eq!(found(&none, name), "::1 127.0.0.1", "{name}");

@@ -21,7 +21,7 @@ pub(super) enum Found {
     Failed(io::Error),
 }
 
-/// What an absence means for those who come after.
+/// Meaning of an absence for later requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absence {
     /// The answer, once nobody before can contradict it: name servers.
@@ -65,7 +65,7 @@ pub(super) async fn in_order<F: Future<Output = Found>>(
 
 /// The addresses of whichever family is found first, and those of the other if they come soon: within
 /// [`OTHER_FAMILY_WAIT`] if they are of IPv6 (RFC 8305, 3), within [`IPV4_WAIT`] if they are of IPv4.
-/// Whoever asks cannot be given more later, and a network may carry IPv4 alone.
+/// The asker cannot be given more later, and a network may carry IPv4 alone.
 pub(super) async fn side_by_side(
     v4: impl Future<Output = Found> + Unpin,
     v6: impl Future<Output = Found> + Unpin,
@@ -134,14 +134,18 @@ mod tests {
     async fn together(v4: (u64, Option<u8>), v6: (u64, Option<u8>)) -> (Option<Vec<u8>>, u128) {
         let began = Instant::now();
         let found = side_by_side(Box::pin(after(v4.0, v4.1)), Box::pin(after(v6.0, v6.1))).await;
-        let last = |address: IpAddr| match address {
-            IpAddr::V4(address) => address.octets()[3],
-            IpAddr::V6(_) => panic!("none was given"),
-        };
         let found = match found {
             Found::Failed(_) => None,
             Found::Absent => Some(Vec::new()),
-            Found::Addresses(found) => Some(found.into_iter().map(last).collect()),
+            Found::Addresses(found) => Some(
+                found
+                    .into_iter()
+                    .map(|address| match address {
+                        IpAddr::V4(address) => address.octets()[3],
+                        IpAddr::V6(_) => panic!("none was given"),
+                    })
+                    .collect(),
+            ),
         };
         (found, began.elapsed().as_millis())
     }
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_costs_a_head_start_alone() {
+    async fn silent_server_costs_only_head_start() {
         for absence in [Absence::Ends, Absence::Continues] {
             let silent = (60_000, None);
             assert_eq!(outcome(&[silent, (5, Some(2))], absence).await, (Some(2), 1005));
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_begins_the_next_at_once() {
+    async fn failure_starts_next_attempt_at_once() {
         for absence in [Absence::Ends, Absence::Continues] {
             assert_eq!(outcome(&[(5, None), (5, Some(2))], absence).await, (Some(2), 10));
             assert_eq!(outcome(&[(5, None), (5, None)], absence).await, (None, 10));
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_absence_ends_servers_and_continues_suffixes() {
+    async fn absence_ends_servers_continues_suffixes() {
         let absent = (5, Some(0));
         assert_eq!(outcome(&[absent, (5, Some(2))], Absence::Ends).await, (Some(0), 5));
         assert_eq!(outcome(&[absent, (5, Some(2))], Absence::Continues).await, (Some(2), 10));

@@ -1,4 +1,4 @@
-//! The name servers of one reading of the settings, and a name's way through them: `hosts` first,
+//! The name servers of one version of `resolv.conf`, and a name's way through them: `hosts` first,
 //! then each name that the search list makes of it, at each server, in both families.
 
 use std::future::ready;
@@ -16,22 +16,22 @@ use hickory_resolver::system_conf::parse_resolv_conf;
 
 use super::local::LocalNames;
 use super::order::{Absence, Found, in_order, side_by_side};
-use crate::http::limits::{ABSENT_NAME_AGE, NAME_SERVERS, SERVER_HEAD_START, SUFFIX_HEAD_START};
+use crate::http::limits::{NAME_SERVERS, NEGATIVE_CACHE_TTL, SERVER_HEAD_START, SUFFIX_HEAD_START};
 
 pub(super) struct Servers {
-    /// In the order of the file; each keeps what it said for its TTL.
+    /// Servers in the order of the file; each keeps its answers for their TTL.
     servers: Vec<TokioResolver>,
     search: Vec<Name>,
     ndots: usize,
     pub(super) local: Arc<LocalNames>,
-    stated: Stated,
+    extra: ExtraOptions,
     /// The server that is asked first, with `rotate`.
     turn: AtomicUsize,
 }
 
-/// Options of `resolv.conf` that the library reads over.
+/// Options of `resolv.conf` that hickory ignores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Stated {
+struct ExtraOptions {
     rotate: bool,
     /// Asks nobody for IPv6 addresses.
     no_aaaa: bool,
@@ -39,47 +39,56 @@ struct Stated {
     use_vc: bool,
 }
 
-impl Stated {
-    fn read(text: &[u8]) -> Self {
+impl ExtraOptions {
+    fn parsed(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("options"));
         let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
-        let has = |word| words.contains(&word);
-        Self { rotate: has("rotate"), no_aaaa: has("no-aaaa"), use_vc: has("use-vc") }
+        Self {
+            rotate: words.contains(&"rotate"),
+            no_aaaa: words.contains(&"no-aaaa"),
+            use_vc: words.contains(&"use-vc"),
+        }
     }
 }
 
-/// How one server is asked: as `resolv.conf` says, except that an absence is not kept for long.
-fn options(read: ResolverOpts) -> ResolverOpts {
-    let mut options = read;
-    // The library counts what comes after the first try.
+/// Options for asking one server: those of `resolv.conf`, except that an absence is not kept for
+/// long.
+fn server_options(parsed_options: ResolverOpts) -> ResolverOpts {
+    let mut options = parsed_options;
+    // hickory's `attempts` counts retries only.
     options.attempts = options.attempts.saturating_sub(1);
-    options.negative_max_ttl = Some(ABSENT_NAME_AGE);
+    options.negative_max_ttl = Some(NEGATIVE_CACHE_TTL);
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     options.use_hosts_file = ResolveHosts::Never;
     options
 }
 
 impl Servers {
-    /// Servers that the text of `resolv.conf` names, behind the names of `hosts`.
-    pub(super) fn new(text: &[u8], local: Arc<LocalNames>) -> io::Result<Self> {
-        let (config, read) = parse_resolv_conf(text).map_err(io::Error::other)?;
-        let (stated, options) = (Stated::read(text), options(read));
-        let one = |server: &hickory_resolver::config::NameServerConfig| {
-            let mut server = server.clone();
-            if stated.use_vc {
-                server.connections = vec![ConnectionConfig::tcp()];
-            }
-            let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-            let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-            builder.with_options(options.clone()).build().map_err(io::Error::other)
-        };
-        let servers = config.name_servers().iter().take(NAME_SERVERS).map(one).collect::<Result<_, _>>()?;
+    /// Servers that the text of `resolv.conf` names, consulted after `/etc/hosts`.
+    pub(super) fn from_resolv_conf(text: &[u8], local: Arc<LocalNames>) -> io::Result<Self> {
+        let (config, parsed_options) = parse_resolv_conf(text).map_err(io::Error::other)?;
+        let (extra, server_options) = (ExtraOptions::parsed(text), server_options(parsed_options));
+        let servers = config
+            .name_servers()
+            .iter()
+            .take(NAME_SERVERS)
+            .map(|server| {
+                let mut server = server.clone();
+                if extra.use_vc {
+                    server.connections = vec![ConnectionConfig::tcp()];
+                }
+                let one_server = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+                let builder = TokioResolver::builder_with_config(one_server, TokioRuntimeProvider::default());
+                builder.with_options(server_options.clone()).build().map_err(io::Error::other)
+            })
+            .collect::<Result<_, _>>()?;
+        // Without `search`, `domain` is the search list.
         let search = match config.search() {
             [] => config.domain().filter(|domain| !domain.is_root()).cloned().into_iter().collect(),
             search => search.to_vec(),
         };
-        Ok(Self { servers, search, ndots: options.ndots, local, stated, turn: AtomicUsize::new(0) })
+        Ok(Self { servers, search, ndots: server_options.ndots, local, extra, turn: AtomicUsize::new(0) })
     }
 
     /// The addresses of `name`, IPv6 first: the connector begins with the family of the first.
@@ -100,7 +109,7 @@ impl Servers {
         }
     }
 
-    /// What the search list makes of a name, in the order in which it is asked for.
+    /// Names that the search list makes of a name, in the order of the questions.
     fn candidates(&self, name: &Name) -> Vec<Name> {
         let mut alone = name.clone();
         alone.set_fqdn(true);
@@ -117,16 +126,17 @@ impl Servers {
 
     async fn both_families(&self, name: Name) -> Found {
         let v4 = self.of_servers(&name, RecordType::A).boxed();
-        let v6 = match self.stated.no_aaaa {
-            true => ready(Found::Absent).boxed(),
-            false => self.of_servers(&name, RecordType::AAAA).boxed(),
+        let v6 = if self.extra.no_aaaa {
+            ready(Found::Absent).boxed()
+        } else {
+            self.of_servers(&name, RecordType::AAAA).boxed()
         };
         side_by_side(v4, v6).await
     }
 
     async fn of_servers(&self, name: &Name, kind: RecordType) -> Found {
         let count = self.servers.len();
-        let first = if self.stated.rotate { self.turn.fetch_add(1, Ordering::Relaxed) % count.max(1) } else { 0 };
+        let first = if self.extra.rotate { self.turn.fetch_add(1, Ordering::Relaxed) % count.max(1) } else { 0 };
         let asks = (0..count).map(|index| of_one(&self.servers[(first + index) % count], name.clone(), kind));
         in_order(asks, SERVER_HEAD_START, Absence::Ends).await
     }
@@ -168,46 +178,46 @@ mod tests {
     use super::*;
 
     fn servers(text: &str) -> Servers {
-        Servers::new(text.as_bytes(), Arc::default()).unwrap()
+        Servers::from_resolv_conf(text.as_bytes(), Arc::default()).unwrap()
     }
 
     #[test]
-    fn resolv_conf_is_honoured_both_ways() {
+    fn resolv_conf_timeout_and_attempts_honoured() {
         for (line, wait, retries) in [("", 5, 1), ("timeout:1 attempts:1", 1, 0), ("timeout:9 attempts:4", 9, 3)] {
             let text = format!("nameserver 127.0.0.1\noptions {line}\n");
-            let options = options(parse_resolv_conf(text).unwrap().1);
+            let options = server_options(parse_resolv_conf(text).unwrap().1);
             assert_eq!((options.timeout, options.attempts), (Duration::from_secs(wait), retries), "{line}");
-            assert_eq!(options.negative_max_ttl, Some(ABSENT_NAME_AGE), "an absence is kept for seconds");
+            assert_eq!(options.negative_max_ttl, Some(NEGATIVE_CACHE_TTL), "an absence is kept for seconds");
         }
     }
 
     #[test]
-    fn options_that_the_library_skips_are_read() {
-        let read = |text: &str| Stated::read(text.as_bytes());
-        assert_eq!(read("nameserver 127.0.0.1\n# options rotate\n"), Stated::default());
-        let all = Stated { rotate: true, no_aaaa: true, use_vc: true };
-        assert_eq!(read("options rotate use-vc\n options\tno-aaaa ndots:5\n"), all);
+    fn options_skipped_by_library_are_read() {
+        assert_eq!(ExtraOptions::parsed(b"nameserver 127.0.0.1\n# options rotate\n"), ExtraOptions::default());
+        let all = ExtraOptions { rotate: true, no_aaaa: true, use_vc: true };
+        assert_eq!(ExtraOptions::parsed(b"options rotate use-vc\n options\tno-aaaa ndots:5\n"), all);
+    }
+
+    fn candidates(text: &str, name: &str) -> Vec<String> {
+        let made = servers(&format!("nameserver 127.0.0.1\n{text}"));
+        made.candidates(&parsed(name).unwrap()).iter().map(ToString::to_string).collect()
     }
 
     #[tokio::test]
-    async fn search_names_are_made_as_the_c_library_makes_them() {
-        let of = |text: &str, name: &str| -> Vec<String> {
-            let made = servers(&format!("nameserver 127.0.0.1\n{text}"));
-            made.candidates(&parsed(name).unwrap()).iter().map(ToString::to_string).collect()
-        };
-        assert_eq!(of("search a.test b.test\n", "region"), ["region.a.test.", "region.b.test.", "region."]);
-        assert_eq!(of("search a.test\n", "eu.region"), ["eu.region.", "eu.region.a.test."]);
-        assert_eq!(of("search a.test\noptions ndots:5\n", "eu.region"), ["eu.region.a.test.", "eu.region."]);
-        assert_eq!(of("search a.test\noptions ndots:5\n", "eu.region."), ["eu.region."]);
-        assert_eq!(of("search a.test\n", "eu_west.region"), ["eu_west.region.", "eu_west.region.a.test."]);
-        assert_eq!(of("", "_region"), ["_region."]);
+    async fn search_names_match_c_library() {
+        assert_eq!(candidates("search a.test b.test\n", "region"), ["region.a.test.", "region.b.test.", "region."]);
+        assert_eq!(candidates("search a.test\n", "eu.region"), ["eu.region.", "eu.region.a.test."]);
+        assert_eq!(candidates("search a.test\noptions ndots:5\n", "eu.region"), ["eu.region.a.test.", "eu.region."]);
+        assert_eq!(candidates("search a.test\noptions ndots:5\n", "eu.region."), ["eu.region."]);
+        assert_eq!(candidates("search a.test\n", "eu_west.region"), ["eu_west.region.", "eu_west.region.a.test."]);
+        assert_eq!(candidates("", "_region"), ["_region."]);
         let longest = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
         // What a suffix would make too long is not asked for.
-        assert_eq!(of("search a.test\n", &longest), [format!("{longest}.")]);
+        assert_eq!(candidates("search a.test\n", &longest), [format!("{longest}.")]);
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_refused() {
         let (label, name) = ("a".repeat(64), vec!["a".repeat(63); 4].join("."));
         for name in ["", ".", "a..b", &label, &name, "a b", "a/b", "-a.b"] {
             assert!(parsed(name).is_err(), "{name}");

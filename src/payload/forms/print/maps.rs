@@ -6,9 +6,9 @@ use std::ops::Range;
 use buffa_descriptor::ScalarType;
 
 use super::{Printed, Printer, below, wire};
+use crate::payload::forms::error::{FormError, Problem};
 use crate::payload::forms::scalar::{self, Scalar, print_json};
 use crate::payload::forms::wire::{Items, Wire};
-use crate::payload::forms::{FormError, Problem};
 use crate::payload::schema::Kind;
 
 /// The key of an entry of a map; in order, so that equal ones meet and the JSON is always the same.

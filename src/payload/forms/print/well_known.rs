@@ -3,14 +3,14 @@
 use buffa_descriptor::ScalarType;
 
 use super::{Printed, Printer, any_type, below};
-use crate::payload::forms::Problem;
+use crate::payload::forms::error::Problem;
 use crate::payload::forms::scalar::{Scalar, print_json};
 use crate::payload::forms::well_known::{print_duration, print_path, print_timestamp};
 use crate::payload::forms::wire::Wire;
 use crate::payload::schema::{Field, Kind, Known, MessageType, Shape};
 
 impl<'a> Printer<'a> {
-    /// What is held of the field with this number, from `base` on.
+    /// Index of the held field with this number, from `base` on.
     fn part(&self, message: &MessageType, base: usize, number: u32) -> Option<usize> {
         let field = message.by_number(number)?;
         (base..self.held.len()).rfind(|at| self.held[*at].field == field)
@@ -91,7 +91,7 @@ impl<'a> Printer<'a> {
         self.hold_part(0, 0, Wire::Length, place)?;
         if of.known == Known::No {
             self.hold(of, at..at + 1)?;
-            self.fields(of, at + 1, false, below(depth)?)?;
+            self.print_fields(of, at + 1, false, below(depth)?)?;
         } else {
             self.out.extend_from_slice(b",\"value\":");
             self.message(index, at..at + 1, below(depth)?)?;

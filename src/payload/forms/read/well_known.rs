@@ -3,12 +3,12 @@
 use buffa_descriptor::ScalarType;
 
 use super::{Reader, Strangers, Wrote};
+use crate::payload::forms::error::{FormError, Problem};
 use crate::payload::forms::json::Token;
 use crate::payload::forms::print::{any_type, below};
 use crate::payload::forms::scalar::Scalar;
 use crate::payload::forms::well_known::{parse_duration, parse_path, parse_timestamp};
 use crate::payload::forms::wire::{put_length, put_tag, put_varint};
-use crate::payload::forms::{FormError, Problem};
 use crate::payload::schema::{Known, MessageType, Shape};
 
 impl<'a> Reader<'a> {
@@ -76,11 +76,13 @@ impl<'a> Reader<'a> {
     ) -> Result<(), FormError> {
         match (known, token) {
             (Known::Timestamp, Token::Text(text)) => {
-                self.moment(parse_timestamp(&text).ok_or(Problem::Not("a timestamp (RFC 3339)"))?);
+                let (seconds, nanos) = parse_timestamp(&text).ok_or(Problem::Not("a timestamp (RFC 3339)"))?;
+                self.moment(seconds, nanos);
             }
             (Known::Timestamp, _) => return Err(Problem::Not("a timestamp (RFC 3339)").into()),
             (Known::Duration, Token::Text(text)) => {
-                self.moment(parse_duration(&text).ok_or(Problem::Not("a duration (as in \"1.5s\")"))?);
+                let (seconds, nanos) = parse_duration(&text).ok_or(Problem::Not("a duration (as in \"1.5s\")"))?;
+                self.moment(seconds, nanos);
             }
             (Known::Duration, _) => return Err(Problem::Not("a duration (as in \"1.5s\")").into()),
             (Known::FieldMask, Token::Text(text)) => {
@@ -131,7 +133,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The two fields of a timestamp or duration.
-    fn moment(&mut self, (seconds, nanos): (i64, i64)) {
+    fn moment(&mut self, seconds: i64, nanos: i64) {
         for (number, value) in [(1, seconds), (2, nanos)] {
             if value != 0 {
                 put_tag(&mut self.out, number, 0);

@@ -6,15 +6,17 @@ use super::*;
 
 /// The body that one field's value makes, written as a number and in quotes.
 fn made(field: &str, value: &str) -> Option<Vec<u8>> {
-    let of = |value: &str| kinds().to_protobuf(format!("{{\"{field}\":{value}}}").as_bytes()).ok().map(|it| it.body);
-    let (bare, quoted) = (of(value), of(&format!("\"{value}\"")));
+    let quoted = format!("\"{value}\"");
+    let [bare, quoted] = [value, &quoted].map(|value| {
+        let body = format!("{{\"{field}\":{value}}}");
+        kinds().to_protobuf(body.as_bytes()).ok().map(|it| it.body)
+    });
     assert_eq!(bare, quoted, "{field} {value}");
     bare
 }
 
 #[test]
-fn an_integer_with_a_point_or_exponent_keeps_every_digit() {
-    let signed = |value: i64| Some(varint(4, value as u64));
+fn decimal_spelled_integer_keeps_every_digit() {
     for (text, value) in [
         ("9007199254740993.0", 9_007_199_254_740_993),
         ("-9007199254740993.0", -9_007_199_254_740_993),
@@ -29,7 +31,7 @@ fn an_integer_with_a_point_or_exponent_keeps_every_digit() {
         ("1e-0", 1),
         ("10e-1", 1),
     ] {
-        assert_eq!(made("anInt64", text), signed(value), "{text}");
+        assert_eq!(made("anInt64", text), Some(varint(4, value as u64)), "{text}");
         let wrapped = made("wrappedInt64", text);
         assert_eq!(wrapped, Some(bytes(113, varint(1, value as u64))), "{text}");
     }
@@ -41,7 +43,7 @@ fn an_integer_with_a_point_or_exponent_keeps_every_digit() {
 }
 
 #[test]
-fn a_fraction_is_no_integer_however_small_it_is() {
+fn small_fraction_is_no_integer() {
     for text in ["9007199254740992.5", "4503599627370496.5", "4503599627370496.25", "-9007199254740992.5"] {
         assert_eq!(made("anInt64", text), None, "{text}");
     }
@@ -55,7 +57,7 @@ fn a_fraction_is_no_integer_however_small_it_is() {
 }
 
 #[test]
-fn an_integer_beyond_its_range_does_not_fit_however_it_is_written() {
+fn integer_beyond_range_never_fits() {
     for (field, text) in [
         ("anInt32", "2147483648.0"),
         ("anInt32", "2147483648e0"),
@@ -76,7 +78,7 @@ fn an_integer_beyond_its_range_does_not_fit_however_it_is_written() {
 
 /// As Google's Python and Go have it.
 #[test]
-fn zero_has_no_sign_and_no_exponent() {
+fn zero_has_no_sign_or_exponent() {
     for text in ["0", "-0", "0.0", "-0.0", "0e0", "0e999999999", "-0.000e-999999999", "0e99999999999999999999"] {
         for field in ["anInt32", "aUint32", "anInt64", "aUint64"] {
             assert_eq!(made(field, text), Some(Vec::new()), "{field} {text}");
@@ -86,7 +88,7 @@ fn zero_has_no_sign_and_no_exponent() {
 
 /// Google's Python takes some of them in quotes, its Go none.
 #[test]
-fn a_plus_leading_zeros_and_a_bare_point_are_no_number() {
+fn plus_leading_zeros_bare_point_invalid() {
     for text in ["+1", "01", "-01", "1.", ".5", "1e", "1_0", "0x1"] {
         assert_eq!(made("anInt64", text), None, "{text}");
     }
@@ -95,7 +97,9 @@ fn a_plus_leading_zeros_and_a_bare_point_are_no_number() {
 /// `value`, its point moved by `shift` digits, with `zeros` behind it.
 fn spelled(value: i128, shift: i32, zeros: usize, mark: &str) -> String {
     let sign = if value < 0 { "-" } else { "" };
-    let mut digits = value.unsigned_abs().to_string() + &"0".repeat((-shift).max(0) as usize);
+    // Zero has no other integer digits: a leading zero is no JSON.
+    let scale = if value == 0 { 0 } else { (-shift).max(0) as usize };
+    let mut digits = value.unsigned_abs().to_string() + &"0".repeat(scale);
     let fraction = match usize::try_from(shift) {
         Ok(shift) => {
             digits = format!("{digits:0>width$}", width = shift + 1);
@@ -110,7 +114,7 @@ fn spelled(value: i128, shift: i32, zeros: usize, mark: &str) -> String {
 
 proptest! {
     #[test]
-    fn every_spelling_of_an_integer_is_that_integer(
+    fn integer_spellings_are_equal(
         signed in prop_oneof![any::<i64>(), -10_000..10_000i64],
         unsigned in any::<u64>(),
         shift in -30..50i32,
@@ -126,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn an_integer_with_one_more_digit_behind_the_point_is_none(
+    fn extra_decimal_digit_is_no_integer(
         value in any::<i64>(),
         shift in 0..50i32,
         zeros in 0..30usize,

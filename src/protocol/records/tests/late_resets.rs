@@ -9,7 +9,7 @@ fn late(records: &Records, scope: Scope) {
 
 /// R13, R19: what was announced or served after a RESET stays, when it comes late.
 #[test]
-fn a_late_reset_spares_floors_from_after_it() {
+fn late_reset_spares_later_floors() {
     for scope in [Scope::Record(id(7)), Scope::Type(TypeId(1)), Scope::All] {
         for held in [false, true] {
             for (stated, expected) in [(at(99), 0), (at(130), 9), (at(399), 9)] {
@@ -30,21 +30,21 @@ fn a_late_reset_spares_floors_from_after_it() {
 
 /// R3, R18: of a floor that stays, what is stored is out of date all the same.
 #[test]
-fn a_late_reset_is_a_reload_of_what_it_spares() {
+fn late_reset_reloads_spared_records() {
     let records = records(1 << 12);
     let cell = records.pin(id(7));
     change(&records, 7, B, 9, at(130));
     let before = cell.snapshot();
     late(&records, Scope::All);
     let after = cell.snapshot();
-    assert!(!after.upholds(Version(9), before.generation));
+    assert!(!after.matches(Version(9), before.generation));
     assert_eq!((after.floor, after.floor_at), (before.floor, before.floor_at));
     assert_eq!(after.marker.map(|marker| marker.regions), Some(only(B)));
 }
 
 /// R19: the floor that a region states again after the RESET is no longer from before.
 #[test]
-fn a_floor_that_is_stated_again_counts_from_then_on() {
+fn restated_floor_counts_from_restatement() {
     for again in [change, served] {
         let records = records(1 << 12);
         let cell = records.pin(id(7));
@@ -57,7 +57,7 @@ fn a_floor_that_is_stated_again_counts_from_then_on() {
 
 /// R19: when it was published counts, not when it came.
 #[test]
-fn a_late_announcement_from_before_a_late_reset_leaves_no_floor() {
+fn announcement_predating_reset_leaves_no_floor() {
     for held in [false, true] {
         let records = records(1 << 12);
         let cell = held.then(|| records.pin(id(7)));
@@ -71,7 +71,7 @@ fn a_late_announcement_from_before_a_late_reset_leaves_no_floor() {
 
 /// R4, R19, R20: a change or a write without a version stays, though the floor goes.
 #[test]
-fn a_late_reset_spares_what_was_said_without_a_version() {
+fn late_reset_spares_versionless_changes() {
     for written in [false, true] {
         let records = records(1 << 12);
         let cell = records.pin(id(7));
@@ -88,21 +88,24 @@ fn a_late_reset_spares_what_was_said_without_a_version() {
 
 /// R4: nobody knows who has what was announced since, below the floor of before.
 #[test]
-fn after_a_late_reset_all_are_heard() {
-    let regions = |records: &Records| records.pin(id(7)).snapshot().marker.map(|marker| marker.regions);
+fn late_reset_prefers_no_announcer() {
     let records = records(1 << 12);
     change(&records, 7, A, 9, at(10));
     late(&records, Scope::All);
-    assert_eq!(regions(&records), Some(RegionSet::EMPTY));
+    assert_eq!(marker(&records, 7).map(|marker| marker.regions), Some(RegionSet::EMPTY));
     records.recall(Scope::All, Some(at(500)), only(A), at(501), &mut Vec::new());
-    assert_eq!(regions(&records), Some(only(A)), "this one is in time");
+    assert_eq!(marker(&records, 7).map(|marker| marker.regions), Some(only(A)), "this one is in time");
     records.recall(Scope::All, Some(at(500)), only(B), at(502), &mut Vec::new());
-    assert_eq!(regions(&records), Some(RegionSet::first(2)), "and so is the other topic's");
+    assert_eq!(
+        marker(&records, 7).map(|marker| marker.regions),
+        Some(RegionSet::first(2)),
+        "and so is the other topic's"
+    );
 }
 
 /// R13: what came of an earlier RESET is not undone by one that overtook another.
 #[test]
-fn an_overtaken_reset_forgets_no_less_than_the_first() {
+fn overtaken_reset_restores_no_floor() {
     let records = records(1 << 12);
     change(&records, 7, A, 9, at(150));
     records.recall(Scope::All, Some(at(200)), only(A), at(200), &mut Vec::new());
@@ -112,7 +115,7 @@ fn an_overtaken_reset_forgets_no_less_than_the_first() {
 
 /// R15, R19: a doubt from after a RESET is not over because it comes late; one from before is.
 #[test]
-fn a_late_reset_ends_the_doubts_of_before() {
+fn late_reset_ends_earlier_doubts() {
     for (doubted, is_open) in [(at(50), false), (at(300), true)] {
         for scope in [Scope::Record(id(7)), Scope::All] {
             let records = records(1 << 12);

@@ -35,14 +35,14 @@ async fn many(node: &Node, keys: &[String], lines: &[(&'static str, &'static str
     let path_and_query = "/v1/batch/limits".to_owned();
     let path_len = path_and_query.len();
     let admitted = Admitted { method: Method::POST, path_and_query, path_len, headers, body };
-    let (head, body) = respond(serve(&node.core, admitted).await, &node.core.names).into_parts();
+    let (head, body) = respond(serve(&node.settings, admitted).await, &node.settings.fill.shared.names).into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let body = String::from_utf8_lossy(&bytes).into_owned();
     Got { status: head.status.as_u16(), headers: head.headers, body, bytes }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_a_batch_is_compressed_whole_or_as_it_comes() {
+async fn compresses_batch_answers_whole_or_streamed() {
     let node = compressing().await;
     let keys: Vec<String> = (0..300).map(|key| format!("k{key}")).collect();
     for key in &keys {
@@ -58,11 +58,6 @@ async fn the_answer_to_a_batch_is_compressed_whole_or_as_it_comes() {
         assert!(!is_coded || content.len() > 10 * coded.bytes.len(), "{} of {}", coded.bytes.len(), content.len());
         let plain = many(&node, keys, &[("accept-encoding", "gzip")]).await;
         assert_eq!(plain.header("content-encoding"), "");
-        let parts = |text: &[u8]| {
-            let answer: serde_json::Value = serde_json::from_slice(text).unwrap();
-            let of = |part: &serde_json::Value| (part["key"].clone(), part["status"].clone(), part["body"].clone());
-            answer["parts"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
-        };
         assert!(parts(&content) == parts(&plain.bytes) && parts(&content).len() == keys.len());
     }
     node.stop().await;
@@ -71,7 +66,7 @@ async fn the_answer_to_a_batch_is_compressed_whole_or_as_it_comes() {
 const ZSTD: (&str, &str) = ("accept-encoding", "dcz, zstd;q=0.9, gzip;q=0.5");
 
 #[tokio::test(start_paused = true)]
-async fn a_view_is_compressed_once_for_all_who_ask_for_it_and_has_a_tag_of_its_own() {
+async fn compresses_view_once_under_own_etag() {
     let node = compressing().await;
     let plain = node.get(LARGE, &[]).await;
     assert_eq!(
@@ -90,13 +85,13 @@ async fn a_view_is_compressed_once_for_all_who_ask_for_it_and_has_a_tag_of_its_o
     }
     assert_eq!(node.get(LARGE, &[("accept-encoding", "gzip")]).await.body, view());
     assert_eq!(node.reads(), 1, "one entry for all");
-    let page = node.core.metrics.render(&Default::default());
+    let page = node.settings.fill.shared.metrics.render(&Default::default());
     assert!(page.contains("nearside_payload_work_seconds_count{work=\"compress-zstd\"} 1\n"));
     node.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn either_tag_of_a_view_is_known_to_who_asks_for_it_compressed() {
+async fn either_etag_revalidates_compressed_view() {
     let node = compressing().await;
     for (named, stated) in [("\"5\"", "\"5\""), ("\"5~zstd\"", "\"5~zstd\"")] {
         let known = node.get(LARGE, &[ZSTD, ("if-none-match", named)]).await;
@@ -107,7 +102,7 @@ async fn either_tag_of_a_view_is_known_to_who_asks_for_it_compressed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_small_or_not_there_or_asked_for_otherwise_is_as_it_is() {
+async fn small_absent_or_unrequested_stay_uncompressed() {
     let node = compressing().await;
     for (path, lines) in [
         (LIMITS, [ZSTD]),
@@ -124,4 +119,11 @@ async fn what_is_small_or_not_there_or_asked_for_otherwise_is_as_it_is() {
     assert_eq!((got.header("content-encoding"), got.header("vary")), ("", ""), "it is off unless the region says so");
     node.stop().await;
     other.stop().await;
+}
+
+/// Key, status and body of each part.
+fn parts(text: &[u8]) -> Vec<[serde_json::Value; 3]> {
+    let answer: serde_json::Value = serde_json::from_slice(text).unwrap();
+    let parts = answer["parts"].as_array().unwrap().iter();
+    parts.map(|part| ["key", "status", "body"].map(|member| part[member].clone())).collect()
 }

@@ -1,10 +1,11 @@
-//! G4: what a sidecar has heard of is what it gets, for as few reads as can be.
+//! G4: a sidecar gets the version that it knows of, for as few reads as can be.
 
 use super::*;
+use crate::protocol::event::Alarm;
 use crate::protocol::label::Label;
 
 #[tokio::test(start_paused = true)]
-async fn what_is_stored_at_the_stated_floor_is_answered_despite_no_cache() {
+async fn reply_at_floor_satisfies_no_cache() {
     let node = Node::heard().await;
     node.ingest("acme", 5).await;
     node.get(LIMITS, &[]).await;
@@ -24,9 +25,9 @@ async fn what_is_stored_at_the_stated_floor_is_answered_despite_no_cache() {
     node.stop().await;
 }
 
-/// What a sidecar says after a RELOAD: only what was read after that counts.
+/// Request of a sidecar after a RELOAD: only what was read after that counts.
 #[tokio::test(start_paused = true)]
-async fn what_is_stored_and_older_than_the_stated_age_is_read_once_more_at_any_floor() {
+async fn reply_beyond_max_age_rereads_once() {
     let node = Node::heard().await;
     node.ingest("acme", 5).await;
     node.get(LIMITS, &[]).await;
@@ -41,9 +42,9 @@ async fn what_is_stored_and_older_than_the_stated_age_is_read_once_more_at_any_f
     node.stop().await;
 }
 
-/// The node has not heard yet of what another region's topic brought to the sidecar.
+/// The node does not know yet of what another region's topic brought to the sidecar.
 #[tokio::test(start_paused = true)]
-async fn what_is_stored_below_the_stated_floor_is_asked_for_again_whatever_the_caller_says() {
+async fn reply_below_stated_floor_is_reread() {
     let node = Node::heard().await;
     node.ingest("acme", 5).await;
     node.get(LIMITS, &[]).await;
@@ -59,7 +60,7 @@ async fn what_is_stored_below_the_stated_floor_is_asked_for_again_whatever_the_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_readers_who_have_heard_of_a_change_cost_one_read() {
+async fn thousand_readers_at_floor_share_read() {
     let node = Node::heard().await;
     node.ingest("acme", 5).await;
     node.get(LIMITS, &[]).await;
@@ -73,7 +74,7 @@ async fn a_thousand_readers_who_have_heard_of_a_change_cost_one_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_readers_ahead_of_the_table_cost_two_reads_and_get_what_there_is() {
+async fn thousand_readers_ahead_cost_two_reads() {
     let node = Node::heard().await;
     node.ingest("acme", 5).await;
     node.next_reads_take(&[5, 5, 5]);
@@ -84,7 +85,7 @@ async fn a_thousand_readers_ahead_of_the_table_cost_two_reads_and_get_what_there
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_who_has_heard_of_what_is_being_read_joins_that_read() {
+async fn reader_at_floor_joins_running_read() {
     let node = Node::heard().await;
     node.put("acme", 5, Some("{}")).await;
     node.next_reads_take(&[20, 20]);
@@ -97,9 +98,9 @@ async fn a_reader_who_has_heard_of_what_is_being_read_joins_that_read() {
     node.stop().await;
 }
 
-/// G4: a read from before a change is no answer for somebody who has heard of it.
+/// G4: a read from before a change is no answer for a caller that knows of it.
 #[tokio::test(start_paused = true)]
-async fn a_reader_who_joined_a_read_from_before_the_change_gets_the_next() {
+async fn reader_of_outdated_read_gets_next() {
     let node = Node::heard().await;
     node.ingest("acme", 5).await;
     node.next_reads_take(&[20, 20]);
@@ -117,7 +118,7 @@ async fn a_reader_who_joined_a_read_from_before_the_change_gets_the_next() {
 
 /// R15 without regions that could disagree.
 #[tokio::test(start_paused = true)]
-async fn a_table_that_says_less_than_was_announced_is_believed_at_once_with_an_alarm() {
+async fn lower_table_is_believed_with_alarm() {
     for lower in [Some(3), None] {
         let node = Node::heard().await;
         node.ingest("acme", 6).await;
@@ -129,19 +130,19 @@ async fn a_table_that_says_less_than_was_announced_is_believed_at_once_with_an_a
         node.reads();
         let got = node.get(LIMITS, &[("cache-control", "no-cache")]).await;
         assert_eq!((got.version(), got.status), (lower.unwrap_or(0), if lower.is_some() { 200 } else { 404 }));
-        assert!(!got.header("cache-status").contains(Label::BelowFloor.word()), "{got:?}");
+        assert!(!got.header("cache-status").contains(Label::BelowFloor.into_str()), "{got:?}");
         assert_eq!(node.reads(), 2, "the read that said so, and the one that counts");
         assert!(node.floor() < 6);
         node.beat(SECOND).await;
         let again = node.get(LIMITS, &[]).await;
         assert!(again.is_hit() && again.version() == lower.unwrap_or(0), "{again:?}");
-        assert_eq!(node.core.metrics.alarms(RegionId(0), "floor-dropped"), 1);
+        assert_eq!(node.settings.fill.shared.metrics.announcements.alarms(RegionId(0), Alarm::FloorDropped), 1);
         node.stop().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_an_announcement_overtook_overrules_nothing() {
+async fn overtaken_read_overrules_nothing() {
     let node = Node::heard().await;
     node.ingest("acme", 5).await;
     node.next_reads_take(&[20]);
@@ -153,6 +154,6 @@ async fn a_read_that_an_announcement_overtook_overrules_nothing() {
     assert_eq!(got.version(), 6, "asked for again: {got:?}");
     assert_eq!(node.floor(), 6);
     assert!(!got.header("cache-status").contains("below-floor"));
-    assert_eq!(node.core.metrics.alarms(RegionId(0), "floor-dropped"), 0);
+    assert_eq!(node.settings.fill.shared.metrics.announcements.alarms(RegionId(0), Alarm::FloorDropped), 0);
     node.stop().await;
 }

@@ -1,9 +1,9 @@
-//! What a node answers from its table, what it says about it, and what it does without one.
+//! Answers of a node from its table, their metadata, and its behaviour without one.
 
 use super::*;
 
 #[test]
-fn a_configuration_has_one_route_per_view_and_listens_where_it_is_told() {
+fn configures_one_route_per_view() {
     let topic = "arn:aws:sns:eu-west-1:000000000000:views".to_owned();
     let listen = "0.0.0.0:8700".parse().unwrap();
     let far = NodeSettings { topic: Some(topic), listen, hosts: vec!["node.example".into()], ..settings() };
@@ -20,7 +20,7 @@ fn a_configuration_has_one_route_per_view_and_listens_where_it_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_is_read_once_and_then_answered_from_the_store_with_its_version() {
+async fn view_is_read_once_then_stored() {
     let node = Node::heard().await;
     node.put("a/b \u{e4}", 5, Some("{\"seats\":9}")).await;
     let path = "/v1/contexts/a%2Fb%20%C3%A4/limits";
@@ -37,7 +37,7 @@ async fn a_view_is_read_once_and_then_answered_from_the_store_with_its_version()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_a_404_with_its_version_and_what_never_was_one_without() {
+async fn deleted_404_states_version_unknown_none() {
     let node = Node::heard().await;
     node.put("acme", 6, None).await;
     let gone = node.get(LIMITS, &[]).await;
@@ -50,7 +50,7 @@ async fn what_is_gone_is_a_404_with_its_version_and_what_never_was_one_without()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_in_the_table_is_not_looked_for() {
+async fn impossible_keys_are_never_read() {
     let node = Node::heard().await;
     let long = format!("/v1/contexts/{}/limits", "k".repeat(513));
     let odd = ["", "%00", "%2e%2E", ".", &long[13..526]].map(|key| format!("/v1/contexts/{key}/limits"));
@@ -68,7 +68,7 @@ async fn what_cannot_be_in_the_table_is_not_looked_for() {
 
 /// A 404 would say that there is no such record.
 #[tokio::test(start_paused = true)]
-async fn a_key_with_broken_escapes_is_a_bad_request() {
+async fn broken_key_escape_is_bad_request() {
     let node = Node::heard().await;
     node.put("%zz", 5, Some("{}")).await;
     for key in ["%zz", "%", "a%4", "%%41", "%ff", "%C3", "%ED%A0%80"] {
@@ -82,7 +82,7 @@ async fn a_key_with_broken_escapes_is_a_bad_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_damaged_item_is_no_table_that_is_down() {
+async fn damaged_item_differs_from_table_outage() {
     let node = Node::heard().await;
     node.table.is_damaged.store(true, Ordering::Relaxed);
     let damaged = node.get(LIMITS, &[]).await;
@@ -97,7 +97,7 @@ async fn one_damaged_item_is_no_table_that_is_down() {
 
 /// A 404 would be this region's word on a record that others have.
 #[tokio::test(start_paused = true)]
-async fn a_view_that_the_region_does_not_take_is_misdirected_and_no_absence() {
+async fn view_outside_region_is_misdirected() {
     let node = Node::heard().await;
     let refused = node.get("/v1/contexts/acme/prices", &[]).await;
     assert_eq!((refused.status, refused.header("content-type")), (421, "application/problem+json"));
@@ -107,7 +107,7 @@ async fn a_view_that_the_region_does_not_take_is_misdirected_and_no_absence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_match_gets_the_version_that_it_names_and_no_other() {
+async fn if_match_selects_named_version_only() {
     let node = Node::heard().await;
     node.put("acme", 5, Some("{}")).await;
     for (demand, status) in [("\"5\"", 200), ("\"4\", \"5\"", 200), ("*", 200), ("\"4\"", 412), ("W/\"5\"", 412)] {
@@ -121,7 +121,7 @@ async fn if_match_gets_the_version_that_it_names_and_no_other() {
 
 /// A sidecar takes a reply to be as old as its `Age`.
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_as_old_as_its_bound_or_as_its_read_where_that_is_less_or_nothing_bounds_it() {
+async fn age_comes_from_bound_or_read() {
     let node = Node::heard().await;
     node.put("acme", 5, Some("{}")).await;
     node.get(LIMITS, &[]).await;
@@ -146,7 +146,7 @@ async fn an_answer_is_as_old_as_its_bound_or_as_its_read_where_that_is_less_or_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_its_table_a_node_serves_what_it_has_and_fails_at_once_where_that_will_not_do() {
+async fn table_outage_serves_stored_or_fails() {
     let node = Node::heard().await;
     // R21: what it hears of has been seen to be what it holds.
     for version in [3, 4, 5] {
@@ -156,11 +156,11 @@ async fn without_its_table_a_node_serves_what_it_has_and_fails_at_once_where_tha
     }
     node.table.is_down.store(true, Ordering::Relaxed);
     node.beat(60 * SECOND).await;
-    let started = node.core.clock.now();
+    let started = node.settings.fill.shared.clock.now();
     assert_eq!(node.get("/v1/contexts/other/limits", &[]).await.status, 503);
     assert_eq!(node.get(LIMITS, &[("cache-control", "no-cache")]).await.status, 503);
     assert_eq!(node.at_floor("6").await.status, 503, "it has less than that");
-    assert_eq!(node.core.clock.now(), started);
+    assert_eq!(node.settings.fill.shared.clock.now(), started);
     let stored = node.get(LIMITS, &[]).await;
     assert_eq!((stored.status, stored.header("age"), stored.is_hit()), (200, "1", true));
     assert_eq!(node.at_floor("5").await.status, 200);
@@ -176,42 +176,44 @@ async fn without_its_table_a_node_serves_what_it_has_and_fails_at_once_where_tha
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_hangs_is_a_503_before_any_sidecar_gives_up() {
+async fn hanging_read_ends_in_quick_503() {
     let node = Node::heard().await;
     node.next_reads_take(&[60_000]);
-    let started = node.core.clock.now();
+    let started = node.settings.fill.shared.clock.now();
     assert_eq!(node.get(LIMITS, &[]).await.status, 503);
-    assert_eq!(node.core.clock.now() - started, SECOND);
+    assert_eq!(node.settings.fill.shared.clock.now() - started, SECOND);
     node.stop().await;
 }
 
+/// Duration of a read of what is not there.
+async fn read(node: &Node, key: usize) -> Duration {
+    let started = node.settings.fill.shared.clock.now();
+    let status = node.get(&format!("/v1/contexts/k{key}/limits"), &[]).await.status;
+    assert_eq!(status, 404);
+    node.settings.fill.shared.clock.now() - started
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_slow_read_is_sent_again_after_the_p95_and_the_first_answer_wins() {
+async fn slow_read_is_hedged_after_p95() {
     let node = Node::heard().await;
-    let read = async |key: usize| {
-        let started = node.core.clock.now();
-        let status = node.get(&format!("/v1/contexts/k{key}/limits"), &[]).await.status;
-        assert_eq!(status, 404);
-        node.core.clock.now() - started
-    };
     for key in 0..40 {
         node.next_reads_take(&[10]);
-        read(key).await;
+        read(&node, key).await;
     }
     assert_eq!(node.reads(), 40);
     node.next_reads_take(&[500, 10]);
-    assert_eq!(read(40).await, Duration::from_millis(20), "the p95, and the second read");
+    assert_eq!(read(&node, 40).await, Duration::from_millis(20), "the p95, and the second read");
     assert_eq!(node.reads(), 2);
     node.next_reads_take(&[15, 500]);
-    assert_eq!(read(41).await, Duration::from_millis(15), "the first was about to answer");
+    assert_eq!(read(&node, 41).await, Duration::from_millis(15), "the first was about to answer");
     assert_eq!(node.reads(), 2);
     node.next_reads_take(&[500, 10]);
-    assert_eq!(read(42).await, Duration::from_millis(500), "one read in twenty, and both are spent");
+    assert_eq!(read(&node, 42).await, Duration::from_millis(500), "one read in twenty, and both are spent");
     node.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_fails_is_sent_again_at_once_and_no_second_time() {
+async fn failed_read_is_retried_once() {
     let node = Node::heard().await;
     for key in 0..40 {
         assert_eq!(node.get(&format!("/v1/contexts/k{key}/limits"), &[]).await.status, 404);

@@ -1,6 +1,6 @@
 //! From a verified message to an event, and what is remembered of it (R12).
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::*;
 use crate::aws::certificate::fetch::Fetcher;
@@ -8,38 +8,25 @@ use crate::aws::envelope::SignatureVersion;
 use crate::aws::verify::{Rejected, Verifier};
 use crate::config::{IdentityMode, PathTemplate, RecordTemplate, RegionConfig, Route, Service, TopicArn};
 use crate::lab::signer::Signer;
+use crate::protocol::event::Alarm;
 
 const NOW: Wall = Wall::from_millis(1_795_237_200_000);
 const REGION: RegionId = RegionId(0);
 
-fn keyring() -> KeyedHashes {
+fn keyed_hashes() -> KeyedHashes {
     let records = vec![RecordTemplate { record_type: "context".into(), key: Vec::new() }];
     let route = Route {
         path: PathTemplate { text: "/".into(), segments: Vec::new() },
         records,
         identity: IdentityMode::Exact(Vec::new()),
-        forward: Vec::new(),
-        ignore: Vec::new(),
-        ttl: std::time::Duration::from_secs(3600),
-        store_no_store: false,
-        payload: Default::default(),
-        batch: None,
-        upstream_batch: None,
-        second: None,
-        compression: None,
+        ..Default::default()
     };
-    KeyedHashes::new(&Service {
-        name: "test".into(),
-        regions: Vec::new(),
-        routes: vec![route],
-        version_header: http::HeaderName::from_static("x-record-version"),
-        authoritative: false,
-    })
+    KeyedHashes::new(&Service { name: "test".into(), routes: vec![route], ..Default::default() })
 }
 
 struct World {
     applier: Applier,
-    keyring: Arc<KeyedHashes>,
+    keyed_hashes: Arc<KeyedHashes>,
     events: Arc<Mutex<Vec<Event>>>,
     asked: Arc<Mutex<Vec<Action>>>,
 }
@@ -51,23 +38,29 @@ impl World {
 
     /// Freshness is a notebook that asks for one action per event.
     fn with(remembered: Arc<Remembered>) -> Self {
-        let keyring = Arc::new(keyring());
+        let keyed_hashes = Arc::new(keyed_hashes());
         let (events, asked) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<Mutex<Vec<Action>>>::default());
         let step: Step = Box::new({
             let events = events.clone();
             move |_, _, event| {
-                events.lock().unwrap().push(event);
-                vec![Action::Alarm(REGION, "asked")]
+                events.lock().push(event);
+                vec![Action::Alarm(REGION, Alarm::FloorDropped)]
             }
         });
         let sink: ActionSink = Box::new({
             let asked = asked.clone();
-            move |actions| asked.lock().unwrap().extend(actions)
+            move |actions| asked.lock().extend(actions)
         });
         let metrics = Arc::new(Metrics::default());
         let clock = Clock::simulated(NOW);
-        let applier = Applier::new(step, keyring.clone(), remembered.clone(), clock, metrics, Arc::default(), sink);
-        Self { applier, keyring, events, asked }
+        let applier =
+            Applier::new(step, keyed_hashes.clone(), remembered.clone(), clock, metrics, Arc::default(), sink);
+        Self { applier, keyed_hashes, events, asked }
+    }
+
+    async fn verify(&self, verifier: &Verifier, raw: &str) -> Result<Applied, Rejected> {
+        let verified = verifier.verify(REGION, raw.as_bytes()).await?;
+        Ok(self.applier.apply(REGION, verified, None))
     }
 
     fn apply(&self, message: &str) -> Applied {
@@ -78,7 +71,7 @@ impl World {
     /// The outcome, what was said and by whom.
     fn said(&self, message: &str) -> (Applied, Says, Option<(u64, u64)>) {
         let applied = self.apply(message);
-        let event = self.events.lock().unwrap().pop().unwrap();
+        let event = self.events.lock().pop().unwrap();
         let Event::Message { region, published, queued, numbered, says } = event else { panic!("{event:?}") };
         assert_eq!((region, published, queued), (REGION, NOW, Some(NOW)));
         (applied, says, numbered)
@@ -86,10 +79,10 @@ impl World {
 }
 
 #[tokio::test]
-async fn every_kind_becomes_the_event_that_it_is() {
+async fn every_kind_maps_to_its_event() {
     let world = World::new();
-    let record = world.keyring.record("context", "acme").unwrap();
-    let kind = world.keyring.type_id("context").unwrap();
+    let record = world.keyed_hashes.record("context", "acme").unwrap();
+    let kind = world.keyed_hashes.type_id("context").unwrap();
     for (message, applied, says) in [
         (
             r#"{"recordType":"context","key":"acme","version":7}"#,
@@ -119,9 +112,9 @@ async fn every_kind_becomes_the_event_that_it_is() {
 }
 
 #[tokio::test]
-async fn a_publishers_number_goes_along_even_with_a_type_that_no_route_names() {
+async fn unrouted_type_keeps_publisher_number() {
     let world = World::new();
-    let publisher = world.keyring.publisher("p1");
+    let publisher = world.keyed_hashes.publisher("p1");
     let routed = world.said(r#"{"recordType":"context","key":"acme","publisher":"p1","sequence":3}"#);
     assert_eq!(routed.2, Some((publisher, 3)));
     let unrouted = world.said(r#"{"recordType":"other","key":"acme","publisher":"p1","sequence":"4"}"#);
@@ -134,9 +127,9 @@ async fn a_publishers_number_goes_along_even_with_a_type_that_no_route_names() {
 }
 
 #[tokio::test]
-async fn a_paths_heartbeat_claims_nothing_of_the_ingest() {
+async fn path_heartbeat_claims_no_ingest() {
     let world = World::new();
-    let publisher = world.keyring.publisher("path:eu-west-1");
+    let publisher = world.keyed_hashes.publisher("path:eu-west-1");
     let heartbeat = world.said(
         r#"{"kind":"HEARTBEAT","publisher":"path:eu-west-1","sequence":359047440,
             "ingestedThrough":"2026-11-21T05:00:00Z","signingOff":true}"#,
@@ -148,10 +141,10 @@ async fn a_paths_heartbeat_claims_nothing_of_the_ingest() {
 }
 
 #[tokio::test]
-async fn what_freshness_asks_for_reaches_the_sink() {
+async fn freshness_actions_reach_sink() {
     let world = World::new();
     world.apply(r#"{"kind":"HEARTBEAT"}"#);
-    assert_eq!(*world.asked.lock().unwrap(), [Action::Alarm(REGION, "asked")]);
+    assert_eq!(*world.asked.lock(), [Action::Alarm(REGION, Alarm::FloorDropped)]);
 }
 
 /// R12: if it were remembered earlier, a copy of a message that was never applied would pass for
@@ -159,22 +152,22 @@ async fn what_freshness_asks_for_reaches_the_sink() {
 #[tokio::test]
 async fn mixed_letter_case_is_noticed() {
     let mut world = World::new();
-    let read = world.keyring.record("context", "acme").unwrap();
+    let read = world.keyed_hashes.record("context", "acme").unwrap();
     let unread = Arc::<Mutex<Vec<_>>>::default();
     let noted = unread.clone();
     world.applier = world.applier.comparing_keys(
         Box::new(move |record| record == read),
-        Box::new(move |_, region, meant, _| noted.lock().unwrap().push((region, meant))),
+        Box::new(move |_, region, meant, _| noted.lock().push((region, meant))),
     );
     for key in ["acme", "ACME", "Acme", "context:acme", "zeta"] {
         world.apply(&format!(r#"{{"recordType":"context","key":"{key}","version":"1","kind":"CHANGED"}}"#));
     }
-    let (case, around) = (Some((read, KeyForm::LetterCase)), Some((read, KeyForm::Around)));
-    assert_eq!(*unread.lock().unwrap(), [case, case, around, None].map(|meant| (REGION, meant)));
+    let (case, around) = (Some((read, KeySpelling::LetterCase)), Some((read, KeySpelling::Around)));
+    assert_eq!(*unread.lock(), [case, case, around, None].map(|meant| (REGION, meant)));
 }
 
 #[tokio::test]
-async fn a_message_is_remembered_as_applied_only_once_it_is() {
+async fn message_is_remembered_after_applying() {
     let remembered = Arc::new(Remembered::new());
     let known = remembered.clone();
     let step: Step = Box::new(move |_, _, _| {
@@ -182,8 +175,8 @@ async fn a_message_is_remembered_as_applied_only_once_it_is() {
         Vec::new()
     });
     let (clock, sink): (Clock, ActionSink) = (Clock::simulated(NOW), Box::new(drop));
-    let keyring = Arc::new(keyring());
-    let applier = Applier::new(step, keyring, remembered.clone(), clock, Arc::default(), Arc::default(), sink);
+    let keyed_hashes = Arc::new(keyed_hashes());
+    let applier = Applier::new(step, keyed_hashes, remembered.clone(), clock, Arc::default(), Arc::default(), sink);
     let message = r#"{"kind":"HEARTBEAT"}"#.into();
     applier.apply(REGION, Verified::Notification { message, published: NOW, message_id: "an-id".into() }, None);
     assert!(remembered.contains(REGION, "an-id"));
@@ -200,7 +193,7 @@ async fn confirmations_and_copies_reach_no_freshness() {
     ] {
         assert_eq!(world.applier.apply(REGION, verified, None), applied);
     }
-    assert!(world.events.lock().unwrap().is_empty());
+    assert!(world.events.lock().is_empty());
 }
 
 fn topic() -> TopicArn {
@@ -214,7 +207,7 @@ fn topic() -> TopicArn {
 }
 
 #[tokio::test]
-async fn a_second_copy_proves_nothing_from_the_wire_to_freshness() {
+async fn duplicate_message_proves_nothing() {
     let url = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
     let signer = Signer::generate(Wall::default(), NOW + std::time::Duration::from_secs(60));
     let pem = bytes::Bytes::copy_from_slice(signer.certificate_pem().as_bytes());
@@ -222,7 +215,7 @@ async fn a_second_copy_proves_nothing_from_the_wire_to_freshness() {
         name: "r".into(),
         url: url::Url::parse("http://127.0.0.1").unwrap(),
         topic: Some(topic()),
-        tls: Default::default(),
+        ..Default::default()
     };
     let fetcher = Fetcher::given(move |_| Ok(pem.clone()));
     let verifier = Verifier::new(&[region], None, Clock::simulated(NOW), fetcher);
@@ -231,13 +224,9 @@ async fn a_second_copy_proves_nothing_from_the_wire_to_freshness() {
     let raw = signer.notification(&topic().arn, r#"{"kind":"HEARTBEAT"}"#, NOW, url, SignatureVersion::One);
     let later = raw.replace("2026-11-21T05:00:00.000Z", "2026-11-21T05:10:00.000Z");
     assert_ne!(raw, later);
-    let apply = async |raw: &str| match verifier.verify(REGION, raw.as_bytes()).await {
-        Ok(verified) => Ok(world.applier.apply(REGION, verified, None)),
-        Err(rejected) => Err(rejected),
-    };
-    assert_eq!(apply(&later).await, Err(Rejected::Signature));
-    assert_eq!(apply(&raw).await, Ok(Applied::Heartbeat));
-    assert_eq!(apply(&later).await, Ok(Applied::Copy), "acknowledged, whoever sent it");
-    assert_eq!(apply(&raw).await, Ok(Applied::Copy));
-    assert_eq!(world.events.lock().unwrap().len(), 1, "but only the verified one counted");
+    assert_eq!(world.verify(&verifier, &later).await, Err(Rejected::Signature));
+    assert_eq!(world.verify(&verifier, &raw).await, Ok(Applied::Heartbeat));
+    assert_eq!(world.verify(&verifier, &later).await, Ok(Applied::Copy), "acknowledged, no matter who sent it");
+    assert_eq!(world.verify(&verifier, &raw).await, Ok(Applied::Copy));
+    assert_eq!(world.events.lock().len(), 1, "but only the verified one counted");
 }

@@ -13,7 +13,7 @@ use crate::aws::policy;
 use crate::aws::sqs::{self, Queue};
 use crate::config::TopicArn;
 
-/// What a check of the attributes shows.
+/// Result of a check of the attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attestation {
     /// Ours, confirmed, unfiltered, with envelopes.
@@ -64,33 +64,37 @@ pub(crate) async fn look_at_policy(
     }
 }
 
-/// What SNS does not state is not held against it, except that it must name our endpoint.
+/// Judges the attributes: a missing one is no fault, except that SNS must name our endpoint.
 fn judge(attributes: Option<&HashMap<String, String>>, endpoint: &str) -> Attestation {
-    let says = |name: &str| attributes.and_then(|all| all.get(name)).map(|value| value.trim());
-    if !says("Endpoint").is_some_and(|stated| same_endpoint(stated, endpoint)) {
+    if !attribute(attributes, "Endpoint").is_some_and(|stated| same_endpoint(stated, endpoint)) {
         return Attestation::Unfit("endpoint");
     }
-    if says("FilterPolicy").is_some_and(|policy| !matches!(policy, "" | "{}")) {
+    if attribute(attributes, "FilterPolicy").is_some_and(|policy| !matches!(policy, "" | "{}")) {
         return Attestation::Unfit("filter");
     }
-    if says("RawMessageDelivery").is_some_and(|raw| raw.eq_ignore_ascii_case("true")) {
+    if attribute(attributes, "RawMessageDelivery").is_some_and(|raw| raw.eq_ignore_ascii_case("true")) {
         return Attestation::Unfit("raw");
     }
-    if says("PendingConfirmation").is_some_and(|pending| pending.eq_ignore_ascii_case("true")) {
+    if attribute(attributes, "PendingConfirmation").is_some_and(|pending| pending.eq_ignore_ascii_case("true")) {
         return Attestation::Pending;
     }
     Attestation::Sound
 }
 
+fn attribute<'a>(attributes: Option<&'a HashMap<String, String>>, name: &str) -> Option<&'a str> {
+    attributes?.get(name).map(|value| value.trim())
+}
+
 /// SNS masks a password in an endpoint that it shows, so URLs are compared without user and
 /// password.
 fn same_endpoint(stated: &str, ours: &str) -> bool {
-    let plain = |text: &str| {
-        let mut url = Url::parse(text).ok()?;
-        url.set_password(None).and_then(|()| url.set_username("")).ok()?;
-        Some(url)
-    };
-    stated == ours || plain(stated).is_some_and(|url| plain(ours) == Some(url))
+    stated == ours || without_user(stated).is_some_and(|url| without_user(ours) == Some(url))
+}
+
+fn without_user(text: &str) -> Option<Url> {
+    let mut url = Url::parse(text).ok()?;
+    url.set_password(None).and_then(|()| url.set_username("")).ok()?;
+    Some(url)
 }
 
 #[cfg(test)]
@@ -109,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_as_we_made_it_is_sound() {
+    fn unchanged_subscription_is_sound() {
         assert_eq!(with(&[]), Attestation::Sound);
         assert_eq!(with(&[("FilterPolicy", "{}")]), Attestation::Sound);
     }
 
     #[test]
-    fn a_subscription_that_somebody_changed_proves_nothing() {
+    fn changed_subscription_proves_nothing() {
         assert_eq!(with(&[("FilterPolicy", r#"{"store":["x"]}"#)]), Attestation::Unfit("filter"));
         assert_eq!(with(&[("RawMessageDelivery", "true")]), Attestation::Unfit("raw"));
         assert_eq!(with(&[("Endpoint", "arn:aws:sqs:eu-west-1:000000000000:other")]), Attestation::Unfit("endpoint"));
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_password_does_not_make_the_endpoint_another() {
+    fn masked_password_keeps_endpoint_same() {
         assert!(same_endpoint("https://sns:****@example.com/in/0", "https://sns:secret@example.com/in/0"));
         assert!(!same_endpoint("https://sns:****@example.com/in/1", "https://sns:secret@example.com/in/0"));
         assert!(!same_endpoint(QUEUE, "https://example.com/in/0"));

@@ -1,6 +1,6 @@
-//! How long to wait before something that failed is tried again: doubling, bounded, jittered. No
-//! wait exceeds one and a half times the bound, and a thousand sidecars that failed together do not
-//! try again together.
+//! Delay before something that failed is tried again: doubling, bounded, jittered. No wait exceeds
+//! one and a half times the bound, and a thousand sidecars that failed together do not try again
+//! together.
 
 use std::time::Duration;
 
@@ -44,15 +44,18 @@ pub(crate) fn shortened(span: Duration) -> Duration {
 mod tests {
     use super::*;
 
+    fn is_about(wait: Duration, span: Duration) -> bool {
+        wait >= span / 2 && wait <= span * 3 / 2
+    }
+
     #[test]
-    fn waits_double_to_their_bound_and_start_over_once_it_worked() {
+    fn backoff_doubles_to_bound_and_resets() {
         let second = Duration::from_secs(1);
-        let within = |wait: Duration, span: Duration| wait >= span / 2 && wait <= span * 3 / 2;
         let mut backoff = Backoff::new((second, second * 4));
         for span in [1, 2, 4, 4] {
-            assert!(within(backoff.wait(), second * span), "{span}");
+            assert!(is_about(backoff.wait(), second * span), "{span}");
         }
         backoff.worked();
-        assert!(within(backoff.wait(), second));
+        assert!(is_about(backoff.wait(), second));
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! SNS takes any status from 200 to 499 as delivered and drops the message. So 200 is sent only
 //! once it is applied, 503 when it could not be, and 4xx only for what must not come again.
-//! SubscribeURL is never fetched: a verified token is confirmed through the SDK. Whoever posts
+//! SubscribeURL is never fetched: a verified token is confirmed through the SDK. For all who post
 //! here, the connections, the bytes of all bodies together and the time for each are bounded.
 
 use std::convert::Infallible;
@@ -32,21 +32,14 @@ use crate::http::peers::Peers;
 use crate::http::pulse::Pulse;
 use crate::http::service::{Watched, last_replies};
 use crate::model::ids::RegionId;
-use crate::model::time::Wall;
-use crate::sidecar::announcements::Receipt;
-use crate::sidecar::announcements::subscription::Edges;
+use crate::sidecar::announcements::Disposition;
+use crate::sidecar::announcements::subscription::deps::SubscriptionDeps;
+use crate::sidecar::announcements::subscription::notice::Notice;
 use crate::sidecar::limits;
 use crate::tasks::permits::Permits;
+use crate::telemetry::metrics::announcements::AnnouncementOutcome;
+use crate::telemetry::metrics::operations::Budget;
 use crate::telemetry::rate_limiter::RateLimiter;
-
-/// What the endpoint tells a region's lifecycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// ConfirmSubscription succeeded.
-    Confirmed,
-    /// A verified UnsubscribeConfirmation came, published at this time.
-    Unsubscribed(Wall),
-}
 
 /// One region's path at the endpoint.
 pub(crate) struct Entrance {
@@ -56,12 +49,12 @@ pub(crate) struct Entrance {
 }
 
 struct Endpoint {
-    doors: Vec<Entrance>,
-    edges: Edges,
+    entrances: Vec<Entrance>,
+    deps: SubscriptionDeps,
     stopping: CancellationToken,
     /// Envelopes between arrival and receipt.
     pending: Semaphore,
-    /// Of connections.
+    /// Permits of connections.
     permits: Permits,
     peers: Arc<Peers>,
     lines: RateLimiter,
@@ -99,8 +92,8 @@ pub(crate) fn endpoint(public_url: &Url, region: RegionId) -> String {
 /// Listens until `stopping`; returns the address.
 pub(crate) fn open(
     listen: SocketAddr,
-    doors: Vec<Entrance>,
-    edges: &Edges,
+    entrances: Vec<Entrance>,
+    deps: &SubscriptionDeps,
     stopping: CancellationToken,
 ) -> std::io::Result<SocketAddr> {
     let socket = std::net::TcpListener::bind(listen)?;
@@ -114,15 +107,14 @@ pub(crate) fn open(
     let for_small = ENDPOINT_CONNECTIONS as u64 * small;
     let bodies = ByteBudget::with_room_for_small(most, small, for_small);
     let (permits, lines) = (Permits::new(ENDPOINT_CONNECTIONS), RateLimiter::new());
-    let metrics = edges.metrics.clone();
-    let peers = Peers::new(0, move |_| metrics.over_budget("announcement-connections"));
+    let metrics = deps.metrics.clone();
+    let peers = Peers::new(0, move |_| metrics.operations.over_budget(Budget::AnnouncementConnections));
     let (until, listener) = (stopping.clone(), Arc::new(listener));
-    let (edges, confirm_lines) = (edges.clone(), RateLimiter::new());
-    let tasks = edges.tasks.clone();
-    let endpoint = Endpoint { doors, edges, stopping, pending, permits, peers, lines, confirm_lines, bodies };
+    let (deps, confirm_lines) = (deps.clone(), RateLimiter::new());
+    let tasks = deps.tasks.clone();
+    let endpoint = Endpoint { entrances, deps, stopping, pending, permits, peers, lines, confirm_lines, bodies };
     let endpoint = Arc::new(endpoint);
-    let accept = move || accept(listener.clone(), endpoint.clone());
-    tasks.spawn_service_until("announcement endpoint", until, accept);
+    tasks.spawn_service_until("announcement endpoint", until, move || accept(listener.clone(), endpoint.clone()));
     Ok(address)
 }
 
@@ -135,7 +127,7 @@ async fn accept(listener: Arc<TcpListener>, endpoint: Arc<Endpoint>) {
         let Some((permit, accepted)) = endpoint.stopping.run_until_cancelled(next).await else { return };
         match accepted {
             Ok((stream, _)) => {
-                let (tasks, endpoint) = (endpoint.edges.tasks.clone(), endpoint.clone());
+                let (tasks, endpoint) = (endpoint.deps.tasks.clone(), endpoint.clone());
                 let pulse = Arc::new(Pulse::default());
                 endpoint.peers.enter(&pulse);
                 tasks.spawn("announcement connection", async move {
@@ -145,8 +137,8 @@ async fn accept(listener: Arc<TcpListener>, endpoint: Arc<Endpoint>) {
             }
             Err(error) => {
                 // Usually out of file descriptors: accepting again at once would only spin.
-                if let Some(left_out) = endpoint.lines.take(endpoint.edges.clock.now()) {
-                    tracing::warn!(%error, left_out, "an announcement connection could not be accepted");
+                if let Some(suppressed) = endpoint.lines.admit(endpoint.deps.clock.now()) {
+                    tracing::warn!(%error, suppressed, "an announcement connection could not be accepted");
                 }
                 tokio::time::sleep(limits::POLL_AGAIN.0).await;
             }
@@ -171,7 +163,7 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>, pulse: &Arc<Pulse>) 
     builder.header_read_timeout(None).max_buf_size(limits::ENDPOINT_READ_BYTES);
     let watched = Watched::new(stream, pulse.clone());
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
-    let tasks = &endpoint.edges.tasks;
+    let tasks = &endpoint.deps.tasks;
     let stopping = async {
         endpoint.stopping.cancelled().await;
         pulse.what_has_come_is_read().await;
@@ -197,63 +189,63 @@ impl Endpoint {
         if request.method() != Method::POST {
             return Answer::Never(StatusCode::METHOD_NOT_ALLOWED);
         }
-        let Some(door) = self.door(request.uri().path()) else { return Answer::Never(StatusCode::NOT_FOUND) };
+        let Some(entrance) = self.entrance(request.uri().path()) else { return Answer::Never(StatusCode::NOT_FOUND) };
         if let Some(refusal) = refuse_by_headers(request.headers()) {
-            self.edges.metrics.announcement(Some(door.region), refusal.1);
+            self.deps.metrics.announcements.announcement(Some(entrance.region), refusal.1);
             return refusal.0;
         }
         // More than this at once is more than can be applied: SNS comes again in 20 s.
         let Ok(_permit) = self.pending.try_acquire() else {
-            self.edges.metrics.announcement(Some(door.region), "overload");
+            self.deps.metrics.announcements.announcement(Some(entrance.region), AnnouncementOutcome::Overload);
             return Answer::Again;
         };
         let body = bodies::whole(request.into_body(), ENVELOPE_BYTES, &self.bodies);
         let raw = match tokio::time::timeout(limits::ENVELOPE_WAIT, body).await {
             Ok(Ok(body)) => body,
             Ok(Err(NotRead::TooLarge)) => {
-                self.edges.metrics.announcement(Some(door.region), "oversized");
+                self.deps.metrics.announcements.announcement(Some(entrance.region), AnnouncementOutcome::Oversized);
                 return Answer::Never(StatusCode::PAYLOAD_TOO_LARGE);
             }
             Ok(Err(NotRead::NoRoom)) => {
-                self.edges.metrics.over_budget("announcement-bodies");
+                self.deps.metrics.operations.over_budget(Budget::AnnouncementBodies);
                 return Answer::Again;
             }
             Ok(Err(NotRead::Broken)) | Err(_) => return Answer::Again,
         };
         drop(arriving);
-        let receipt = self.edges.intake.take(door.region, raw, None).await;
-        let done = receipt.may_be_deleted();
-        match receipt {
-            Receipt::Retry | Receipt::Unverified(_) if !done => Answer::Again,
-            Receipt::Acknowledge | Receipt::Retry => Answer::Done,
+        let disposition = self.deps.intake.take(entrance.region, raw, None).await;
+        let may_be_deleted = disposition.may_be_deleted();
+        match disposition {
+            Disposition::Retry | Disposition::Unverified(_) if !may_be_deleted => Answer::Again,
+            Disposition::Acknowledge | Disposition::Retry => Answer::Done,
             // Anybody can post here, so it says nothing about the topic (R14 is for what came
             // through a queue).
-            Receipt::Unverified(_) => Answer::Never(StatusCode::FORBIDDEN),
-            Receipt::Confirm { token } => self.confirm(door, &token).await,
-            Receipt::Unsubscribed { published } => tell(door, Notice::Unsubscribed(published)),
+            Disposition::Unverified(_) => Answer::Never(StatusCode::FORBIDDEN),
+            Disposition::Confirm { token } => self.confirm(entrance, &token).await,
+            Disposition::Unsubscribed { published } => tell(entrance, Notice::Unsubscribed(published)),
         }
     }
 
     /// The last segment of the path names the region; what comes before it is the balancer's.
-    fn door(&self, path: &str) -> Option<&Entrance> {
+    fn entrance(&self, path: &str) -> Option<&Entrance> {
         let place: u8 = path.rsplit('/').next()?.parse().ok()?;
-        self.doors.iter().find(|door| door.region == RegionId(place))
+        self.entrances.iter().find(|entrance| entrance.region == RegionId(place))
     }
 
-    async fn confirm(&self, door: &Entrance, token: &str) -> Answer {
+    async fn confirm(&self, entrance: &Entrance, token: &str) -> Answer {
         if self.stopping.is_cancelled() {
             // An old subscription's confirmation must not revive it.
             return Answer::Done;
         }
-        let clients = self.edges.sdk.clients(&door.topic.region).await;
-        match clients::confirm(&clients.sns, &door.topic, token).await {
-            Ok(_) => tell(door, Notice::Confirmed),
+        let clients = self.deps.sdk.clients(&entrance.topic.region).await;
+        match clients::confirm(&clients.sns, &entrance.topic, token).await {
+            Ok(_) => tell(entrance, Notice::Confirmed),
             Err(failure) => {
                 let advice = failure.advice();
-                // A confirmation can be posted again by whoever saw it.
-                if let Some(left_out) = self.confirm_lines.take(self.edges.clock.now()) {
-                    let region = &door.topic.region;
-                    tracing::warn!(region, %failure, advice, left_out, "a subscription could not be confirmed");
+                // A confirmation can be posted again by anyone who saw it.
+                if let Some(suppressed) = self.confirm_lines.admit(self.deps.clock.now()) {
+                    let region = &entrance.topic.region;
+                    tracing::warn!(region, %failure, advice, suppressed, "a subscription could not be confirmed");
                 }
                 Answer::Again
             }
@@ -261,8 +253,8 @@ impl Endpoint {
     }
 }
 
-fn tell(door: &Entrance, notice: Notice) -> Answer {
-    match door.notices.try_send(notice) {
+fn tell(entrance: &Entrance, notice: Notice) -> Answer {
+    match entrance.notices.try_send(notice) {
         Ok(()) => Answer::Done,
         // The lifecycle is busy (let it come again) or has ended (nobody cares).
         Err(mpsc::error::TrySendError::Full(_)) => Answer::Again,
@@ -270,18 +262,17 @@ fn tell(door: &Entrance, notice: Notice) -> Answer {
     }
 }
 
-/// What the headers alone decide, before a body is read. Anybody can send them, so they can only
+/// Refuses by the headers alone, before a body is read. Anybody can send them, so they can only
 /// refuse. A message without them goes on, since a balancer may have dropped them.
-fn refuse_by_headers(headers: &HeaderMap) -> Option<(Answer, &'static str)> {
-    let says = |name: &str| headers.get(name).map(|value| value.as_bytes());
-    if says("x-amz-sns-rawdelivery").is_some_and(|raw| raw.eq_ignore_ascii_case(b"true")) {
+fn refuse_by_headers(headers: &HeaderMap) -> Option<(Answer, AnnouncementOutcome)> {
+    if headers.get("x-amz-sns-rawdelivery").is_some_and(|raw| raw.as_bytes().eq_ignore_ascii_case(b"true")) {
         // It may be genuine, but it is unsigned. The next check of the attributes finds out and
         // subscribes anew.
-        return Some((Answer::Again, "raw"));
+        return Some((Answer::Again, AnnouncementOutcome::Raw));
     }
-    match says("x-amz-sns-message-type") {
+    match headers.get("x-amz-sns-message-type").map(|kind| kind.as_bytes()) {
         None | Some(b"Notification" | b"SubscriptionConfirmation" | b"UnsubscribeConfirmation") => None,
-        Some(_) => Some((Answer::Never(StatusCode::BAD_REQUEST), "unknown-type")),
+        Some(_) => Some((Answer::Never(StatusCode::BAD_REQUEST), AnnouncementOutcome::UnknownType)),
     }
 }
 

@@ -6,21 +6,26 @@
 //! that was made is forgotten: it is removed, or named when the task ends. That holds across a panic
 //! too: the next run of the task finds what the last one made.
 
+mod end;
 mod holding;
 mod lines;
 mod removal;
+mod resources;
 
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use self::holding::{End, told};
+use self::end::End;
 pub(crate) use self::lines::LifecycleLines;
-use self::removal::Made;
+use self::resources::Resources;
 use super::attest::{self, Attestation};
 use super::backoff::{Backoff, jittered};
-use super::endpoint::Notice;
+use super::deps::SubscriptionDeps;
+use super::notice::{Notice, awaited};
+use super::pace::Pace;
+use super::status::{AwsTrouble, Left, Stage, SubscriptionStatus};
 use crate::aws::clients::{self, Clients};
 use crate::aws::failure::{CallFailure, CallFault};
 use crate::aws::sqs;
@@ -28,10 +33,9 @@ use crate::config::{QueuesConfig, TopicArn};
 use crate::model::ids::RegionId;
 use crate::model::time::Moment;
 use crate::protocol::event::Event;
-use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, Left, Pace, Stage, SubscriptionStatus};
 use crate::sidecar::limits;
 
-/// How messages reach this region's lifecycle.
+/// Transport of messages to this region's lifecycle.
 pub(crate) enum Transported {
     /// Through a queue of our own.
     Queue,
@@ -45,7 +49,7 @@ pub(crate) struct Lifecycle {
     pub(crate) service: String,
     pub(crate) queues: QueuesConfig,
     pub(crate) pace: Pace,
-    pub(crate) edges: Edges,
+    pub(crate) deps: SubscriptionDeps,
     pub(crate) stopping: CancellationToken,
     pub(crate) status: watch::Sender<SubscriptionStatus>,
     pub(crate) lines: LifecycleLines,
@@ -55,20 +59,20 @@ pub(crate) struct Lifecycle {
 
 /// State that a run of the task leaves to the next one, should it panic.
 pub(crate) struct LifecycleProgress {
-    way: Transported,
+    transport: Transported,
     asked: watch::Receiver<Duration>,
     backoff: Backoff,
-    /// Of its own: what was made without a failure may all the same be lost each time.
+    /// Backoff of its own: a subscription made without a failure may still be lost each time.
     losses: Backoff,
-    made: Made,
-    discarded: Vec<Made>,
+    resources: Resources,
+    discarded: Vec<Resources>,
 }
 
 impl LifecycleProgress {
-    pub(crate) fn new(way: Transported, asked: watch::Receiver<Duration>, pace: &Pace) -> Self {
+    pub(crate) fn new(transport: Transported, asked: watch::Receiver<Duration>, pace: &Pace) -> Self {
         let losses = Backoff::new((pace.again.0, pace.again.1 * limits::LOSS_STRETCH));
         let backoff = Backoff::new(pace.again);
-        Self { way, asked, backoff, losses, made: Made::default(), discarded: Vec::new() }
+        Self { transport, asked, backoff, losses, resources: Resources::default(), discarded: Vec::new() }
     }
 }
 
@@ -96,23 +100,23 @@ impl Lifecycle {
     pub(crate) async fn live(&self) -> Vec<Left> {
         let _note = PanicNote(self);
         let mut progress = self.progress.lock().await;
-        let LifecycleProgress { way, asked, backoff, losses, made, discarded } = &mut *progress;
-        let mut clients = self.edges.sdk.clients(&self.topic.region).await;
+        let LifecycleProgress { transport, asked, backoff, losses, resources, discarded } = &mut *progress;
+        let mut clients = self.deps.sdk.clients(&self.topic.region).await;
         while !self.stopping.is_cancelled() {
             self.emit(Event::Subscribing(self.region));
-            if !self.subscribe(&mut clients, way, made, backoff).await {
+            if !self.subscribe(&mut clients, transport, resources, backoff).await {
                 break;
             }
             // Requests so far are satisfied by this subscription.
             asked.mark_unchanged();
             self.emit(Event::Subscribed(self.region));
             self.remove_all(&clients, discarded).await;
-            let held = self.edges.clock.now();
-            match Box::pin(self.hold(&clients, way, made, asked)).await {
+            let held = self.deps.clock.now();
+            match Box::pin(self.hold(&clients, transport, resources, asked)).await {
                 End::Stopping => break,
-                End::Asked => self.lines.anew(self.edges.clock.now()),
+                End::Asked => self.lines.anew(self.deps.clock.now()),
                 End::Lost(why) => {
-                    let now = self.edges.clock.now();
+                    let now = self.deps.clock.now();
                     if self.proved(held, now) {
                         losses.worked();
                     }
@@ -126,9 +130,9 @@ impl Lifecycle {
                     self.pause(wait).await;
                 }
             }
-            self.discard(way, made, discarded);
+            self.discard(transport, resources, discarded);
         }
-        discarded.push(std::mem::take(made));
+        discarded.push(std::mem::take(resources));
         self.stage(Stage::Stopped);
         self.finish(&clients, discarded).await
     }
@@ -137,15 +141,15 @@ impl Lifecycle {
     async fn subscribe(
         &self,
         clients: &mut Clients,
-        way: &mut Transported,
-        made: &mut Made,
+        transport: &mut Transported,
+        resources: &mut Resources,
         backoff: &mut Backoff,
     ) -> bool {
         self.stage(Stage::Subscribing);
         loop {
             // Not raced against stopping: a call in flight may have made something, and is bounded
             // by itself.
-            let tried = self.make(clients, way, made).await;
+            let tried = self.make(clients, transport, resources).await;
             if self.stopping.is_cancelled() {
                 return false;
             }
@@ -153,15 +157,15 @@ impl Lifecycle {
                 backoff.worked();
                 self.status.send_modify(|status| status.failure = None);
                 self.stage(Stage::Subscribed);
-                self.lines.made(self.edges.clock.now(), &self.topic.arn, made.queue_name.as_deref());
+                self.lines.made(self.deps.clock.now(), &self.topic.arn, resources.queue_name.as_deref());
                 return true;
             };
             let wait = backoff.wait().max(failure.least_wait());
-            self.lines.refused(self.edges.clock.now(), &self.topic.arn, &failure, wait);
+            self.lines.refused(self.deps.clock.now(), &self.topic.arn, &failure, wait);
             self.status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
             self.pause(wait).await;
             // What the SDK could not use may be mended by now. It may be on a disk that stalls.
-            let anew = self.edges.sdk.clients(&self.topic.region);
+            let anew = self.deps.sdk.clients(&self.topic.region);
             if let Some(anew) = self.stopping.run_until_cancelled(anew).await {
                 *clients = anew;
             }
@@ -169,13 +173,18 @@ impl Lifecycle {
     }
 
     /// Makes what is still missing.
-    async fn make(&self, clients: &Clients, way: &mut Transported, made: &mut Made) -> Result<(), CallFailure> {
-        made.since = self.edges.clock.wall();
-        match way {
+    async fn make(
+        &self,
+        clients: &Clients,
+        transport: &mut Transported,
+        resources: &mut Resources,
+    ) -> Result<(), CallFailure> {
+        resources.since = self.deps.clock.wall();
+        match transport {
             Transported::Queue => {
-                let name = made.queue_name.get_or_insert_with(|| sqs::draw_name(&self.service)).clone();
+                let name = resources.queue_name.get_or_insert_with(|| sqs::draw_name(&self.service)).clone();
                 self.status.send_modify(|status| status.queue = Some(name.clone()));
-                let queue = match &made.queue {
+                let queue = match &resources.queue {
                     Some(queue) => queue.clone(),
                     None => {
                         let order = sqs::QueueOrder {
@@ -184,21 +193,22 @@ impl Lifecycle {
                             service: &self.service,
                             queues: &self.queues,
                             visibility: self.pace.visibility,
-                            now: self.edges.clock.wall(),
+                            now: self.deps.clock.wall(),
                         };
                         sqs::create(&clients.sqs, order).await?
                     }
                 };
-                let queue = made.queue.insert(queue);
-                made.subscription = Some(clients::subscribe(&clients.sns, &self.topic, "sqs", &queue.arn).await?);
-                self.status.send_modify(|status| status.subscription.clone_from(&made.subscription));
+                let queue = resources.queue.insert(queue);
+                resources.subscription =
+                    Some(clients::subscribe(&clients.sns, &self.topic, "sqs", &queue.arn).await?);
+                self.status.send_modify(|status| status.subscription.clone_from(&resources.subscription));
                 Ok(())
             }
             Transported::Posted { endpoint, notices } => {
                 let protocol = endpoint.split(':').next().unwrap_or("https").to_owned();
                 let arn = clients::subscribe(&clients.sns, &self.topic, &protocol, endpoint).await?;
-                made.subscription = Some(arn.clone());
-                self.status.send_modify(|status| status.subscription.clone_from(&made.subscription));
+                resources.subscription = Some(arn.clone());
+                self.status.send_modify(|status| status.subscription.clone_from(&resources.subscription));
                 self.confirmed(clients, &arn, endpoint, notices).await
             }
         }
@@ -219,7 +229,7 @@ impl Lifecycle {
                 match attest::look(&clients.sns, arn, endpoint).await {
                     Ok(Attestation::Sound) => return Ok(()),
                     Ok(Attestation::Unfit(why)) => {
-                        self.lines.unfit(self.edges.clock.now(), why);
+                        self.lines.unfit(self.deps.clock.now(), why);
                         clients::unsubscribe(&clients.sns, arn).await?;
                         return Err(CallFailure {
                             call: "Subscribe",
@@ -230,9 +240,12 @@ impl Lifecycle {
                 }
                 // Another copy behind the same URL may be the one that confirms, hence the next
                 // check.
-                if tokio::time::timeout(self.pace.attest_again, told(notices, |notice| notice == Notice::Confirmed))
-                    .await
-                    .is_ok()
+                if tokio::time::timeout(
+                    self.pace.attest_again,
+                    awaited(notices, |notice| notice == Notice::Confirmed),
+                )
+                .await
+                .is_ok()
                 {
                     return Ok(());
                 }
@@ -246,10 +259,10 @@ impl Lifecycle {
     }
 
     /// Returns whether the subscription that was held from `held` on has worked: it was found sound, its
-    /// topic was heard, or it lasted. That it could be made proves nothing.
+    /// topic delivered, or it lasted. That it could be made proves nothing.
     fn proved(&self, held: Moment, now: Moment) -> bool {
         self.status.borrow().attested.is_some_and(|at| at >= held)
-            || (self.edges.speaks)(self.region)
+            || (self.deps.speaks)(self.region)
             || now.since(held) > self.pace.again.1 * limits::LOSS_STRETCH
     }
 
@@ -262,16 +275,15 @@ impl Lifecycle {
     /// nothing about what arrives.
     async fn wanted(&self, asked: &mut watch::Receiver<Duration>) {
         let mut status = self.status.subscribe();
-        let fails = |status: &SubscriptionStatus| status.failure.as_ref().is_some_and(|trouble| trouble.is_passing);
         loop {
             requested(asked).await;
             while fails(&self.status.borrow()) {
-                self.lines.waits(self.edges.clock.now());
+                self.lines.waits(self.deps.clock.now());
                 let answers = status.wait_for(|status| !fails(status)).await.map(drop);
                 answers.expect("this task holds the sender");
                 tokio::time::sleep(self.pace.attest + jittered(self.pace.attest_again)).await;
             }
-            if !(self.edges.is_live)(self.region) {
+            if !(self.deps.is_live)(self.region) {
                 return;
             }
         }
@@ -282,13 +294,17 @@ impl Lifecycle {
     }
 
     fn emit(&self, event: Event) {
-        (self.edges.events)(event);
+        (self.deps.events)(event);
     }
 
     fn stage(&self, stage: Stage) {
-        let now = self.edges.clock.now();
+        let now = self.deps.clock.now();
         self.status.send_modify(|status| (status.stage, status.since) = (stage, now));
     }
+}
+
+fn fails(status: &SubscriptionStatus) -> bool {
+    status.failure.as_ref().is_some_and(|trouble| trouble.is_passing)
 }
 
 fn unconfirmed() -> CallFailure {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::model::time::Moment;
 use crate::sidecar::limits;
 
-/// A queue that was made a moment ago, and whether SQS has shown it since.
+/// A queue that was made a moment ago, and whether SQS has listed it since.
 #[derive(Debug)]
 pub(crate) struct NewQueue {
     made: Moment,
@@ -23,7 +23,7 @@ impl NewQueue {
         self.seen.store(true, Ordering::Relaxed);
     }
 
-    /// Whether "it does not exist" at `now` means that somebody deleted it.
+    /// True if "it does not exist" at `now` means that somebody deleted it.
     pub(crate) fn is_lost(&self, now: Moment) -> bool {
         self.seen.load(Ordering::Relaxed) || now.since(self.made) > limits::QUEUE_SHOWS
     }
@@ -34,14 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unseen_queue_is_lost_after_its_wait() {
+    fn unseen_queue_is_lost_after_wait() {
         let new = NewQueue::made(Moment::ZERO);
         assert!(!new.is_lost(Moment::ZERO + limits::QUEUE_SHOWS));
         assert!(new.is_lost(Moment::ZERO + limits::QUEUE_SHOWS * 2));
     }
 
     #[test]
-    fn queue_once_seen_is_lost_at_once() {
+    fn seen_queue_is_lost_at_once() {
         let new = NewQueue::made(Moment::ZERO);
         new.was_seen();
         assert!(new.is_lost(Moment::ZERO));

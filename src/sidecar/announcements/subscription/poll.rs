@@ -1,6 +1,6 @@
 //! Reads a queue: when it is polled, and when finished messages are deleted. Every message goes to
 //! [`crate::sidecar::announcements::Intake`], and only what that acknowledges or refuses is deleted
-//! (R12). What could not be applied comes again after the queue's visibility timeout. Nothing is
+//! (R12). What cannot be verified yet comes again after the queue's visibility timeout. Nothing is
 //! deleted at the end: the queue itself goes, or its messages come again and change nothing (R13).
 //!
 //! A call costs many times as much as a message, so calls should be full
@@ -27,15 +27,17 @@ use crate::aws::sqs::Queue;
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::event::Event;
-use crate::sidecar::announcements::Receipt;
-use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, SubscriptionStatus};
+use crate::sidecar::announcements::Disposition;
+use crate::sidecar::announcements::subscription::deps::SubscriptionDeps;
+use crate::sidecar::announcements::subscription::status::{AwsTrouble, SubscriptionStatus};
 use crate::sidecar::limits;
 use crate::telemetry::rate_limiter::RateLimiter;
 
-/// The most that SQS takes, of messages and of deletions.
+/// SQS's batch limit, of messages and of deletions.
 const FULL: usize = limits::MESSAGES_PER_POLL as usize;
 
-/// Polls `queue` for as long as it exists, or until it should have shown, and passes each message to the intake.
+/// Polls `queue` for as long as it exists, or until it should have appeared, and passes each
+/// message to the intake.
 ///
 /// `Event::Polled` follows a poll once everything it brought is applied: it is half of a proof that
 /// nothing waits unseen. A full poll, or one with a message that could not be verified or applied,
@@ -45,44 +47,44 @@ pub(crate) async fn poll(
     queue: &Queue,
     new: &NewQueue,
     region: RegionId,
-    edges: &Edges,
+    deps: &SubscriptionDeps,
     status: &watch::Sender<SubscriptionStatus>,
 ) {
-    let (mut backoff, lines) = (Backoff::new(limits::POLL_AGAIN), RateLimiter::new());
+    let (mut backoff, log_limiter) = (Backoff::new(limits::POLL_AGAIN), RateLimiter::new());
     let mut pause = Pause::default();
-    let mut aside = Aside::default();
+    let mut pending = PendingDeletions::default();
     let mut deletions = FuturesUnordered::new();
     let mut wait = Duration::ZERO;
     loop {
         // Deleting continues beside the next poll: an acknowledgement must not delay the next
         // announcement.
-        let mut receiving = std::pin::pin!(receive_after(wait, clients, queue, &edges.clock));
+        let mut receiving = std::pin::pin!(receive_after(wait, clients, queue, &deps.clock));
         let (received, asked) = loop {
             tokio::select! {
                 received = &mut receiving => break received,
                 Some(()) = deletions.next(), if !deletions.is_empty() => {}
-                () = tokio::time::sleep(aside.due_in(edges.clock.now())), if !aside.is_empty() => {
-                    deletions.push(acknowledge(&clients.sqs, queue, aside.take()));
+                () = tokio::time::sleep(pending.due_in(deps.clock.now())), if !pending.is_empty() => {
+                    deletions.push(acknowledge(&clients.sqs, queue, pending.take()));
                 }
             }
         };
-        let now = edges.clock.now();
+        let now = deps.clock.now();
         wait = match received {
             Ok(messages) => {
                 new.was_seen();
                 backoff.worked();
                 status.send_if_modified(|status| status.failure.take().is_some());
                 let brought = messages.len();
-                let (done, all) = take(messages, region, edges, status).await;
-                if all && brought < FULL {
-                    (edges.events)(Event::Polled(region));
+                let (to_delete, all_applied) = process_messages(messages, region, deps, status).await;
+                if all_applied && brought < FULL {
+                    (deps.events)(Event::Polled(region));
                 }
-                aside.put(done, now);
+                pending.put(to_delete, now);
                 // A message that had to be waited for comes alone: nothing is saved by keeping it,
                 // or by letting others gather.
                 let alone = now - asked >= limits::GATHER;
-                while aside.is_full() || (alone && !aside.is_empty()) {
-                    deletions.push(acknowledge(&clients.sqs, queue, aside.take()));
+                while pending.is_full() || (alone && !pending.is_empty()) {
+                    deletions.push(acknowledge(&clients.sqs, queue, pending.take()));
                 }
                 pause.after(brought, alone)
             }
@@ -97,8 +99,8 @@ pub(crate) async fn poll(
                     // Not for a single passing failure: the next poll may work.
                     status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
                 }
-                if let Some(left_out) = lines.take(now) {
-                    tracing::warn!(%failure, ?wait, advice = failure.advice(), left_out, "a poll failed");
+                if let Some(suppressed) = log_limiter.admit(now) {
+                    tracing::warn!(%failure, ?wait, advice = failure.advice(), suppressed, "a poll failed");
                 }
                 wait
             }
@@ -109,15 +111,14 @@ pub(crate) async fn poll(
     }
 }
 
-/// How long the queue is left alone after a poll.
+/// Pause of the queue after a poll.
 #[derive(Debug, Default)]
 struct Pause(Duration);
 
 impl Pause {
-    /// The pause after a poll that brought so many messages. If none came, or what came was alone,
-    /// the next is waited for at the queue. If some came, more may gather. A full poll means that
-    /// the pause was too long; after several in a row there is none, so that a backlog is emptied
-    /// as fast as possible.
+    /// The pause after a poll that brought so many messages: none if the poll was empty or its message
+    /// came alone, since the next is waited for at the queue; else [`limits::GATHER`]; halved after each
+    /// full poll, so that a backlog is emptied as fast as possible.
     fn after(&mut self, brought: usize, alone: bool) -> Duration {
         self.0 = match brought {
             _ if alone => Duration::ZERO,
@@ -129,12 +130,12 @@ impl Pause {
     }
 }
 
-/// Receipt handles of messages that must not come again, oldest first, until there are enough for
+/// SQS's receipt handles of messages to delete, oldest first, until there are enough for
 /// one call.
 #[derive(Debug, Default)]
-struct Aside(VecDeque<(Moment, String)>);
+struct PendingDeletions(VecDeque<(Moment, String)>);
 
-impl Aside {
+impl PendingDeletions {
     fn put(&mut self, handles: Vec<String>, now: Moment) {
         self.0.extend(handles.into_iter().map(|handle| (now, handle)));
     }
@@ -147,7 +148,7 @@ impl Aside {
         self.0.len() >= FULL
     }
 
-    /// How long the oldest may still wait.
+    /// Time that the oldest may still wait.
     fn due_in(&self, now: Moment) -> Duration {
         let waited = self.0.front().map_or(Duration::ZERO, |(since, _)| now - *since);
         limits::DELETE_WITHIN.saturating_sub(waited)
@@ -185,32 +186,33 @@ async fn receive(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<Vec<Message
 }
 
 /// Hands a poll's messages to the intake, all at once: their order means nothing (R13). Returns the
-/// receipt handles of those that must not come again, and whether all were verified and applied.
+/// receipt handles of those to delete, and whether all were verified and applied.
 ///
-/// The queue's policy admits only the topic, so even what cannot be verified is news from it (R14).
-async fn take(
+/// The queue's policy admits only the topic, so an unverifiable message was still sent by it: it
+/// reports `Unverified` (R14).
+async fn process_messages(
     messages: Vec<Message>,
     region: RegionId,
-    edges: &Edges,
+    deps: &SubscriptionDeps,
     status: &watch::Sender<SubscriptionStatus>,
 ) -> (Vec<String>, bool) {
     let received = messages.len();
     let taken = join_all(messages.into_iter().map(|message| async move {
-        let queued = sent_at(&message);
+        let sqs_sent_at = sent_at(&message);
         let raw = Bytes::from(message.body.unwrap_or_default());
-        // SNS confirms a queue by itself: receipts about the subscription have no meaning here.
-        let receipt = edges.intake.take(region, raw, queued).await;
-        if let Receipt::Unverified(why) = receipt {
+        // SNS confirms SQS subscriptions itself: `Confirm` and `Unsubscribed` need no action.
+        let disposition = deps.intake.take(region, raw, sqs_sent_at).await;
+        if let Disposition::Unverified(why) = disposition {
             status.send_modify(|status| status.unverified = Some(why));
-            (edges.events)(Event::Unverified(region));
+            (deps.events)(Event::Unverified(region));
         }
-        let verified = !matches!(receipt, Receipt::Unverified(_));
-        (message.receipt_handle.filter(|_| receipt.may_be_deleted()), verified)
+        let verified = !matches!(disposition, Disposition::Unverified(_));
+        (message.receipt_handle.filter(|_| disposition.may_be_deleted()), verified)
     }));
-    let (done, verified): (Vec<_>, Vec<bool>) = taken.await.into_iter().unzip();
-    let done: Vec<String> = done.into_iter().flatten().collect();
-    let all = done.len() == received && verified.into_iter().all(|verified| verified);
-    (done, all)
+    let (handles, verified): (Vec<_>, Vec<bool>) = taken.await.into_iter().unzip();
+    let to_delete: Vec<String> = handles.into_iter().flatten().collect();
+    let all_applied = to_delete.len() == received && verified.into_iter().all(|verified| verified);
+    (to_delete, all_applied)
 }
 
 fn sent_at(message: &Message) -> Option<Wall> {
@@ -218,7 +220,7 @@ fn sent_at(message: &Message) -> Option<Wall> {
     stated.parse().ok().map(Wall::from_millis)
 }
 
-/// What cannot be deleted comes again and changes nothing (R13).
+/// Deletes messages; one that cannot be deleted comes again and changes nothing (R13).
 async fn acknowledge(sqs: &aws_sdk_sqs::Client, queue: &Queue, handles: Vec<String>) {
     let entries = handles.into_iter().enumerate().filter_map(|(place, handle)| {
         DeleteMessageBatchRequestEntry::builder().id(place.to_string()).receipt_handle(handle).build().ok()
@@ -248,19 +250,24 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// How many messages a poll brings on average when they arrive evenly and each poll takes
-    /// `call`, and the longest that a message waited.
+    /// Moment at which the message of this number is there.
+    fn arrival(number: u64, per_second: u64) -> Duration {
+        Duration::from_nanos(number * 1_000_000_000 / per_second)
+    }
+
+    /// Average number of messages per poll when they arrive evenly and each poll takes `call`, and
+    /// the longest wait of a message.
     fn polled(per_second: u64, call: Duration, span: Duration) -> (f64, Duration) {
         let (mut pause, mut now, mut taken, mut polls) = (Pause::default(), Duration::ZERO, 0_u64, 0_u64);
-        let arrival = |number: u64| Duration::from_nanos(number * 1_000_000_000 / per_second);
         let mut longest = Duration::ZERO;
         while now < span {
             // A long poll waits for the first.
             let asked = now;
-            now = (now + call).max(arrival(taken));
+            now = (now + call).max(arrival(taken, per_second));
             let alone = now - asked >= limits::GATHER;
-            let brought = (taken..).take(FULL).take_while(|number| arrival(*number) <= now).count() as u64;
-            longest = longest.max(now - arrival(taken));
+            let brought =
+                (taken..).take(FULL).take_while(|number| arrival(*number, per_second) <= now).count() as u64;
+            longest = longest.max(now - arrival(taken, per_second));
             (taken, polls) = (taken + brought, polls + 1);
             now += pause.after(brought as usize, alone);
         }
@@ -268,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_brings_most_of_what_it_may_at_a_rate_that_would_fill_it() {
+    fn busy_poll_gathers_nearly_full_batch() {
         for (per_second, call) in [(167, 1), (167, 10), (250, 1), (400, 5), (1000, 5)] {
             let (each, longest) = polled(per_second, MS(call), MS(60_000));
             assert!(each >= 7.5, "{each} at {per_second}/s, {call} ms each");
@@ -277,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_comes_alone_is_taken_at_once_and_so_is_the_one_after_it() {
+    fn lone_message_is_taken_at_once() {
         for per_second in [1, 10, 19] {
             let (each, longest) = polled(per_second, MS(1), MS(60_000));
             assert!((each - 1.0).abs() < 1e-9 && longest <= MS(1), "{each} {longest:?}");
@@ -286,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_is_emptied_without_a_pause() {
+    fn backlog_is_emptied_without_pause() {
         let mut pause = Pause::default();
         assert_eq!(pause.after(FULL, false), Duration::ZERO, "the first is full: there is more");
         assert_eq!(pause.after(FULL - 1, false), limits::GATHER);
@@ -296,11 +303,11 @@ mod tests {
         assert_eq!(pause.after(0, false), Duration::ZERO, "the queue is empty: the next message is waited for there");
     }
 
-    /// What a poll's messages lead to: events, handles to delete, whether all were applied, and
-    /// what the status says.
+    /// Effects of a poll's messages: events, handles to delete, whether all were applied, and the
+    /// status.
     async fn taken(bodies: &[&str]) -> (Vec<Event>, Vec<String>, bool, Option<Rejected>) {
         let (emit, mut events) = tokio::sync::mpsc::unbounded_channel();
-        let edges = Edges {
+        let deps = SubscriptionDeps {
             tasks: crate::tasks::Tasks::new(),
             clock: Clock::System,
             events: Arc::new(move |event| emit.send(event).unwrap()),
@@ -310,10 +317,15 @@ mod tests {
             metrics: Arc::default(),
             sdk: nowhere(),
         };
-        let message = |body: &&str| Message::builder().body(*body).receipt_handle(*body).build();
         let status = watch::Sender::new(SubscriptionStatus::new(RegionId(1), "r", "arn", Moment::ZERO));
-        let (done, all) = take(bodies.iter().map(message).collect(), RegionId(1), &edges, &status).await;
-        drop(edges);
+        let (done, all) = process_messages(
+            bodies.iter().map(|body| Message::builder().body(*body).receipt_handle(*body).build()).collect(),
+            RegionId(1),
+            &deps,
+            &status,
+        )
+        .await;
+        drop(deps);
         let mut emitted = Vec::new();
         while let Some(event) = events.recv().await {
             emitted.push(event);
@@ -321,23 +333,23 @@ mod tests {
         (emitted, done, all, status.borrow().unverified)
     }
 
-    /// Gives the receipt that the body names.
+    /// Gives the disposition that the body names.
     struct Scripted;
 
     impl Intake for Scripted {
-        fn take(&self, _: RegionId, raw: Bytes, _: Option<Wall>) -> BoxFuture<'static, Receipt> {
+        fn take(&self, _: RegionId, raw: Bytes, _: Option<Wall>) -> BoxFuture<'static, Disposition> {
             Box::pin(std::future::ready(match &raw[..] {
-                b"applied" => Receipt::Acknowledge,
-                b"not applied" => Receipt::Retry,
-                b"forged" => Receipt::Unverified(Rejected::Signature),
-                _ => Receipt::Unverified(Rejected::Unfetched(Unfetched::Status(503))),
+                b"applied" => Disposition::Acknowledge,
+                b"not applied" => Disposition::Retry,
+                b"forged" => Disposition::Unverified(Rejected::Signature),
+                _ => Disposition::Unverified(Rejected::Unfetched(Unfetched::Status(503))),
             }))
         }
     }
 
     /// R14.
     #[tokio::test]
-    async fn what_cannot_be_verified_is_reported_and_stays_in_the_queue_only_if_it_may_be_verified_later() {
+    async fn unverified_message_stays_only_if_retryable() {
         let unverified = Event::Unverified(RegionId(1));
         assert_eq!(taken(&["applied"]).await, (vec![], vec!["applied".to_owned()], true, None));
         let forged = taken(&["applied", "forged"]).await;
@@ -353,20 +365,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_with_is_deleted_ten_at_a_time_or_when_the_oldest_has_waited_long_enough() {
+    fn deletes_by_ten_or_by_age() {
         let clock = Clock::simulated(Wall::from_millis(0));
         let start = clock.now();
-        let mut aside = Aside::default();
-        aside.put(handles(0..7), start);
-        assert!(!aside.is_full());
-        assert_eq!(aside.due_in(start + MS(100)), limits::DELETE_WITHIN - MS(100));
-        aside.put(handles(7..15), start + MS(100));
-        assert!(aside.is_full());
-        assert_eq!(aside.take(), handles(0..10));
-        assert!(!aside.is_full() && !aside.is_empty());
-        assert_eq!(aside.due_in(start + MS(100)), limits::DELETE_WITHIN, "what is left came with the last");
-        assert_eq!(aside.due_in(start + MS(700)), Duration::ZERO);
-        assert_eq!(aside.take(), handles(10..15));
-        assert!(aside.is_empty());
+        let mut pending = PendingDeletions::default();
+        pending.put(handles(0..7), start);
+        assert!(!pending.is_full());
+        assert_eq!(pending.due_in(start + MS(100)), limits::DELETE_WITHIN - MS(100));
+        pending.put(handles(7..15), start + MS(100));
+        assert!(pending.is_full());
+        assert_eq!(pending.take(), handles(0..10));
+        assert!(!pending.is_full() && !pending.is_empty());
+        assert_eq!(pending.due_in(start + MS(100)), limits::DELETE_WITHIN, "what is left came with the last");
+        assert_eq!(pending.due_in(start + MS(700)), Duration::ZERO);
+        assert_eq!(pending.take(), handles(10..15));
+        assert!(pending.is_empty());
     }
 }

@@ -13,7 +13,7 @@ use super::{ms, secs};
 /// Readers come at least so often (with those of the calm it is 2,000).
 const READS: usize = 1_870;
 
-/// Some records have a second view, some are shown beside another: each URL of a record costs its
+/// Some records have a second view, some appear beside another: each URL of a record costs its
 /// own rechecks.
 fn view(rng: &mut Rng, key: usize) -> u8 {
     match rng.u8(0..5) {
@@ -25,15 +25,14 @@ fn view(rng: &mut Rng, key: usize) -> u8 {
 
 /// All reads, in order of time.
 pub(super) fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window], puts: &[Put]) -> Vec<Read> {
-    let has = |fault: Fault| windows.iter().any(|window| window.fault == fault);
     let mut reads: Vec<Read> = Vec::new();
     // Around a change is where something can go wrong: before it arrives, while it arrives, just
     // after.
     for (index, write) in truth.writes.iter().enumerate() {
         for ingests in &truth.ingests {
             let around = ingests[index].saturating_sub(ms(rng.u64(0..120)));
-            let one = |n| Read::new(around + ms(rng.u64(0..250)) * n, write.key, view(rng, write.key));
-            reads.extend((0..2).map(one));
+            reads
+                .extend((0..2).map(|n| Read::new(around + ms(rng.u64(0..250)) * n, write.key, view(rng, write.key))));
         }
     }
     // And at the end of a pause, where readers have waited.
@@ -46,23 +45,21 @@ pub(super) fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window
     }
     for put in puts {
         let write = &truth.writes[put.write];
-        let soon = |_| Read::new(write.at + ms(20 + rng.u64(0..1_500)), write.key, view(rng, write.key));
-        reads.extend((0..4).map(soon));
+        reads.extend(
+            (0..4).map(|_| Read::new(write.at + ms(20 + rng.u64(0..1_500)), write.key, view(rng, write.key))),
+        );
     }
-    if has(Fault::OwnWrite) {
+    if has(windows, Fault::OwnWrite) {
         truth.writes.iter().for_each(|write| after_own_write(rng, write, &mut reads));
     }
-    let parts = has(Fault::Part);
+    let parts = has(windows, Fault::Part);
     if parts {
-        let after = |(write, ingests): (&Write, Duration)| Read {
-            wish: Wish::Part,
-            ..Read::new(ingests + ms(200 + rng.u64(0..2_000)), write.key, 0)
-        };
-        let first = |index: usize| truth.ingests.iter().map(|ingests| ingests[index]).min().unwrap_or_default();
-        let heard = truth.writes.iter().enumerate().map(|(index, write)| (write, first(index)));
-        reads.extend(heard.map(after));
+        reads.extend(truth.writes.iter().enumerate().map(|(index, write)| {
+            let first = truth.ingests.iter().map(|ingests| ingests[index]).min().unwrap_or_default();
+            Read { wish: Wish::Part, ..Read::new(first + ms(200 + rng.u64(0..2_000)), write.key, 0) }
+        }));
     }
-    let directives = has(Fault::Directives);
+    let directives = has(windows, Fault::Directives);
     let more = READS.saturating_sub(reads.len());
     reads.extend((0..more).map(|_| {
         let key = (keys as f64 * rng.f64().powf(1.5)) as usize;
@@ -76,6 +73,10 @@ pub(super) fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window
     }));
     reads.sort_by_key(|read| read.at);
     reads
+}
+
+fn has(windows: &[Window], fault: Fault) -> bool {
+    windows.iter().any(|window| window.fault == fault)
 }
 
 /// He changed it at a region, and wants to see that; others read it at the same time.

@@ -83,7 +83,7 @@ async fn odd_heads_are_read_alike_everywhere() {
 }
 
 #[tokio::test]
-async fn a_status_beyond_599_is_no_answer() {
+async fn status_beyond_599_is_no_answer() {
     let server = answering(b"HTTP/1.1 700 Odd\r\ncontent-length: 2\r\n\r\n{}", 1).await;
     assert_eq!(ask(&server, WITHIN).await.unwrap_err(), Failure::Garbage);
     let passed = origin(&server).open(RegionId(0), get("/"), WITHIN).await;

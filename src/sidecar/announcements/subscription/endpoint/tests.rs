@@ -18,17 +18,17 @@ use crate::telemetry::metrics::Metrics;
 struct Scripted;
 
 impl Intake for Scripted {
-    fn take(&self, _region: RegionId, raw: Bytes, _queued: Option<Wall>) -> BoxFuture<'static, Receipt> {
-        let receipt = match &raw[..] {
-            b"applied" => Receipt::Acknowledge,
-            b"not applied" => Receipt::Retry,
-            b"forged" => Receipt::Unverified(Rejected::Signature),
-            b"no certificate" => Receipt::Unverified(Rejected::Unfetched(Unfetched::Status(503))),
-            b"confirmation" => Receipt::Confirm { token: "secret".to_owned() },
-            b"unsubscribed" => Receipt::Unsubscribed { published: Wall::from_millis(7) },
+    fn take(&self, _region: RegionId, raw: Bytes, _queued: Option<Wall>) -> BoxFuture<'static, Disposition> {
+        let disposition = match &raw[..] {
+            b"applied" => Disposition::Acknowledge,
+            b"not applied" => Disposition::Retry,
+            b"forged" => Disposition::Unverified(Rejected::Signature),
+            b"no certificate" => Disposition::Unverified(Rejected::Unfetched(Unfetched::Status(503))),
+            b"confirmation" => Disposition::Confirm { token: "secret".to_owned() },
+            b"unsubscribed" => Disposition::Unsubscribed { published: Wall::from_millis(7) },
             other => panic!("an unexpected body of {} bytes was taken", other.len()),
         };
-        Box::pin(std::future::ready(receipt))
+        Box::pin(std::future::ready(disposition))
     }
 }
 
@@ -42,7 +42,7 @@ struct Posting {
 impl Posting {
     fn new() -> Self {
         let tasks = Tasks::new();
-        let edges = Edges {
+        let deps = SubscriptionDeps {
             tasks: tasks.clone(),
             clock: Clock::System,
             events: Arc::new(|_| {}),
@@ -60,8 +60,8 @@ impl Posting {
             account: "000000000000".to_owned(),
             name: "t".to_owned(),
         };
-        let door = Entrance { region: RegionId(2), topic, notices: knock };
-        let address = open("127.0.0.1:0".parse().unwrap(), vec![door], &edges, tasks.stopping()).unwrap();
+        let entrance = Entrance { region: RegionId(2), topic, notices: knock };
+        let address = open("127.0.0.1:0".parse().unwrap(), vec![entrance], &deps, tasks.stopping()).unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { base: format!("http://{address}"), client, notices, tasks }
     }
@@ -77,7 +77,7 @@ impl Posting {
 }
 
 #[tokio::test]
-async fn only_an_applied_message_gets_200_and_one_that_was_not_gets_no_4xx() {
+async fn only_applied_message_gets_200() {
     let posting = Posting::new();
     assert_eq!(posting.notification("applied").await, 200);
     assert_eq!(posting.notification("not applied").await, 503);
@@ -85,13 +85,13 @@ async fn only_an_applied_message_gets_200_and_one_that_was_not_gets_no_4xx() {
 }
 
 #[tokio::test]
-async fn a_message_whose_type_header_was_dropped_on_the_way_is_taken_all_the_same() {
+async fn message_without_type_header_is_accepted() {
     let posting = Posting::new();
     assert_eq!(posting.post("/2", ("accept", "*/*"), "applied").await, 200);
 }
 
 #[tokio::test]
-async fn what_never_came_from_a_topic_of_ours_is_refused_unread() {
+async fn non_topic_post_is_refused_unread() {
     let posting = Posting::new();
     let named = ("x-amz-sns-message-type", "Notification");
     assert_eq!(posting.post("/in/2", ("x-amz-sns-message-type", "Rubbish"), "unread").await, 400);
@@ -102,20 +102,20 @@ async fn what_never_came_from_a_topic_of_ours_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn an_envelope_of_more_bytes_than_sns_allows_is_refused() {
+async fn oversized_envelope_is_refused() {
     let posting = Posting::new();
     let named = ("x-amz-sns-message-type", "Notification");
     assert_eq!(posting.post("/2", named, vec![b'x'; ENVELOPE_BYTES + 1]).await, 413);
 }
 
 #[tokio::test]
-async fn a_raw_delivery_deserves_a_retry_with_an_envelope_around_it() {
+async fn raw_delivery_gets_retryable_503() {
     let posting = Posting::new();
     assert_eq!(posting.post("/2", ("x-amz-sns-rawdelivery", "true"), "unread").await, 503);
 }
 
 #[tokio::test]
-async fn a_confirmation_that_aws_does_not_take_comes_again() {
+async fn failed_confirmation_is_retried() {
     let posting = Posting::new();
     assert_eq!(posting.post("/2", ("x-amz-sns-message-type", "SubscriptionConfirmation"), "confirmation").await, 503);
 }
@@ -128,7 +128,7 @@ async fn an_unsubscribe_confirmation_reaches_the_lifecycle() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_does_not_hold_up_a_drain() {
+async fn idle_connection_never_blocks_drain() {
     let posting = Posting::new();
     assert_eq!(posting.notification("applied").await, 200);
     assert_eq!(posting.tasks.drain(std::time::Duration::from_secs(5)).await, Vec::<&str>::new());
@@ -143,7 +143,7 @@ async fn half_a_post(posting: &Posting) -> TcpStream {
 }
 
 #[tokio::test]
-async fn half_a_post_does_not_hold_up_the_drain() {
+async fn half_sent_post_never_blocks_drain() {
     let posting = Posting::new();
     let half = half_a_post(&posting).await;
     assert_eq!(posting.notification("applied").await, 200);
@@ -152,7 +152,7 @@ async fn half_a_post_does_not_hold_up_the_drain() {
 }
 
 #[tokio::test]
-async fn half_sent_posts_beyond_the_bound_make_room() {
+async fn excess_half_sent_posts_make_room() {
     let posting = Posting::new();
     let mut held = Vec::new();
     for _ in 0..ENDPOINT_CONNECTIONS + 10 {
@@ -164,8 +164,11 @@ async fn half_sent_posts_beyond_the_bound_make_room() {
 }
 
 #[test]
-fn the_regions_place_is_the_last_segment_of_its_url() {
-    let joined = |url: &str| endpoint(&Url::parse(url).unwrap(), RegionId(1));
-    assert_eq!(joined("https://sidecar.example.com"), "https://sidecar.example.com/1");
-    assert_eq!(joined("https://sidecar.example.com/in/?a=b"), "https://sidecar.example.com/in/1?a=b");
+fn region_index_is_last_url_segment() {
+    for (url, joined) in [
+        ("https://sidecar.example.com", "https://sidecar.example.com/1"),
+        ("https://sidecar.example.com/in/?a=b", "https://sidecar.example.com/in/1?a=b"),
+    ] {
+        assert_eq!(endpoint(&Url::parse(url).unwrap(), RegionId(1)), joined);
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use super::removal::Made;
+use super::end::End;
+use super::resources::Resources;
 use super::{Lifecycle, Transported};
 use crate::aws::clients::Clients;
 use crate::aws::failure::CallFailure;
@@ -12,44 +13,36 @@ use crate::aws::sqs::{self, Queue};
 use crate::protocol::event::Event;
 use crate::sidecar::announcements::subscription::attest::{self, Attestation};
 use crate::sidecar::announcements::subscription::backoff::{Backoff, shortened};
-use crate::sidecar::announcements::subscription::endpoint::Notice;
 use crate::sidecar::announcements::subscription::new_queue::NewQueue;
-use crate::sidecar::announcements::subscription::{AwsTrouble, poll};
+use crate::sidecar::announcements::subscription::notice::{Notice, awaited};
+use crate::sidecar::announcements::subscription::poll;
+use crate::sidecar::announcements::subscription::status::AwsTrouble;
 use crate::sidecar::limits;
-
-/// Reason why a subscription is no longer held.
-pub(super) enum End {
-    Stopping,
-    /// Freshness wants another.
-    Asked,
-    /// It, or its queue, is gone; why, in a stable word.
-    Lost(&'static str),
-}
 
 impl Lifecycle {
     /// Everything that goes on while a subscription is in use, until it is not.
     pub(super) async fn hold(
         &self,
         clients: &Clients,
-        way: &mut Transported,
-        made: &Made,
+        transport: &mut Transported,
+        resources: &Resources,
         asked: &mut watch::Receiver<Duration>,
     ) -> End {
-        let subscription = made.subscription.as_deref().unwrap_or_default();
-        match (way, &made.queue) {
+        let subscription = resources.subscription.as_deref().unwrap_or_default();
+        match (transport, &resources.queue) {
             (Transported::Posted { endpoint, notices }, _) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = self.wanted(asked) => End::Asked,
                 why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
-                () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
+                () = awaited(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= resources.since)) => End::Lost("unsubscribed"),
             },
             (Transported::Queue, Some(queue)) => {
-                let new = NewQueue::made(self.edges.clock.now());
+                let new = NewQueue::made(self.deps.clock.now());
                 let ours = Some((queue, &new));
                 tokio::select! {
                     () = self.stopping.cancelled() => End::Stopping,
                     () = self.wanted(asked) => End::Asked,
-                    () = poll::poll(clients, queue, &new, self.region, &self.edges, &self.status) => {
+                    () = poll::poll(clients, queue, &new, self.region, &self.deps, &self.status) => {
                         End::Lost("queue")
                     }
                     why = Box::pin(self.attest(clients, subscription, &queue.arn, ours)) => End::Lost(why),
@@ -70,23 +63,23 @@ impl Lifecycle {
         endpoint: &str,
         queue: Option<(&Queue, &NewQueue)>,
     ) -> &'static str {
-        let began = self.edges.clock.now();
+        let began = self.deps.clock.now();
         let first = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
         // Only once: if somebody keeps taking policies away, queues must not be made at that rate.
         if let Some((queue, new)) = queue.filter(|_| self.status.borrow().losses == 0) {
             tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
-            let is_silent = !(self.edges.speaks)(self.region);
+            let is_silent = !(self.deps.speaks)(self.region);
             if is_silent && let Ok(Attestation::Unfit(why)) = self.look_at_policy(clients, queue, new).await {
                 return why;
             }
         }
-        let mut wait = first.saturating_sub(self.edges.clock.now().since(began));
+        let mut wait = first.saturating_sub(self.deps.clock.now().since(began));
         let mut again = Backoff::new((self.pace.attest_again, self.pace.attest));
         let mut skipped = 0;
         loop {
             tokio::time::sleep(wait).await;
             wait = shortened(self.pace.attest);
-            if skipped < limits::ATTEST_SKIPS && (self.edges.speaks)(self.region) {
+            if skipped < limits::ATTEST_SKIPS && (self.deps.speaks)(self.region) {
                 skipped += 1;
                 continue;
             }
@@ -98,7 +91,7 @@ impl Lifecycle {
             match look {
                 Ok(Attestation::Sound) => {
                     again.worked();
-                    let now = self.edges.clock.now();
+                    let now = self.deps.clock.now();
                     self.status.send_modify(|status| (status.attested, status.unlooked) = (Some(now), None));
                     self.emit(Event::Attested(self.region));
                 }
@@ -128,7 +121,7 @@ impl Lifecycle {
     ) -> Result<Attestation, CallFailure> {
         let look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await?;
         let is_gone = look == Attestation::Unfit("queue");
-        Ok(if is_gone && !new.is_lost(self.edges.clock.now()) { Attestation::Pending } else { look })
+        Ok(if is_gone && !new.is_lost(self.deps.clock.now()) { Attestation::Pending } else { look })
     }
 
     /// Re-tags the queue so that no janitor takes it; returns when it is gone.
@@ -137,29 +130,17 @@ impl Lifecycle {
         let mut wait = shortened(self.pace.tag);
         loop {
             tokio::time::sleep(wait).await;
-            match sqs::tag_alive(&clients.sqs, queue, self.edges.clock.wall()).await {
+            match sqs::tag_alive(&clients.sqs, queue, self.deps.clock.wall()).await {
                 Ok(()) => {
                     backoff.worked();
                     wait = shortened(self.pace.tag);
                 }
-                Err(failure) if failure.is_gone() && new.is_lost(self.edges.clock.now()) => return,
+                Err(failure) if failure.is_gone() && new.is_lost(self.deps.clock.now()) => return,
                 Err(failure) => {
-                    self.lines.untagged(self.edges.clock.now(), &failure);
+                    self.lines.untagged(self.deps.clock.now(), &failure);
                     wait = backoff.wait().max(failure.least_wait());
                 }
             }
-        }
-    }
-}
-
-/// Resolves when the endpoint has given the awaited notice. Others are late or replayed, and are
-/// skipped.
-pub(super) async fn told(notices: &mut mpsc::Receiver<Notice>, awaited: impl Fn(Notice) -> bool) {
-    loop {
-        match notices.recv().await {
-            Some(notice) if awaited(notice) => return,
-            Some(_) => {}
-            None => std::future::pending().await,
         }
     }
 }

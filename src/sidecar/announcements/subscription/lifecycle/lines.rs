@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::removal::Made;
+use super::resources::Resources;
 use crate::aws::failure::CallFailure;
 use crate::model::time::Moment;
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -24,63 +24,63 @@ pub(crate) struct LifecycleLines {
 
 impl LifecycleLines {
     pub(super) fn lost(&self, now: Moment, why: &str, wait: Duration) {
-        if let Some(left_out) = self.lost.take(now) {
-            tracing::warn!(why, ?wait, left_out, "the subscription was lost; making it anew");
+        if let Some(suppressed) = self.lost.admit(now) {
+            tracing::warn!(why, ?wait, suppressed, "the subscription was lost; making it anew");
         }
     }
 
     pub(super) fn anew(&self, now: Moment) {
-        if let Some(left_out) = self.anew.take(now) {
-            tracing::info!(left_out, "making the subscription anew: no proof came through this one");
+        if let Some(suppressed) = self.anew.admit(now) {
+            tracing::info!(suppressed, "making the subscription anew: no proof came through this one");
         }
     }
 
     pub(super) fn refused(&self, now: Moment, topic: &str, failure: &CallFailure, wait: Duration) {
-        if let Some(left_out) = self.refused.take(now) {
-            tracing::warn!(%failure, topic, ?wait, left_out, "not subscribed; {}", failure.advice());
+        if let Some(suppressed) = self.refused.admit(now) {
+            tracing::warn!(%failure, topic, ?wait, suppressed, "not subscribed; {}", failure.advice());
         }
     }
 
     pub(super) fn made(&self, now: Moment, topic: &str, queue: Option<&str>) {
-        if let Some(left_out) = self.made.take(now) {
-            tracing::info!(topic, queue, left_out, "subscribed");
+        if let Some(suppressed) = self.made.admit(now) {
+            tracing::info!(topic, queue, suppressed, "subscribed");
         }
     }
 
     pub(super) fn unfit(&self, now: Moment, why: &str) {
-        if let Some(left_out) = self.unfit.take(now) {
-            tracing::warn!(why, left_out, "a subscription that was there before is unfit; ending it");
+        if let Some(suppressed) = self.unfit.admit(now) {
+            tracing::warn!(why, suppressed, "a subscription that was there before is unfit; ending it");
         }
     }
 
     pub(super) fn untagged(&self, now: Moment, failure: &CallFailure) {
-        if let Some(left_out) = self.untagged.take(now) {
+        if let Some(suppressed) = self.untagged.admit(now) {
             let advice = failure.advice();
-            tracing::warn!(%failure, advice, left_out, "the queue could not be tagged as alive");
+            tracing::warn!(%failure, advice, suppressed, "the queue could not be tagged as alive");
         }
     }
 
     pub(super) fn waits(&self, now: Moment) {
-        if let Some(left_out) = self.waits.take(now) {
-            tracing::info!(left_out, "no new subscription is made while AWS fails");
+        if let Some(suppressed) = self.waits.admit(now) {
+            tracing::info!(suppressed, "no new subscription is made while AWS fails");
         }
     }
 
-    pub(super) fn left(&self, now: Moment, made: &Made) {
-        if let Some(left_out) = self.left.take(now) {
-            tracing::warn!(queue = made.queue_name, left_out, "could not be removed; left to the janitor");
+    pub(super) fn left(&self, now: Moment, resources: &Resources) {
+        if let Some(suppressed) = self.left.admit(now) {
+            tracing::warn!(queue = resources.queue_name, suppressed, "could not be removed; left to the janitor");
         }
     }
 
     pub(super) fn kept_subscription(&self, now: Moment, subscription: &str, failure: &CallFailure) {
-        if let Some(left_out) = self.kept_subscriptions.take(now) {
-            tracing::warn!(%failure, subscription, left_out, "a subscription could not be removed");
+        if let Some(suppressed) = self.kept_subscriptions.admit(now) {
+            tracing::warn!(%failure, subscription, suppressed, "a subscription could not be removed");
         }
     }
 
     pub(super) fn kept_queue(&self, now: Moment, queue: &str, failure: &CallFailure) {
-        if let Some(left_out) = self.kept_queues.take(now) {
-            tracing::warn!(%failure, queue, left_out, "a queue could not be removed");
+        if let Some(suppressed) = self.kept_queues.admit(now) {
+            tracing::warn!(%failure, queue, suppressed, "a queue could not be removed");
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     use crate::telemetry::scripted::CountedLines;
 
     #[test]
-    fn aws_that_comes_and_goes_fills_no_log() {
+    fn flapping_aws_fills_no_log() {
         let (counted, lines, now) = (CountedLines::start(), LifecycleLines::default(), Moment::default());
         let failure = CallFailure { call: "Subscribe", fault: CallFault::Refused("no".to_owned()) };
         let wait = Duration::from_secs(1);
@@ -105,13 +105,13 @@ mod tests {
             lines.unfit(now, "filter");
             lines.untagged(now, &failure);
             lines.waits(now);
-            lines.left(now, &Made::default());
+            lines.left(now, &Resources::default());
             lines.kept_subscription(now, "subscription", &failure);
             lines.kept_queue(now, "queue", &failure);
         }
         let most = RATIONED_LINES.0 as usize;
-        assert_eq!((counted.most().0, counted.with("left_out=0")), (most, 10 * most));
+        assert_eq!((counted.most().0, counted.with("suppressed=0")), (most, 10 * most));
         lines.refused(now + RATIONED_LINES.1, "topic", &failure, wait);
-        assert_eq!(counted.with("left_out=90"), 1, "what was left out is counted");
+        assert_eq!(counted.with("suppressed=90"), 1, "what was left out is counted");
     }
 }

@@ -1,0 +1,255 @@
+//! The catalogue over HTTP. `openapi.json` describes it, and a test compares the two.
+//!
+//! Until callers have identities, all of them are one writer.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State as Shared};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::{Json, Router};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Catalogue;
+use super::error::CatalogueError;
+use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, PAGES_HELD_BYTES, RECORD_BYTES};
+use super::problem_kind::ProblemKind;
+use super::record::{RecordPage, RecordVersion, RecordWrite, RecordWritten};
+use crate::config::template::unescaped;
+use crate::http::bodies::{ByteBudget, Reserved};
+
+mod fields;
+mod refused;
+mod request;
+
+use fields::{state_replayed, state_version};
+use refused::RequestRefused;
+use request::PageQuery;
+
+/// The document that describes this API.
+pub const OPENAPI: &str = include_str!("api/openapi.json");
+
+const ANONYMOUS: &str = "anonymous";
+type RecordPath = Result<Path<(String, String)>, PathRejection>;
+type PageOf = Result<Query<PageQuery>, QueryRejection>;
+type Answered = Result<Response, RequestRefused>;
+
+#[derive(Clone)]
+struct Api {
+    catalogue: Arc<Catalogue>,
+    /// Budget of requests that are held.
+    held: Arc<ByteBudget>,
+    /// Budget of pages that are being read, or not yet sent.
+    pages: Arc<ByteBudget>,
+}
+
+/// Method, path, and who answers; `get` answers HEAD too.
+fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
+    const RECORD: &str = "/v1/records/{type}/{key}";
+    [
+        ("get", RECORD, get(read_record)),
+        ("put", RECORD, put(put_record)),
+        ("delete", RECORD, delete(delete_record)),
+        ("get", "/v1/records/{type}/{key}/history", get(read_history)),
+        ("get", "/v1/records/{type}", get(list_records)),
+        ("post", "/v1/batch", post(write_batch)),
+        ("get", "/v1/types", get(list_types)),
+        ("get", "/openapi.json", get(openapi)),
+    ]
+}
+
+/// Router for the catalogue's requests. Its server keeps out foreign hosts and pages of other
+/// sites.
+pub fn router(catalogue: Arc<Catalogue>) -> Router {
+    let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
+    router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES), pages })
+}
+
+fn router_of(api: Api) -> Router {
+    let router = routes().into_iter().fold(Router::new(), |router, (_, path, methods)| router.route(path, methods));
+    router
+        .fallback(async || RequestRefused::UnknownPath)
+        .method_not_allowed_fallback(async || RequestRefused::Method)
+        .layer(middleware::from_fn_with_state(api.clone(), around))
+        .with_state(api)
+}
+
+/// Refuses paths that nobody can read, and counts what was refused.
+async fn around(Shared(api): Shared<Api>, request: Request, next: Next) -> Response {
+    // The router would take a broken escape for what stands there, and make a key of it.
+    let mut response = match unescaped(request.uri().path()) {
+        Some(_) => next.run(request).await,
+        None => RequestRefused::Path.into_response(),
+    };
+    if let Some(kind) = response.extensions().get::<ProblemKind>() {
+        api.catalogue.counts().refused(*kind);
+    }
+    let headers = response.headers_mut();
+    // A store on the way would make reads less than strongly consistent.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn record_at(path: RecordPath) -> Result<(String, String), RequestRefused> {
+    path.map(|Path(at)| at).map_err(|_| RequestRefused::Path)
+}
+
+async fn read_record(Shared(api): Shared<Api>, at: RecordPath, headers: HeaderMap) -> Answered {
+    let (record_type, key) = record_at(at)?;
+    let only_if = request::preconditions(&headers)?;
+    let (version, body) = api.catalogue.get(&record_type, &key).await?;
+    if !only_if.admits(Some(version), true) {
+        return Err(CatalogueError::PreconditionFailed { version: Some(version) }.into());
+    }
+    let mut response = if only_if.is_unchanged(Some(version), true) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        json_bytes(body)
+    };
+    state_version(response.headers_mut(), version);
+    Ok(response)
+}
+
+fn json_bytes(body: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn put_record(Shared(api): Shared<Api>, at: RecordPath, request: Request) -> Answered {
+    let (record_type, key) = record_at(at)?;
+    let (parts, body) = request.into_parts();
+    let sent = request::json_body(&parts.headers, body, RECORD_BYTES, &api.held).await?;
+    // The store may keep its handle for ever; what was read gives back its part of the budget.
+    let write = RecordWrite::put(record_type, key, Bytes::copy_from_slice(&sent));
+    write_one(&api, write, &parts.headers).await
+}
+
+async fn delete_record(Shared(api): Shared<Api>, at: RecordPath, headers: HeaderMap) -> Answered {
+    let (record_type, key) = record_at(at)?;
+    write_one(&api, RecordWrite::delete(record_type, key), &headers).await
+}
+
+async fn write_one(api: &Api, write: RecordWrite, headers: &HeaderMap) -> Answered {
+    let write = write.only_if(request::preconditions(headers)?);
+    let once = request::idempotency_key(headers, ANONYMOUS)?;
+    let (applied, replayed) = api.catalogue.write(write, once.as_ref()).await?;
+    let created = applied.created && !applied.deleted;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = (status, Json(applied)).into_response();
+    state_version(response.headers_mut(), applied.version);
+    state_replayed(response.headers_mut(), replayed);
+    Ok(response)
+}
+
+async fn write_batch(Shared(api): Shared<Api>, request: Request) -> Answered {
+    let (parts, body) = request.into_parts();
+    if [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| parts.headers.contains_key(name)) {
+        return Err(RequestRefused::BatchCondition);
+    }
+    let once = request::idempotency_key(&parts.headers, ANONYMOUS)?;
+    let sent = request::json_body(&parts.headers, body, BATCH_BYTES, &api.held).await?;
+    let answer = api.catalogue.batch(&request::batch(&sent)?, once.as_ref()).await?;
+    let mut response = Json(BatchAnswer { applied: answer.applied }).into_response();
+    state_replayed(response.headers_mut(), answer.replayed);
+    Ok(response)
+}
+
+#[derive(serde::Serialize)]
+struct BatchAnswer {
+    applied: Vec<RecordWritten>,
+}
+
+async fn list_records(Shared(api): Shared<Api>, at: Result<Path<String>, PathRejection>, page: PageOf) -> Answered {
+    let Path(record_type) = at.map_err(|_| RequestRefused::Path)?;
+    let Query(page) = page.map_err(|_| RequestRefused::Query)?;
+    let (limit, after) = (page.limit()?, page.after.as_deref());
+    let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
+    let RecordPage { records, next } = api.catalogue.list(&record_type, limit, after).await?;
+    Ok(json_page(&Listing { snapshot: false, records: entries(&records), next }, held))
+}
+
+async fn read_history(Shared(api): Shared<Api>, at: RecordPath, page: PageOf) -> Answered {
+    let (record_type, key) = record_at(at)?;
+    let Query(page) = page.map_err(|_| RequestRefused::Query)?;
+    let (limit, after) = (page.limit()?, page.after.as_deref());
+    let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
+    let RecordPage { records, next } = api.catalogue.history(&record_type, &key, limit, after).await?;
+    Ok(json_page(&History { versions: entries(&records), next }, held))
+}
+
+/// A page on its way: it counts until its caller has read it.
+struct SentPage {
+    json: Vec<u8>,
+    _held: Reserved,
+}
+
+impl AsRef<[u8]> for SentPage {
+    fn as_ref(&self) -> &[u8] {
+        &self.json
+    }
+}
+
+fn json_page(page: &impl serde::Serialize, mut held: Reserved) -> Response {
+    let mut json = serde_json::to_vec(page).expect("text, numbers and what was JSON before can always be written");
+    json.shrink_to_fit();
+    held.shrink_to(json.len() as u64);
+    json_bytes(Bytes::from_owner(SentPage { json, _held: held }))
+}
+
+#[derive(serde::Serialize)]
+struct Listing<'a> {
+    /// Always false: what is written between two pages may be on them or not.
+    snapshot: bool,
+    records: Vec<PageEntry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+#[derive(serde::Serialize)]
+struct History<'a> {
+    versions: Vec<PageEntry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// A record on a page.
+#[derive(serde::Serialize)]
+struct PageEntry<'a> {
+    key: &'a str,
+    version: u64,
+    deleted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a RawValue>,
+}
+
+fn entries(records: &[RecordVersion]) -> Vec<PageEntry<'_>> {
+    records.iter().map(PageEntry::of).collect()
+}
+
+impl<'a> PageEntry<'a> {
+    fn of(record: &'a RecordVersion) -> Self {
+        let body = record
+            .body
+            .as_deref()
+            .map(|body| serde_json::from_slice(body).expect("the catalogue passes over what is no JSON"));
+        Self { key: &record.key, version: record.version, deleted: record.body.is_none(), body }
+    }
+}
+
+async fn list_types(Shared(api): Shared<Api>) -> Json<Value> {
+    let types: Vec<_> =
+        api.catalogue.types().iter().map(|(name, schema)| json!({"name": name, "schema": schema})).collect();
+    Json(json!({"types": types}))
+}
+
+async fn openapi() -> Response {
+    json_bytes(Bytes::from_static(OPENAPI.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

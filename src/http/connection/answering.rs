@@ -1,0 +1,80 @@
+//! The answers of one connection, as hyper asks for them.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, Either, ready};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use hyper::body::{Body as _, Incoming};
+use hyper::service::Service;
+use parking_lot::Mutex;
+
+use super::via::Via;
+use crate::http::body::{Body, BodyUnread};
+use crate::http::pulse::Pulse;
+
+#[derive(Clone)]
+pub(super) struct Answering<H> {
+    handler: H,
+    pub(super) via: Via,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) ready: Ready,
+}
+
+impl<H> Answering<H> {
+    pub(super) fn new(handler: H, via: Via, pulse: Arc<Pulse>) -> Self {
+        Self { handler, via, pulse, ready: Ready::default() }
+    }
+}
+
+/// The answer to the request that hyper reads next, if the fast path has it already.
+#[derive(Clone, Default)]
+pub(super) struct Ready(Arc<Mutex<Option<Box<Response<Body>>>>>);
+
+impl Ready {
+    pub(super) fn put(&self, answer: Option<Box<Response<Body>>>) {
+        *self.0.lock() = answer;
+    }
+
+    fn take(&self) -> Option<Box<Response<Body>>> {
+        self.0.lock().take()
+    }
+}
+
+impl<H, F> Service<Request<Incoming>> for Answering<H>
+where
+    H: Fn(Request<Incoming>, Via) -> F,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let old = request.version() < Version::HTTP_2;
+        // hyper does not tell whether a length came with the chunks. If one did, the connection
+        // must end (RFC 9112, 6.1).
+        let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
+        let (under_way, pulse) = (self.pulse.begin(), self.pulse.clone());
+        if !request.body().is_end_stream() {
+            // The reader of the body takes it out.
+            request.extensions_mut().insert(self.pulse.arrives());
+        }
+        let answer = match self.ready.take() {
+            Some(answer) => Either::Left(ready(*answer)),
+            None => Either::Right((self.handler)(request, self.via)),
+        };
+        let answered = async move {
+            let mut response = answer.await;
+            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
+                || response.extensions_mut().remove::<BodyUnread>().is_some();
+            if old && (under_way.lingers() || chunked || unread) {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            drop(under_way);
+            Ok(response.map(|body| body.keeping(|| pulse.send())))
+        };
+        Box::pin(answered)
+    }
+}

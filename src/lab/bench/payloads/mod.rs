@@ -1,7 +1,0 @@
-//! What the scenario `payload` measures: bodies made of a public data set, the forms they are
-//! written in, and the CPU time of what is done with them in the harness's own process.
-
-pub(crate) mod airports;
-pub(crate) mod coded;
-pub(crate) mod cpu;
-pub(crate) mod fields;

@@ -1,0 +1,8 @@
+//! The vocabulary of the program: ids, versions, times, sizes, exact decimals.
+
+pub(crate) mod decimal;
+pub mod ids;
+pub(crate) mod limits;
+pub mod names;
+pub mod size;
+pub mod time;

@@ -1,8 +1,0 @@
-//! The vocabulary of the program: ids, versions, times, sizes, exact decimals.
-
-pub(crate) mod decimal;
-pub mod ids;
-pub(crate) mod limits;
-pub mod names;
-pub(crate) mod size;
-pub mod time;

@@ -1,0 +1,141 @@
+//! Callers, records and publishers as keyed hashes. The keys are drawn when the process starts, so
+//! that nobody outside can aim at a collision, and what is hashed (tokens, record keys) is not
+//! kept. Two callers share an identity only when every named header has the same values in the same
+//! order.
+
+use std::collections::HashMap;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::{HeaderMap, HeaderName};
+use siphasher::sip::SipHasher24;
+use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
+
+use crate::config::{IdentityMode, Service};
+use crate::model::ids::{RecordId, TypeId};
+use crate::model::time::Moment;
+use crate::routing::limits::RECORD_TYPES;
+
+/// Whose reply an entry is; 0 is for everybody who reaches the listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(pub u128);
+
+impl Identity {
+    /// Anybody who reaches the listener (`sidecar`).
+    pub const SIDECAR: Self = Self(0);
+}
+
+/// The process's hash keys, and the record types that its routes name.
+///
+/// A type keeps its id for as long as the process runs, even when no route names it any more: what
+/// its announcements said is remembered, and the type may come back.
+pub struct KeyedHashes {
+    records: (u64, u64),
+    callers: (u64, u64),
+    types: ArcSwap<HashMap<String, Known>>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    id: TypeId,
+    /// Since when its announcements are heeded; later than the start for a type that a reload
+    /// brought.
+    since: Moment,
+}
+
+/// A reload brought more record types than a process can tell apart. Only a restart helps.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {} record types since the start", RECORD_TYPES)]
+pub struct TooManyTypes;
+
+impl KeyedHashes {
+    /// Draws new keys and takes the record types from `service`'s routes.
+    pub fn new(service: &Service) -> Self {
+        let mut types = HashMap::new();
+        add(&mut types, service, Moment::ZERO);
+        Self { records: drawn_key(), callers: drawn_key(), types: ArcSwap::from_pointee(types) }
+    }
+
+    /// Heeds the record types of `service`'s routes from `now` on, in addition to those it knows.
+    ///
+    /// # Errors
+    /// When there are too many; then nothing has changed.
+    pub fn learn(&self, service: &Service, now: Moment) -> Result<(), TooManyTypes> {
+        let mut types = HashMap::clone(&self.types.load());
+        add(&mut types, service, now);
+        if types.len() > RECORD_TYPES {
+            return Err(TooManyTypes);
+        }
+        self.types.store(Arc::new(types));
+        Ok(())
+    }
+
+    /// True if announcements of this type were heeded at `then`. What was asked for too soon after
+    /// a reload brought the type may have missed one (R2).
+    pub fn heeded(&self, record_type: TypeId, then: Moment) -> bool {
+        self.types.load().values().any(|known| known.id == record_type && known.since <= then)
+    }
+
+    /// The id of a record; `None` when no route names its type (R14).
+    pub fn record(&self, record_type: &str, key: &str) -> Option<RecordId> {
+        let record_type = self.type_id(record_type)?;
+        let mut hasher = SipHasher24::new_with_keys(self.records.0, self.records.1);
+        hasher.write_u16(record_type.0);
+        hasher.write(key.as_bytes());
+        Some(RecordId { record_type, hash: hasher.finish() })
+    }
+
+    /// The id of a record type; `None` when no route names it.
+    pub fn type_id(&self, record_type: &str) -> Option<TypeId> {
+        self.types.load().get(record_type).map(|known| known.id)
+    }
+
+    /// Configured name of a record type.
+    pub fn type_name(&self, record_type: TypeId) -> Option<String> {
+        self.types.load().iter().find(|(_, known)| known.id == record_type).map(|(name, _)| name.clone())
+    }
+
+    pub fn publisher(&self, name: &str) -> u64 {
+        let mut hasher = SipHasher24::new_with_keys(self.records.1, self.records.0);
+        hasher.write(name.as_bytes());
+        hasher.finish()
+    }
+
+    /// The caller's identity, by the values of the headers that `mode` names.
+    pub fn identity(&self, mode: &IdentityMode, headers: &HeaderMap) -> Identity {
+        match mode {
+            IdentityMode::Sidecar(_) => Identity::SIDECAR,
+            IdentityMode::Exact(names) => Identity(self.fingerprint(headers, names.iter()).max(1)),
+        }
+    }
+
+    /// A keyed hash over the values of `names` in `headers`. Their number and lengths are part of
+    /// it, so it is unambiguous.
+    pub fn fingerprint<'a>(&self, headers: &HeaderMap, names: impl Iterator<Item = &'a HeaderName>) -> u128 {
+        let mut hasher = SipHasher128::new_with_keys(self.callers.0, self.callers.1);
+        for name in names {
+            for value in headers.get_all(name) {
+                hasher.write_usize(value.len() + 1);
+                hasher.write(value.as_bytes());
+            }
+            hasher.write_usize(0);
+        }
+        hasher.finish128().as_u128()
+    }
+}
+
+fn drawn_key() -> (u64, u64) {
+    (fastrand::u64(..), fastrand::u64(..))
+}
+
+/// Gives each record type that `service`'s routes name an id, unless it has one.
+fn add(types: &mut HashMap<String, Known>, service: &Service, since: Moment) {
+    for record in service.routes.iter().flat_map(|route| &route.records) {
+        let id = TypeId(types.len() as u16);
+        types.entry(record.record_type.clone()).or_insert(Known { id, since });
+    }
+}
+
+#[cfg(test)]
+mod tests;

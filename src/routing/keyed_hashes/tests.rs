@@ -1,0 +1,72 @@
+//! Tests of identities and record ids.
+
+use super::*;
+use crate::config::{RecordTemplate, Route};
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+}
+
+fn keyed_hashes(types: &[&str]) -> KeyedHashes {
+    KeyedHashes::new(&service(types))
+}
+
+fn service(types: &[&str]) -> Service {
+    let records = types.iter().map(|kind| RecordTemplate { record_type: (*kind).into(), key: Vec::new() }).collect();
+    let route = Route {
+        path: crate::config::PathTemplate { text: "/".into(), segments: Vec::new() },
+        records,
+        identity: IdentityMode::Exact(Vec::new()),
+        ..Default::default()
+    };
+    Service { name: "test".into(), routes: vec![route], ..Default::default() }
+}
+
+#[test]
+fn new_type_heeds_announcements_from_reload() {
+    let ring = keyed_hashes(&["context"]);
+    let (context, later) = (ring.type_id("context").unwrap(), Moment::from_nanos(1_000));
+    ring.learn(&service(&["tenant"]), later).unwrap();
+    let tenant = ring.type_id("tenant").unwrap();
+    assert_ne!(context, tenant);
+    assert!(ring.heeded(context, Moment::ZERO) && !ring.heeded(tenant, Moment::ZERO) && ring.heeded(tenant, later));
+    assert_eq!(ring.type_id("context"), Some(context), "gone from the routes, and not forgotten");
+    ring.learn(&service(&["context"]), Moment::from_nanos(2_000)).unwrap();
+    assert!(ring.heeded(context, Moment::ZERO), "it was heeded all along");
+    let many: Vec<String> =
+        (0..=crate::routing::limits::RECORD_TYPES).map(|number| format!("type-{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(ring.learn(&service(&many), later).is_err() && ring.type_id("type-0").is_none(), "nothing has changed");
+}
+
+#[test]
+fn callers_differ_by_any_named_header() {
+    let ring = keyed_hashes(&["context"]);
+    let mode = IdentityMode::Exact(vec![http::header::AUTHORIZATION, http::header::COOKIE]);
+    let same = [[("authorization", "a"), ("accept", "x")], [("authorization", "a"), ("accept", "y")]];
+    let [one, other] = same.map(|pairs| ring.identity(&mode, &headers(&pairs)));
+    assert_eq!(one, other);
+    let different: [&[(&'static str, &str)]; 7] = [
+        &[],
+        &[("authorization", "a")],
+        &[("authorization", "b")],
+        &[("cookie", "a")],
+        &[("cookie", "ab")],
+        &[("cookie", "a"), ("cookie", "b")],
+        &[("cookie", "")],
+    ];
+    let identities = different.map(|pairs| ring.identity(&mode, &headers(pairs)));
+    for (number, identity) in identities.iter().enumerate() {
+        assert!(!identities[..number].contains(identity), "{:?}", different[number]);
+    }
+    assert_ne!(identities[0], Identity::SIDECAR);
+}
+
+#[test]
+fn unrouted_record_type_has_no_id() {
+    let ring = keyed_hashes(&["context", "tenant"]);
+    assert_eq!(ring.record("other", "k"), None);
+    let (context, tenant) = (ring.record("context", "k").unwrap(), ring.record("tenant", "k").unwrap());
+    assert_ne!(context.hash, tenant.hash);
+    assert_eq!(ring.record("context", "k"), Some(context));
+}
