@@ -35,7 +35,8 @@ const ROOMS: [&str; 25] = [
     "cli",
 ];
 /// The lab's, which stand on the product.
-const LAB_ROOMS: [&str; 9] = ["names", "limits", "uuid", "signer", "chaos_server", "aws", "dev", "bench", "cli"];
+const LAB_ROOMS: [&str; 10] =
+    ["names", "limits", "uuid", "loopback", "signer", "chaos_server", "aws", "dev", "bench", "cli"];
 
 /// One module that names another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
