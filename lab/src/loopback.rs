@@ -1,4 +1,4 @@
-//! Loopback addresses for programs that must be told theirs before they listen.
+//! Loopback addresses for programs that must know theirs before they listen.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -10,7 +10,7 @@ const PORTS: u16 = 20_000;
 
 /// Lowest port. All lie below those that the system hands out (from 32,768 on: Linux,
 /// `ip_local_port_range`): of those, one that was found free may be somebody's outgoing connection,
-/// or somebody's port 0, before the program that was told of it listens.
+/// or somebody's port 0, before the program that is given it listens.
 const FIRST_PORT: u16 = 10_000;
 
 /// A loopback address at which nobody listens, another at each call of this process.
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn used_port_is_passed_over() {
+    fn used_port_is_left_alone() {
         let given = address().unwrap();
         let _taken = TcpListener::bind(given).unwrap();
         let again: Vec<_> = (0..PORTS).map_while(|_| address().ok()).take(200).collect();
