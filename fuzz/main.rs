@@ -10,6 +10,7 @@
 
 use std::sync::OnceLock;
 
+mod access;
 mod announcements;
 mod batches;
 mod caching;
@@ -23,7 +24,7 @@ mod settings;
 /// A target takes any bytes; whatever it does not like about them is a finding.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 16] = [
+const TARGETS: [(&str, Target); 19] = [
     ("envelope", announcements::envelope),
     ("announcement", announcements::announcement),
     ("planted", announcements::planted),
@@ -40,6 +41,9 @@ const TARGETS: [(&str, Target); 16] = [
     ("template", settings::template),
     ("config", settings::config),
     ("batch", batches::batch),
+    ("token", access::token),
+    ("jwks", access::jwks),
+    ("grants", access::grants),
 ];
 
 static TARGET: OnceLock<Target> = OnceLock::new();

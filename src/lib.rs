@@ -19,6 +19,7 @@ pub mod protocol;
 pub mod config;
 pub mod telemetry;
 
+pub mod access;
 pub mod aws;
 pub mod cache;
 pub mod engine;
@@ -55,6 +56,7 @@ extern crate self as nearside;
 #[path = "../lab/src"]
 #[allow(dead_code, unreachable_pub, reason = "it belongs to the lab")]
 mod lab {
+    pub(crate) mod issuer;
     pub(crate) mod signer;
     mod uuid;
 }

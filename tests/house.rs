@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The product's rooms, lowest first: each imports only from itself and from those before it.
-const ROOMS: [&str; 25] = [
+const ROOMS: [&str; 26] = [
     "switch",
     "model",
     "tasks",
@@ -15,6 +15,7 @@ const ROOMS: [&str; 25] = [
     "config",
     "telemetry",
     "http",
+    "access",
     "payload",
     "cache",
     "aws",
@@ -35,8 +36,8 @@ const ROOMS: [&str; 25] = [
     "cli",
 ];
 /// The lab's, which stand on the product.
-const LAB_ROOMS: [&str; 10] =
-    ["names", "limits", "uuid", "loopback", "signer", "chaos_server", "aws", "dev", "bench", "cli"];
+const LAB_ROOMS: [&str; 11] =
+    ["names", "limits", "uuid", "loopback", "signer", "issuer", "chaos_server", "aws", "dev", "bench", "cli"];
 
 /// One module that names another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,6 +7,7 @@ pub mod bench;
 pub mod chaos_server;
 pub mod cli;
 pub mod dev;
+pub mod issuer;
 mod limits;
 pub mod loopback;
 mod names;

@@ -8,6 +8,10 @@ pub(crate) const ROUTES: usize = 256;
 pub(crate) const PEM_BYTES: u64 = MIB as u64;
 /// Regions that the services may serve, and record types of a catalogue.
 pub(crate) const SERVED_REGIONS: usize = 16;
+/// Issuers of tokens in one file.
+pub(crate) const ISSUERS: usize = 64;
+/// Admins of the grants in one file.
+pub(crate) const GRANTS_ADMINS: usize = 64;
 pub(crate) const RECORD_TYPES: usize = 256;
 /// Names in one list.
 pub(crate) const NAMES: usize = 64;

@@ -13,6 +13,7 @@ pub(crate) use super::process::*;
 pub(crate) use super::race::*;
 pub(crate) use super::route::*;
 pub(crate) use super::service::*;
+use super::services::access::{AccessConfig, AdminConfig, IssuerConfig};
 use super::services::config::{
     CatalogueConfig, ENGINE_ENDPOINT_URL, EngineSettings, RecordTypeConfig, ServedRegion, ViewsConfig,
 };
@@ -50,6 +51,9 @@ pub(in crate::config) static SERVICES: Schema = Schema {
         rows::<RecordTypeConfig>(),
         rows::<ViewsConfig>(),
         rows::<ServedRegion>(),
+        rows::<AccessConfig>(),
+        rows::<IssuerConfig>(),
+        rows::<AdminConfig>(),
         rows::<Drain>(),
         rows::<Log>(),
     ],
@@ -69,7 +73,7 @@ macro_rules! defaults {
 }
 
 defaults! { Service, RegionConfig, Route, Listen, Admin, Cache, RaceConfig, FreshnessConfig }
-defaults! { AnnouncementsConfig, Drain, Log, CatalogueConfig, ViewsConfig, ServedRegion }
+defaults! { AnnouncementsConfig, Drain, Log, CatalogueConfig, ViewsConfig, ServedRegion, AccessConfig }
 
 #[cfg(test)]
 mod tests;

@@ -8,11 +8,13 @@ use super::read as reading;
 use super::schema::SERVICES;
 use super::scope::Origins;
 
+pub(in crate::config) mod access;
 mod checks;
 pub(in crate::config) mod config;
 mod files;
 mod role;
 
+pub use access::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, WhenUnknown};
 pub use config::{
     CatalogueConfig, EngineConfig, NodeCompression, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };

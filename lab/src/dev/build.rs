@@ -286,6 +286,7 @@ fn settings(engine: EngineConfig, ports: Ports, notes: &mut Vec<String>) -> Serv
         },
         views: ViewsConfig { admin: ANY, ..Default::default() },
         regions: Vec::new(),
+        access: Default::default(),
         drain: Drain { linger: Duration::ZERO, deadline: Duration::from_secs(5), ..Default::default() },
         log: Log { filter: "error".to_owned(), ..Default::default() },
     }

@@ -7,6 +7,9 @@ use super::super::arn::is_like_aws;
 use super::super::checks::{clash, refuse_clashing_names, stop_timeout};
 use super::super::scope::Collector;
 use super::super::settings::{Section, Setting};
+use super::access::{
+    ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_REGION_AUDIENCE, ADMIN_ISS, AccessConfig, AccessMode, ISSUER_ISS,
+};
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use super::role::ServiceRole;
 use crate::config::error::{ConfigError, ConfigProblem, Place, quoted};
@@ -28,6 +31,7 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig, role: Se
     at_most(collector, Section::ServedRegion, &schema::SERVED_NAME, config.regions.len(), limits::SERVED_REGIONS);
     topics(collector, config);
     ports(collector, config);
+    callers(collector, &config.access, role);
     needs_of(collector, config, role);
     stop_timeout(collector, config.drain);
 }
@@ -146,6 +150,42 @@ fn one_port(collector: &mut Collector, item: Option<usize>, listen: Listener, ad
             if is_written { (admin.setting, listen.setting) } else { (listen.setting, admin.setting) };
         let what = format!("port {} is {}'s already", admin.address.port(), other.path());
         collector.refuse(wrong, item, what, "write another port");
+    }
+}
+
+/// Checks that it can be known who asks.
+fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) {
+    let iss = access.issuers.iter().map(|issuer| issuer.iss.as_str());
+    refuse_clashing_names(collector, &ISSUER_ISS, "issuer", iss);
+    at_most(collector, Section::Issuer, &ISSUER_ISS, access.issuers.len(), limits::ISSUERS);
+    at_most(collector, Section::GrantsAdmin, &ADMIN_ISS, access.admins.len(), limits::GRANTS_ADMINS);
+    if access.mode == AccessMode::Off {
+        return;
+    }
+    if access.issuers.is_empty() && role != ServiceRole::Views {
+        let place = collector.origins.place(&ACCESS_MODE, None);
+        let wrong = ConfigProblem::new("no issuer whose tokens are believed", "write [[access.issuer]]");
+        collector.errors.push(ConfigError::new(place, "access.issuer", wrong));
+    }
+    // Both in each file: a token that names two of our audiences is refused everywhere.
+    for (setting, audience, example) in [
+        (&ACCESS_CATALOGUE_AUDIENCE, &access.catalogue_audience, "https://catalogue.example"),
+        (&ACCESS_REGION_AUDIENCE, &access.region_audience, "https://regions.example"),
+    ] {
+        if audience.is_empty() {
+            needed(collector, setting, "access.mode", example);
+        }
+    }
+    if access.catalogue_audience == access.region_audience && !access.region_audience.is_empty() {
+        let what = "the catalogue's audience: a region that was taken over could write with its callers' tokens";
+        collector.refuse(&ACCESS_REGION_AUDIENCE, None, what.to_owned(), "write an audience of the regions' own");
+    }
+    let unknown: Vec<usize> = (0..access.admins.len())
+        .filter(|at| access.issuers.iter().all(|issuer| issuer.iss != access.admins[*at].iss))
+        .collect();
+    for at in unknown {
+        let what = "no [[access.issuer]] has this iss, so this admin can prove nothing".to_owned();
+        collector.refuse(&ADMIN_ISS, Some(at), what, "write the iss of an issuer, byte for byte");
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::access::AccessConfig;
 use crate::config::arn::TopicArn;
 use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
@@ -24,6 +25,7 @@ pub struct ServicesConfig {
     pub views: ViewsConfig,
     /// The regions that are served, in the order of the file.
     pub regions: Vec<ServedRegion>,
+    pub access: AccessConfig,
     pub drain: Drain,
     pub log: Log,
 }
@@ -191,6 +193,7 @@ impl ServicesConfig {
             catalogue: section(collector, root),
             views: section(collector, root),
             regions: list(collector, &SettingScope { table: root.clone(), item: None }, []),
+            access: section(collector, root),
             drain: section(collector, root),
             log: section(collector, root),
         }

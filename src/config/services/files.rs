@@ -6,6 +6,7 @@ use super::super::file::content;
 use super::super::files::directory;
 use super::super::scope::Collector;
 use super::super::settings::Setting;
+use super::access::ISSUER_KEYS;
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
@@ -14,8 +15,17 @@ use crate::config::limits;
 pub(super) fn check(collector: &mut Collector, config: &ServicesConfig) {
     for (at, known) in config.catalogue.types.iter().enumerate() {
         if let Some(file) = &known.schema {
-            note(collector, &schema::TYPE_SCHEMA, Some(at), text(file).and_then(|text| json(file, &text)));
+            note(
+                collector,
+                &schema::TYPE_SCHEMA,
+                Some(at),
+                text(file).and_then(|text| json(file, &text, "a JSON Schema")),
+            );
         }
+    }
+    for (at, issuer) in config.access.issuers.iter().enumerate() {
+        let keys = &issuer.keys;
+        note(collector, &ISSUER_KEYS, Some(at), text(keys).and_then(|text| json(keys, &text, "a JWK Set")));
     }
     if let Some(file) = &config.views.file {
         note(collector, &schema::VIEWS_FILE, None, text(file).map(drop));
@@ -68,12 +78,12 @@ fn text(file: &Path) -> Result<String, ConfigProblem> {
     })
 }
 
-fn json(file: &Path, text: &str) -> Result<(), ConfigProblem> {
+fn json(file: &Path, text: &str, of: &str) -> Result<(), ConfigProblem> {
     match serde_json::from_str::<serde_json::Value>(text) {
         Ok(_) => Ok(()),
         Err(error) => {
             let what = format!("{} is not JSON: {error}", file.display());
-            Err(ConfigProblem::new(what, "correct it, or name a file with a JSON Schema"))
+            Err(ConfigProblem::new(what, format!("correct it, or name a file with {of}")))
         }
     }
 }

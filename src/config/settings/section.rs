@@ -29,6 +29,12 @@ pub enum Section {
     Views,
     /// `[[region]]` of the services: a region that they serve.
     ServedRegion,
+    /// `[access]` of the services.
+    Access,
+    /// `[[access.issuer]]`
+    Issuer,
+    /// `[[access.admin]]`
+    GrantsAdmin,
     Drain,
     Log,
 }
@@ -74,6 +80,9 @@ impl Section {
             Self::RecordType => "catalogue.type",
             Self::Views => "views",
             Self::ServedRegion => "region",
+            Self::Access => "access",
+            Self::Issuer => "access.issuer",
+            Self::GrantsAdmin => "access.admin",
             Self::Drain => "drain",
             Self::Log => "log",
         }
@@ -86,6 +95,7 @@ impl Section {
             Self::Region => &["tls"],
             Self::Route => &["credentials", "candidate", "dictionary"],
             Self::Catalogue => &["type"],
+            Self::Access => &["issuer", "admin"],
             _ => &[],
         }
     }
@@ -109,7 +119,7 @@ impl Section {
     pub(crate) const fn addressed(self) -> Option<Addressed> {
         match self.home() {
             Self::Region | Self::RecordType | Self::ServedRegion => Some(Addressed::Name),
-            Self::Route => Some(Addressed::Index),
+            Self::Route | Self::Issuer | Self::GrantsAdmin => Some(Addressed::Index),
             _ => None,
         }
     }

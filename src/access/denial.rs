@@ -1,0 +1,77 @@
+//! Why a request is not answered: for its caller, who learns nothing about what it asked for.
+
+use super::token::TokenError;
+
+/// Whose turn it is to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The caller's: it has to send another credential (401).
+    Credential,
+    /// The platform team's: it has to grant it (403).
+    Grants,
+    /// The service's own: a retry helps (503).
+    Service,
+}
+
+/// Refusal of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    #[error("this needs a token: send it in exactly one Authorization header, after `Bearer `")]
+    NoCredential,
+    #[error("the token is refused: {0}")]
+    BadCredential(TokenError),
+    /// Its text says nothing about what there is.
+    #[error("this caller has no grant for that; ask the platform team for one")]
+    NotGranted,
+    /// The issuer's keys, or the one that the token names, are not known here yet.
+    #[error("the keys of the token's issuer are not known here; retry shortly")]
+    KeysUnknown,
+    /// No grants have arrived yet, or they are too old.
+    #[error("who may read what is not known here; retry shortly")]
+    GrantsUnknown,
+}
+
+impl Denial {
+    #[must_use]
+    pub const fn whose(self) -> Whose {
+        match self {
+            Self::NoCredential | Self::BadCredential(_) => Whose::Credential,
+            Self::NotGranted => Whose::Grants,
+            Self::KeysUnknown | Self::GrantsUnknown => Whose::Service,
+        }
+    }
+
+    /// Last part of the problem's type.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoCredential => "no-credential",
+            Self::BadCredential(_) => "bad-credential",
+            Self::NotGranted => "not-granted",
+            Self::KeysUnknown => "keys-unknown",
+            Self::GrantsUnknown => "grants-unknown",
+        }
+    }
+
+    /// `WWW-Authenticate` (RFC 6750, section 3), with a 401.
+    #[must_use]
+    pub const fn challenge(self) -> Option<&'static str> {
+        match self {
+            // Without a credential, no error is named (RFC 6750, section 3.1).
+            Self::NoCredential => Some("Bearer"),
+            Self::BadCredential(_) => Some("Bearer error=\"invalid_token\""),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Denial {
+    /// One of each kind.
+    pub(crate) fn every() -> Vec<Self> {
+        crate::http::problem::page::every!(
+            Denial: [NoCredential, NotGranted, KeysUnknown, GrantsUnknown],
+            Denial::BadCredential(_) => [Denial::BadCredential(TokenError::Expired)],
+        )
+    }
+}

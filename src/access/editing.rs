@@ -1,0 +1,130 @@
+//! Changes of the document of grants: from the files of a repository, and in an incident.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::limits::DOCUMENT_DEPTH;
+use super::strict_json::{self, NotStrict};
+
+/// Why a document cannot be changed so. Who asked has to correct it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    #[error("{file}: {why}")]
+    Json { file: String, why: NotStrict },
+    #[error("{file}: the members are `format` and `consumers`; `nearside grants stop` is for the rest")]
+    Members { file: String },
+    #[error("the consumer {consumer} is in {file} and in another file; keep one")]
+    Twice { file: String, consumer: String },
+    #[error("no consumer is called {0}; `nearside grants show` lists them")]
+    NoConsumer(String),
+}
+
+/// One document of several files, in which consumers that are stopped stay so.
+///
+/// # Errors
+/// [`EditError`].
+pub fn merged(files: &[(String, Vec<u8>)], stopped: &BTreeSet<String>) -> Result<Vec<u8>, EditError> {
+    let mut consumers = Map::new();
+    for (file, bytes) in files {
+        let read = strict_json::object(bytes, DOCUMENT_DEPTH);
+        let mut document = read.map_err(|why| EditError::Json { file: file.clone(), why })?;
+        document.remove("format");
+        match document.remove("consumers") {
+            Some(Value::Object(of_file)) if document.is_empty() => {
+                for (consumer, value) in of_file {
+                    if consumers.contains_key(&consumer) {
+                        return Err(EditError::Twice { file: file.clone(), consumer });
+                    }
+                    consumers.insert(consumer, value);
+                }
+            }
+            _ => return Err(EditError::Members { file: file.clone() }),
+        }
+    }
+    // Who is no longer there needs not be stopped.
+    let stopped: Vec<&String> = stopped.iter().filter(|name| consumers.contains_key(*name)).collect();
+    Ok(written(&json!({"format": 1, "stopped": stopped, "consumers": consumers})))
+}
+
+/// The consumers that a document stops; none where it is no document.
+#[must_use]
+pub fn stopped(document: &[u8]) -> BTreeSet<String> {
+    let read = strict_json::object(document, DOCUMENT_DEPTH).unwrap_or_default();
+    let listed = read.get("stopped").and_then(Value::as_array).into_iter().flatten();
+    listed.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The document with a consumer stopped, or no longer.
+///
+/// # Errors
+/// [`EditError`].
+pub fn with_stopped(document: &[u8], consumer: &str, is_stopped: bool) -> Result<Vec<u8>, EditError> {
+    let read = strict_json::object(document, DOCUMENT_DEPTH);
+    let mut changed = read.map_err(|why| EditError::Json { file: "the document".to_owned(), why })?;
+    let is_known = changed.get("consumers").and_then(Value::as_object).is_some_and(|all| all.contains_key(consumer));
+    if !is_known {
+        return Err(EditError::NoConsumer(consumer.to_owned()));
+    }
+    let mut names = stopped(document);
+    if is_stopped {
+        names.insert(consumer.to_owned());
+    } else {
+        names.remove(consumer);
+    }
+    changed.insert("stopped".to_owned(), json!(names));
+    Ok(written(&Value::Object(changed)))
+}
+
+/// Text in one order: differences between versions are those of content.
+fn written(document: &Value) -> Vec<u8> {
+    format!("{document:#}\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, text: &str) -> (String, Vec<u8>) {
+        (name.to_owned(), text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn files_are_merged_and_stops_kept() {
+        let files = [
+            file("a.json", r#"{"consumers": {"jira": {"views": ["limits"]}}}"#),
+            file("b.json", r#"{"format": 1, "consumers": {"wiki": {}}}"#),
+        ];
+        let stopped_before = BTreeSet::from(["wiki".to_owned(), "gone".to_owned()]);
+        let document = merged(&files, &stopped_before).unwrap();
+        let read: Value = serde_json::from_slice(&document).unwrap();
+        let consumers = json!({"jira": {"views": ["limits"]}, "wiki": {}});
+        assert_eq!(read, json!({"format": 1, "stopped": ["wiki"], "consumers": consumers}));
+        assert_eq!(stopped(&document), BTreeSet::from(["wiki".to_owned()]));
+    }
+
+    #[test]
+    fn clashing_files_are_refused() {
+        let one = file("a.json", r#"{"consumers": {"jira": {}}}"#);
+        for (text, expected) in [
+            (r#"{"consumers": {"jira": {}}}"#, "in b.json and in another file"),
+            (r#"{"consumers": {}, "stopped": []}"#, "b.json: the members are"),
+            (r#"{"consumers": {"x": {}, "x": {}}}"#, "b.json: an object in it names a member twice"),
+            ("[]", "b.json: it is not an object"),
+        ] {
+            let error = merged(&[one.clone(), file("b.json", text)], &BTreeSet::new()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn stop_and_resume_change_nothing_else() {
+        let document = merged(&[file("a.json", r#"{"consumers": {"jira": {"views": ["v"]}}}"#)], &BTreeSet::new());
+        let document = document.unwrap();
+        let once = with_stopped(&document, "jira", true).unwrap();
+        assert_eq!(stopped(&once), BTreeSet::from(["jira".to_owned()]));
+        assert_eq!(with_stopped(&once, "jira", true).unwrap(), once);
+        assert_eq!(with_stopped(&once, "jira", false).unwrap(), document);
+        assert_eq!(with_stopped(&document, "wiki", true), Err(EditError::NoConsumer("wiki".to_owned())));
+    }
+}

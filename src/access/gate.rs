@@ -1,0 +1,270 @@
+//! Decides for each request: who asks, by a credential that was verified, and what the grants say of
+//! that caller and the name of what is asked for. Nothing is looked up before.
+//!
+//! A credential is remembered as its principal, never as a decision: its end, the issuers' keys and
+//! the grants are compared at each request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwapOption, Guard};
+use http::{HeaderMap, Method, header};
+use tokio::sync::Notify;
+
+use super::calendar::Calendar;
+use super::counts::{AccessCounts, AccessOutcome};
+use super::decision::{Decision, Need, decide};
+use super::denial::Denial;
+use super::grants::{Grants, Rights};
+use super::issuers::{Issuers, Unproven};
+use super::known::Known;
+use super::limits::REMEMBERED_FOR;
+use super::names::{Asked, asked};
+use super::principal::Principal;
+use super::record::Confirmation;
+use super::remembered::Remembered;
+use super::token;
+use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
+use crate::model::time::{Clock, Wall};
+use crate::telemetry::rate_limiter::RateLimiter;
+
+/// A caller at a service's own port.
+#[derive(Clone, Debug, Default)]
+pub struct Admitted {
+    /// `None` for who is nobody's.
+    pub rights: Option<Arc<Rights>>,
+    /// It may write the grants.
+    pub is_admin: bool,
+}
+
+/// Everything that one port needs to decide who may come in.
+#[derive(Debug)]
+pub struct Gate {
+    mode: AccessMode,
+    admins: Vec<Principal>,
+    issuers: Issuers,
+    remembered: Remembered,
+    grants: ArcSwapOption<Grants>,
+    /// Time through which the grants are known to be the newest, in Unix milliseconds.
+    confirmed: AtomicU64,
+    max_age: Duration,
+    when_unknown: WhenUnknown,
+    calendar: Calendar,
+    clock: Clock,
+    announced: Notify,
+    pub counts: AccessCounts,
+    denials: RateLimiter,
+}
+
+impl Gate {
+    /// Gate of a port whose tokens `issuers` sign. Until the first grants, it lets nobody in.
+    #[must_use]
+    pub fn new(config: &AccessConfig, issuers: Issuers, clock: Clock) -> Self {
+        Self {
+            mode: config.mode,
+            admins: config.admins.iter().map(|admin| Principal::token(&admin.iss, &admin.sub)).collect(),
+            issuers,
+            remembered: Remembered::new(),
+            grants: ArcSwapOption::empty(),
+            confirmed: AtomicU64::new(0),
+            max_age: config.max_age,
+            when_unknown: config.when_unknown,
+            calendar: Calendar::new(clock.clone()),
+            clock,
+            announced: Notify::new(),
+            counts: AccessCounts::default(),
+            denials: RateLimiter::new(),
+        }
+    }
+
+    pub const fn issuers(&self) -> &Issuers {
+        &self.issuers
+    }
+
+    /// The grants in use; `None` before the first.
+    pub fn grants(&self) -> Option<Arc<Grants>> {
+        self.grants.load_full()
+    }
+
+    /// Takes grants into use, unless those in use are as new.
+    pub fn take(&self, grants: Grants) {
+        let is_newer = self.grants.load().as_ref().is_none_or(|own| own.version() < grants.version());
+        if is_newer {
+            self.grants.store(Some(Arc::new(grants)));
+        }
+    }
+
+    /// Notes that the views service found this version at that time. It says something about the grants
+    /// in use only if they are that new.
+    pub fn confirm(&self, confirmation: Confirmation) {
+        if self.grants.load().as_ref().is_some_and(|own| own.version() >= confirmation.version) {
+            self.confirmed.fetch_max(confirmation.at.as_millis(), Ordering::Release);
+        }
+    }
+
+    /// Since when the grants in use were known to be the newest.
+    pub fn age(&self) -> Option<Duration> {
+        let confirmed = self.confirmed.load(Ordering::Acquire);
+        (confirmed > 0).then(|| self.calendar.now().since(Wall::from_millis(confirmed)))
+    }
+
+    /// Why this port lets nobody in, or goes by grants of which nobody knows whether they hold.
+    pub fn reason(&self) -> Option<String> {
+        if self.mode == AccessMode::Off {
+            return None;
+        }
+        let Some(grants) = self.grants.load_full() else {
+            return Some("no grants have arrived yet: readers get 503".to_owned());
+        };
+        let age = self.age().filter(|age| *age <= self.max_age);
+        let version = grants.version();
+        age.is_none()
+            .then(|| format!("nobody has confirmed the grants (version {version}) for over {:?}", self.max_age))
+    }
+
+    /// Tells [`Gate::announced`] that there may be newer grants.
+    pub fn note_announced(&self) {
+        self.announced.notify_one();
+    }
+
+    /// Resolves once newer grants may be there.
+    pub async fn announced(&self) {
+        self.announced.notified().await;
+    }
+
+    /// Decides about a request for a view, at a region's node. `known` is what the connection remembers
+    /// of a caller whose lines are the same.
+    ///
+    /// # Errors
+    /// Why it is not answered.
+    pub fn admit_to_view(
+        &self,
+        known: &mut Option<Arc<Known>>,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<(), Denial> {
+        if self.mode == AccessMode::Off {
+            return Ok(());
+        }
+        let decided = match asked(method, path) {
+            Asked::View(view) => self.decide(known, headers, &Need::Read(view)).map(drop),
+            // There is nothing, and only callers that are known learn that.
+            Asked::Elsewhere => self.known(known, headers).map(drop),
+        };
+        self.counted(decided)
+    }
+
+    /// Finds out who asks at a service's own port, where the handlers then decide.
+    ///
+    /// # Errors
+    /// Why it is not answered, whatever it asks for.
+    pub fn admit(&self, headers: &HeaderMap) -> Result<Admitted, Denial> {
+        if self.mode == AccessMode::Off {
+            return Ok(Admitted::default());
+        }
+        let admitted = self.admitted(headers);
+        if admitted.is_err() { self.counted(admitted) } else { admitted }
+    }
+
+    fn admitted(&self, headers: &HeaderMap) -> Result<Admitted, Denial> {
+        let mut known = None;
+        let principal = &self.known(&mut known, headers)?.token.principal;
+        let is_admin = self.admins.contains(principal);
+        let grants = self.grants_in_use()?;
+        if grants.is_none() && !is_admin {
+            return Err(Denial::GrantsUnknown);
+        }
+        let rights = grants.as_ref().and_then(|grants| grants.rights_of(principal).cloned());
+        Ok(Admitted { rights, is_admin })
+    }
+
+    /// True if it refuses, and does not only count.
+    pub fn enforces(&self) -> bool {
+        self.mode == AccessMode::Enforce
+    }
+
+    /// Counts the decision, and lets everybody in who is only observed.
+    ///
+    /// # Errors
+    /// The denial, where it is enforced.
+    pub fn counted<T: Default>(&self, decided: Result<T, Denial>) -> Result<T, Denial> {
+        let outcome = decided.as_ref().map_or_else(|denial| AccessOutcome::from(*denial), |_| AccessOutcome::Granted);
+        self.counts.decided(outcome);
+        match decided {
+            Err(denial) if self.mode == AccessMode::Observe => {
+                if let Some(suppressed) = self.denials.admit(self.clock.now()) {
+                    let word = denial.word();
+                    tracing::info!(word, suppressed, "a request was answered that `enforce` would refuse");
+                }
+                Ok(T::default())
+            }
+            decided => decided,
+        }
+    }
+
+    /// Decides whether the caller has what a request needs, and returns its rights.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn decide(
+        &self,
+        known: &mut Option<Arc<Known>>,
+        headers: &HeaderMap,
+        need: &Need<'_>,
+    ) -> Result<Arc<Rights>, Denial> {
+        let known = self.known(known, headers)?;
+        let grants = self.grants_in_use()?;
+        let grants = grants.as_ref().ok_or(Denial::GrantsUnknown)?;
+        let rights = grants.rights_of(&known.token.principal).ok_or(Denial::NotGranted)?;
+        match decide(Some(rights), need) {
+            Decision::Granted => Ok(rights.clone()),
+            Decision::Refused => {
+                if let Some(suppressed) = self.denials.admit(self.clock.now()) {
+                    let consumer = rights.consumer();
+                    tracing::info!(consumer, suppressed, "a caller was refused what it has no grant for");
+                }
+                Err(Denial::NotGranted)
+            }
+        }
+    }
+
+    fn grants_in_use(&self) -> Result<Guard<Option<Arc<Grants>>>, Denial> {
+        let is_too_old = self.when_unknown == WhenUnknown::Refuse && self.age().is_none_or(|age| age > self.max_age);
+        if is_too_old { Err(Denial::GrantsUnknown) } else { Ok(self.grants.load()) }
+    }
+
+    /// The caller, by what the connection remembers, by what the process remembers, or by a signature.
+    fn known<'k>(&self, known: &'k mut Option<Arc<Known>>, headers: &HeaderMap) -> Result<&'k Arc<Known>, Denial> {
+        let (now, epoch) = (self.calendar.now(), self.issuers.epoch());
+        if known.as_ref().is_none_or(|known| !known.holds(now, epoch)) {
+            *known = Some(self.verified(headers, now, epoch)?);
+        }
+        known.as_ref().ok_or(Denial::NoCredential)
+    }
+
+    fn verified(&self, headers: &HeaderMap, now: Wall, epoch: u64) -> Result<Arc<Known>, Denial> {
+        let mut lines = headers.get_all(header::AUTHORIZATION).iter();
+        let line = lines.next().ok_or(Denial::NoCredential)?;
+        let token = token::bearer(line.as_bytes()).ok_or(Denial::NoCredential)?;
+        if lines.next().is_some() {
+            return Err(Denial::NoCredential);
+        }
+        let place = self.remembered.place(token);
+        if let Some(known) = self.remembered.get(&place).filter(|known| known.holds(now, epoch)) {
+            return Ok(known);
+        }
+        let token = self.issuers.verify(token, now).map_err(|why| match why {
+            Unproven::Refused(error) => Denial::BadCredential(error),
+            Unproven::KeyUnknown => Denial::KeysUnknown,
+        })?;
+        let until = token.until.min(now + REMEMBERED_FOR);
+        let known = Arc::new(Known { token, until, epoch });
+        self.remembered.note(place, known.clone());
+        Ok(known)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Ports under a simulated calendar: whom they let in, and for how long they remember it.
+
+use std::path::PathBuf;
+
+use http::{HeaderValue, Request};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::access::token::TokenError;
+use crate::config::services::{AdminConfig, IssuerConfig};
+use crate::lab::issuer::Issuer;
+use crate::tasks::Tasks;
+
+const ISS: &str = "https://issuer.example";
+const REGIONS: &str = "https://regions.example";
+const NOW: u64 = 1_800_000_000;
+
+struct Guarded {
+    clock: Clock,
+    issuer: Issuer,
+    keys: PathBuf,
+    gate: Gate,
+    _directory: TempDir,
+}
+
+fn config(keys: PathBuf, mode: AccessMode) -> AccessConfig {
+    AccessConfig {
+        mode,
+        catalogue_audience: "https://catalogue.example".to_owned(),
+        region_audience: REGIONS.to_owned(),
+        max_lifetime: Duration::from_secs(86_400),
+        max_age: Duration::from_secs(3_600),
+        when_unknown: WhenUnknown::Serve,
+        issuers: vec![IssuerConfig { iss: ISS.to_owned(), keys, subject: "sub".to_owned() }],
+        admins: vec![AdminConfig { iss: ISS.to_owned(), sub: "admin".to_owned() }],
+    }
+}
+
+fn gate_of(mode: AccessMode, change: impl FnOnce(&mut AccessConfig)) -> Guarded {
+    let directory = tempfile::tempdir().unwrap();
+    let (keys, issuer) = (directory.path().join("keys.json"), Issuer::new(ISS, "one"));
+    std::fs::write(&keys, issuer.jwks()).unwrap();
+    let mut config = config(keys.clone(), mode);
+    change(&mut config);
+    let clock = Clock::simulated(Wall::from_millis(NOW * 1_000));
+    let gate = Gate::new(&config, Issuers::open(&config, REGIONS).unwrap(), clock.clone());
+    Guarded { clock, issuer, keys, gate, _directory: directory }
+}
+
+fn guarded() -> Guarded {
+    let guarded = gate_of(AccessMode::Enforce, |_| {});
+    guarded.grant(1, &["limits"]);
+    guarded
+}
+
+impl Guarded {
+    fn grant(&self, version: u64, views: &[&str]) {
+        let who = json!([{"iss": ISS, "sub": "jira"}]);
+        let document = json!({"format": 1, "consumers": {"jira": {"who": who, "views": views}}});
+        self.gate.take(Grants::read(document.to_string().as_bytes(), version).unwrap());
+    }
+
+    fn token(&self, sub: &str) -> String {
+        self.issuer.token(sub, REGIONS, NOW)
+    }
+
+    /// Asks for a view with these lines, on a connection that remembers `known`.
+    fn ask_on(&self, known: &mut Option<Arc<Known>>, lines: &[String], view: &str) -> Result<(), Denial> {
+        let mut request = Request::get(format!("/v1/contexts/acme/{view}")).body(()).unwrap();
+        for line in lines {
+            request.headers_mut().append(header::AUTHORIZATION, HeaderValue::try_from(line).unwrap());
+        }
+        self.gate.admit_to_view(known, request.method(), request.uri().path(), request.headers())
+    }
+
+    fn ask(&self, token: &str, view: &str) -> Result<(), Denial> {
+        self.ask_on(&mut None, &[format!("Bearer {token}")], view)
+    }
+}
+
+#[test]
+fn grant_opens_its_view_alone() {
+    let guarded = guarded();
+    let token = guarded.token("jira");
+    assert_eq!(guarded.ask(&token, "limits"), Ok(()));
+    assert_eq!(guarded.ask(&token, "profile"), Err(Denial::NotGranted));
+    assert_eq!(guarded.ask(&guarded.token("other"), "limits"), Err(Denial::NotGranted));
+    // There is nothing at such a path, which who is known may learn.
+    assert_eq!(guarded.ask(&guarded.token("other"), "limit%73"), Ok(()));
+    assert_eq!(guarded.ask_on(&mut None, &[], "limit%73"), Err(Denial::NoCredential));
+}
+
+#[test]
+fn one_good_token_is_needed() {
+    let guarded = guarded();
+    let token = format!("Bearer {}", guarded.token("jira"));
+    assert_eq!(guarded.ask_on(&mut None, &[], "limits"), Err(Denial::NoCredential));
+    assert_eq!(guarded.ask_on(&mut None, &[token.clone(), token.clone()], "limits"), Err(Denial::NoCredential));
+    assert_eq!(guarded.ask_on(&mut None, &["Basic amlyYQ==".to_owned()], "limits"), Err(Denial::NoCredential));
+    assert_eq!(guarded.ask("a.b.c", "limits"), Err(Denial::BadCredential(TokenError::Malformed)));
+    let foreign = Issuer::new("https://other.example", "one").token("jira", REGIONS, NOW);
+    assert_eq!(guarded.ask(&foreign, "limits"), Err(Denial::BadCredential(TokenError::Issuer)));
+    let forged = Issuer::new(ISS, "one").token("jira", REGIONS, NOW);
+    assert_eq!(guarded.ask(&forged, "limits"), Err(Denial::BadCredential(TokenError::Signature)));
+    let newer = Issuer::new(ISS, "two").token("jira", REGIONS, NOW);
+    assert_eq!(guarded.ask(&newer, "limits"), Err(Denial::KeysUnknown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn remembered_token_expires() {
+    let guarded = guarded();
+    let (lines, mut known) = ([format!("Bearer {}", guarded.token("jira"))], None);
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), Ok(()));
+    guarded.clock.suspend(Duration::from_secs(629));
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), Ok(()));
+    guarded.clock.suspend(Duration::from_secs(2));
+    let expired = Err(Denial::BadCredential(TokenError::Expired));
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), expired);
+    // A calendar that is set back revives nothing.
+    guarded.clock.step_wall(-600_000);
+    assert_eq!(guarded.ask_on(&mut None, &lines, "limits"), expired);
+}
+
+#[test]
+fn withdrawal_holds_at_next_request() {
+    let guarded = guarded();
+    let (lines, mut known) = ([format!("Bearer {}", guarded.token("jira"))], None);
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), Ok(()));
+    guarded.grant(2, &["profile"]);
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), Err(Denial::NotGranted));
+    assert_eq!(guarded.ask_on(&mut known, &lines, "profile"), Ok(()));
+    // An older document comes late.
+    guarded.grant(1, &["limits"]);
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), Err(Denial::NotGranted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn removed_key_ends_remembered_callers() {
+    let guarded = guarded();
+    let (lines, mut known, tasks) = ([format!("Bearer {}", guarded.token("jira"))], None, Tasks::new());
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), Ok(()));
+    guarded.gate.issuers().watch(&tasks);
+    let newer = Issuer::new(ISS, "two");
+    std::fs::write(&guarded.keys, json!({"keys": [newer.jwk(), guarded.issuer.jwk()]}).to_string()).unwrap();
+    let epoch = guarded.gate.issuers().epoch();
+    let accepted = async {
+        while guarded.ask(&newer.token("jira", REGIONS, NOW), "limits").is_err() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), accepted).await.unwrap();
+    assert_eq!(guarded.gate.issuers().epoch(), epoch, "no key has gone");
+    std::fs::write(&guarded.keys, newer.jwks()).unwrap();
+    let refused = async {
+        while guarded.ask_on(&mut known, &lines, "limits").is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), refused).await.unwrap();
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits"), Err(Denial::KeysUnknown));
+    // What cannot be used leaves the last good keys.
+    std::fs::write(&guarded.keys, "{}").unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(guarded.ask(&newer.token("jira", REGIONS, NOW), "limits"), Ok(()));
+    assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
+}
+
+#[test]
+fn nobody_comes_in_before_first_grants() {
+    let guarded = gate_of(AccessMode::Enforce, |_| {});
+    assert_eq!(guarded.ask(&guarded.token("jira"), "limits"), Err(Denial::GrantsUnknown));
+    assert!(guarded.gate.reason().unwrap().contains("no grants"));
+    let lines =
+        Request::get("/").header("authorization", format!("Bearer {}", guarded.token("admin"))).body(()).unwrap();
+    let admitted = guarded.gate.admit(lines.headers()).unwrap();
+    assert!(admitted.is_admin && admitted.rights.is_none(), "the way in at the beginning");
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_grants_are_named_and_may_refuse() {
+    let [serving, refusing] = [WhenUnknown::Serve, WhenUnknown::Refuse]
+        .map(|when| gate_of(AccessMode::Enforce, |it| it.when_unknown = when));
+    for guarded in [&serving, &refusing] {
+        guarded.grant(5, &["limits"]);
+        // Of a newer version than is in use, it says nothing about those in use.
+        guarded.gate.confirm(Confirmation { at: guarded.clock.wall(), version: 6 });
+        assert_eq!(guarded.gate.age(), None);
+        guarded.gate.confirm(Confirmation { at: guarded.clock.wall(), version: 5 });
+        assert_eq!((guarded.gate.age(), guarded.gate.reason()), (Some(Duration::ZERO), None));
+        assert_eq!(guarded.ask(&guarded.token("jira"), "limits"), Ok(()));
+        guarded.clock.suspend(Duration::from_secs(3_601));
+        assert!(guarded.gate.reason().unwrap().contains("version 5"));
+    }
+    let [late, too_late] = [&serving, &refusing].map(|guarded| {
+        let token = guarded.issuer.token("jira", REGIONS, NOW + 3_601);
+        guarded.ask(&token, "limits")
+    });
+    assert_eq!((late, too_late), (Ok(()), Err(Denial::GrantsUnknown)));
+}
+
+#[test]
+fn observing_gate_refuses_nobody_and_counts() {
+    let guarded = gate_of(AccessMode::Observe, |_| {});
+    assert_eq!(guarded.ask_on(&mut None, &[], "limits"), Ok(()));
+    guarded.grant(1, &["limits"]);
+    assert_eq!(guarded.ask(&guarded.token("jira"), "profile"), Ok(()));
+    assert_eq!(guarded.ask(&guarded.token("jira"), "limits"), Ok(()));
+    let counted = [AccessOutcome::NoCredential, AccessOutcome::NotGranted, AccessOutcome::Granted];
+    assert_eq!(counted.map(|outcome| guarded.gate.counts.count(outcome)), [1, 1, 1]);
+}

@@ -1,0 +1,360 @@
+//! The document of grants: who each consumer is, and what it may do. It is read whole, or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::limits::{DOCUMENT_BYTES, DOCUMENT_DEPTH};
+use super::patterns::{self, Owners, Pattern, PatternError};
+use super::principal::Principal;
+use super::strict_json::{self, NotStrict};
+use crate::model::names::is_name;
+
+/// Format of the documents that this version reads.
+const FORMAT: u64 = 1;
+
+/// A right besides reading views and writing records.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::EnumString, strum::VariantNames, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub enum May {
+    /// To follow the stream of announcements.
+    Announcements,
+    /// To read metrics.
+    Metrics,
+    /// To see the admin pages, and to act there.
+    Operate,
+}
+
+/// Rights of one consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    consumer: Arc<str>,
+    is_stopped: bool,
+    /// Who it is, in words.
+    who: BTreeSet<String>,
+    views: BTreeSet<String>,
+    write: BTreeSet<String>,
+    may: BTreeSet<May>,
+}
+
+impl Rights {
+    #[must_use]
+    pub fn consumer(&self) -> &str {
+        &self.consumer
+    }
+
+    /// True if it has been stopped: then it may do nothing, whatever else is written.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    #[must_use]
+    pub fn reads(&self, view: &str) -> bool {
+        self.views.contains(view)
+    }
+
+    #[must_use]
+    pub fn writes(&self, record_type: &str) -> bool {
+        self.write.contains(record_type)
+    }
+
+    #[must_use]
+    pub fn writes_anything(&self) -> bool {
+        !self.is_stopped && !self.write.is_empty()
+    }
+
+    #[must_use]
+    pub fn may(&self, right: May) -> bool {
+        self.may.contains(&right)
+    }
+
+    /// Each right in a word, as [`Change`] names it; none of who is stopped.
+    fn words(&self) -> BTreeSet<String> {
+        let who = self.who.iter().map(|who| format!("is {who}"));
+        let views = self.views.iter().map(|view| format!("reads {view}"));
+        let types = self.write.iter().map(|record_type| format!("writes {record_type}"));
+        let others = self.may.iter().map(|may| format!("may {}", may.into_str()));
+        if self.is_stopped { BTreeSet::new() } else { who.chain(views).chain(types).chain(others).collect() }
+    }
+}
+
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_stopped {
+            return write!(f, "{} is stopped: it may do nothing", self.consumer);
+        }
+        let words: Vec<String> = self.words().into_iter().filter(|word| !word.starts_with("is ")).collect();
+        write!(
+            f,
+            "{} {}",
+            self.consumer,
+            if words.is_empty() { "may do nothing".to_owned() } else { words.join(", ") }
+        )
+    }
+}
+
+/// A document, as it is asked.
+#[derive(Clone, Debug)]
+pub struct Grants {
+    version: u64,
+    consumers: BTreeMap<Arc<str>, Arc<Rights>>,
+    /// Positions in `rights`.
+    owners: Owners<usize>,
+    rights: Vec<Arc<Rights>>,
+}
+
+/// A problem of a document: its place, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why}")]
+pub struct GrantsError {
+    /// Members that lead to it, as in `consumers.jira.who[2].sub`.
+    pub place: String,
+    pub why: GrantsProblem,
+}
+
+/// Problem at a place of a document.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantsProblem {
+    #[error("it is larger than {DOCUMENT_BYTES} bytes; use patterns, or fewer consumers")]
+    Large,
+    #[error("{0}; correct it")]
+    Json(NotStrict),
+    /// This process is too old for it.
+    #[error("this version reads format {FORMAT} only; upgrade it before the document")]
+    Newer,
+    #[error("nothing is called so here; the members are {0}")]
+    Unknown(&'static str),
+    #[error("{0} belongs here")]
+    Type(&'static str),
+    #[error("take a lower-case letter, then letters, digits, - and _, 64 in all")]
+    Name,
+    #[error("it is here twice; leave one out")]
+    Twice,
+    #[error("write iss and sub, or spiffe, or dns")]
+    Who,
+    #[error("{0}")]
+    Pattern(#[from] PatternError),
+    #[error("`announcements`, `metrics` or `operate` belongs here")]
+    May,
+    #[error("no consumer is called so; write the name of one, or leave it out")]
+    NoConsumer,
+    #[error("it covers a principal that {0} covers too; give each principal to one consumer")]
+    Overlap(String),
+}
+
+impl Grants {
+    /// Reads a document of this version.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(bytes: &[u8], version: u64) -> Result<Self, Vec<GrantsError>> {
+        let mut reading = Reading::default();
+        if bytes.len() > DOCUMENT_BYTES {
+            return Err(vec![error("the document".to_owned(), GrantsProblem::Large)]);
+        }
+        let document = strict_json::object(bytes, DOCUMENT_DEPTH)
+            .map_err(|why| vec![error("the document".to_owned(), GrantsProblem::Json(why))])?;
+        // What else a newer one has is not for this version to judge.
+        match document.get("format").and_then(Value::as_u64) {
+            Some(FORMAT) => {}
+            Some(newer) if newer > FORMAT => return Err(vec![error("format".to_owned(), GrantsProblem::Newer)]),
+            _ => reading.wrong("format", GrantsProblem::Type("1")),
+        }
+        reading.only(&document, "", "format, stopped, consumers", &["format", "stopped", "consumers"]);
+        let stopped = reading.strings(document.get("stopped"), "stopped");
+        let empty = Map::new();
+        let consumers = match document.get("consumers") {
+            Some(Value::Object(consumers)) => consumers,
+            _ => {
+                reading.wrong("consumers", GrantsProblem::Type("an object of consumers"));
+                &empty
+            }
+        };
+        for (at, name) in stopped.iter().enumerate() {
+            if !consumers.contains_key(name) {
+                reading.wrong(&format!("stopped[{at}]"), GrantsProblem::NoConsumer);
+            }
+        }
+        consumers.iter().for_each(|(name, value)| reading.consumer(name, value, stopped.contains(name)));
+        reading.finished(version)
+    }
+
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Rights of the consumer that the principal belongs to.
+    #[must_use]
+    pub fn rights_of(&self, principal: &Principal) -> Option<&Arc<Rights>> {
+        self.rights.get(self.owners.of(principal)?)
+    }
+}
+
+const fn error(place: String, why: GrantsProblem) -> GrantsError {
+    GrantsError { place, why }
+}
+
+/// A document that is being read.
+#[derive(Default)]
+struct Reading {
+    errors: Vec<GrantsError>,
+    rights: Vec<Arc<Rights>>,
+    /// Patterns, with the position of whose they are.
+    patterns: Vec<(Pattern, usize)>,
+    /// Place of each pattern.
+    places: Vec<String>,
+}
+
+impl Reading {
+    fn wrong(&mut self, place: &str, why: GrantsProblem) {
+        self.errors.push(error(place.to_owned(), why));
+    }
+
+    fn only(&mut self, object: &Map<String, Value>, place: &str, list: &'static str, known: &[&str]) {
+        let separator = if place.is_empty() { "" } else { "." };
+        for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
+            self.wrong(&format!("{place}{separator}{name}"), GrantsProblem::Unknown(list));
+        }
+    }
+
+    /// A list of texts, each once; empty where there is none.
+    fn strings(&mut self, value: Option<&Value>, place: &str) -> BTreeSet<String> {
+        let mut strings = BTreeSet::new();
+        let elements = match value {
+            None => return strings,
+            Some(Value::Array(elements)) => elements,
+            Some(_) => {
+                self.wrong(place, GrantsProblem::Type("a list"));
+                return strings;
+            }
+        };
+        for (at, element) in elements.iter().enumerate() {
+            match element {
+                Value::String(text) if strings.insert(text.clone()) => {}
+                Value::String(_) => self.wrong(&format!("{place}[{at}]"), GrantsProblem::Twice),
+                _ => self.wrong(&format!("{place}[{at}]"), GrantsProblem::Type("a text")),
+            }
+        }
+        strings
+    }
+
+    fn names(&mut self, value: Option<&Value>, place: &str) -> BTreeSet<String> {
+        let names = self.strings(value, place);
+        if names.iter().any(|name| !is_name(name)) {
+            self.wrong(place, GrantsProblem::Name);
+        }
+        names
+    }
+
+    fn consumer(&mut self, name: &str, value: &Value, is_stopped: bool) {
+        let place = format!("consumers.{name}");
+        if !is_name(name) {
+            self.wrong(&place, GrantsProblem::Name);
+        }
+        let Value::Object(consumer) = value else {
+            return self.wrong(&place, GrantsProblem::Type("an object"));
+        };
+        self.only(consumer, &place, "who, views, write, may", &["who", "views", "write", "may"]);
+        let at = self.rights.len();
+        match consumer.get("who") {
+            Some(Value::Array(who)) if !who.is_empty() => {
+                for (number, who) in who.iter().enumerate() {
+                    self.who(who, &format!("{place}.who[{number}]"), at);
+                }
+            }
+            _ => self.wrong(&format!("{place}.who"), GrantsProblem::Type("a list of who it is")),
+        }
+        let views = self.names(consumer.get("views"), &format!("{place}.views"));
+        let write = self.names(consumer.get("write"), &format!("{place}.write"));
+        let may_place = format!("{place}.may");
+        let words = self.strings(consumer.get("may"), &may_place);
+        let may: BTreeSet<May> = words.iter().filter_map(|word| word.parse().ok()).collect();
+        if may.len() < words.len() {
+            self.wrong(&may_place, GrantsProblem::May);
+        }
+        let who = self.patterns.iter().filter(|(_, of)| *of == at).map(|(pattern, _)| pattern.to_string()).collect();
+        self.rights.push(Arc::new(Rights { consumer: name.into(), is_stopped, who, views, write, may }));
+    }
+
+    fn who(&mut self, who: &Value, place: &str, consumer: usize) {
+        let texts: Option<Vec<(&str, &str)>> = who
+            .as_object()
+            .and_then(|who| who.iter().map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect());
+        let texts = texts.map(|mut texts| {
+            texts.sort_unstable();
+            texts
+        });
+        let pattern = match texts.as_deref() {
+            Some([("iss", iss), ("sub", sub)]) => patterns::of_tokens(iss, sub),
+            Some([("spiffe", id)]) => patterns::of_spiffe(id),
+            Some([("dns", name)]) => patterns::of_dns(name),
+            _ => return self.wrong(place, GrantsProblem::Who),
+        };
+        match pattern {
+            Ok(pattern) => {
+                self.patterns.push((pattern, consumer));
+                self.places.push(place.to_owned());
+            }
+            Err(why) => self.wrong(place, why.into()),
+        }
+    }
+
+    fn finished(mut self, version: u64) -> Result<Grants, Vec<GrantsError>> {
+        let owners = Owners::new(&self.patterns).unwrap_or_else(|(one, other)| {
+            let first = self.places[one].clone();
+            self.errors.push(error(self.places[other].clone(), GrantsProblem::Overlap(first)));
+            Owners::default()
+        });
+        if !self.errors.is_empty() {
+            return Err(self.errors);
+        }
+        let consumers = self.rights.iter().map(|rights| (rights.consumer.clone(), rights.clone())).collect();
+        Ok(Grants { version, consumers, owners, rights: self.rights })
+    }
+}
+
+/// A right that somebody gains or loses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub consumer: Arc<str>,
+    /// As in `reads limits`.
+    pub right: String,
+    pub is_gained: bool,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_gained { '+' } else { '-' };
+        write!(f, "{sign} {} {}", self.consumer, self.right)
+    }
+}
+
+/// Changes that a document makes for the consumers of another, or of none.
+#[must_use]
+pub fn changes(old: Option<&Grants>, new: &Grants) -> Vec<Change> {
+    let none = BTreeMap::new();
+    let before = old.map_or(&none, |old| &old.consumers);
+    let names: BTreeSet<&Arc<str>> = before.keys().chain(new.consumers.keys()).collect();
+    let mut changes = Vec::new();
+    for name in names {
+        let [had, has] = [before, &new.consumers].map(|consumers| consumers.get(name).map(|known| known.words()));
+        let (had, has) = (had.unwrap_or_default(), has.unwrap_or_default());
+        let lost = had.difference(&has).map(|right| (right, false));
+        let gained = has.difference(&had).map(|right| (right, true));
+        changes.extend(lost.chain(gained).map(|(right, is_gained)| Change {
+            consumer: name.clone(),
+            right: right.clone(),
+            is_gained,
+        }));
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests;

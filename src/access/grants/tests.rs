@@ -1,0 +1,136 @@
+//! Documents that are read, and those that are not.
+
+use serde_json::json;
+
+use super::*;
+
+const ISS: &str = "https://issuer.example";
+
+fn read(document: &Value) -> Result<Grants, Vec<String>> {
+    let read = Grants::read(document.to_string().as_bytes(), 7);
+    read.map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+fn jira() -> Value {
+    json!({
+        "who": [{"iss": ISS, "sub": "system:serviceaccount:jira:*"}, {"spiffe": "spiffe://corp/jira/*"}],
+        "views": ["limits", "profile"], "write": ["tenant"], "may": ["announcements"],
+    })
+}
+
+fn document(consumers: &Value) -> Value {
+    json!({"format": 1, "stopped": [], "consumers": consumers})
+}
+
+#[test]
+fn rights_are_found_by_principal() {
+    let grants = read(&document(&json!({"jira": jira()}))).unwrap();
+    let rights = grants.rights_of(&Principal::token(ISS, "system:serviceaccount:jira:api")).unwrap();
+    assert_eq!((grants.version(), rights.consumer()), (7, "jira"));
+    assert!(rights.reads("limits") && rights.writes("tenant") && rights.may(May::Announcements));
+    assert!(!rights.reads("tenant") && !rights.writes("limits") && !rights.may(May::Operate));
+    assert_eq!(grants.rights_of(&Principal::token(ISS, "system:serviceaccount:other:api")), None);
+    assert_eq!(grants.rights_of(&Principal::Spiffe("spiffe://corp/jira/pod".into())), Some(rights));
+}
+
+#[test]
+fn stopped_consumer_may_do_nothing() {
+    let mut document = document(&json!({"jira": jira()}));
+    document["stopped"] = json!(["jira"]);
+    let grants = read(&document).unwrap();
+    let rights = grants.rights_of(&Principal::token(ISS, "system:serviceaccount:jira:api")).unwrap();
+    assert!(rights.is_stopped() && !rights.writes_anything());
+}
+
+#[test]
+fn every_problem_is_named_with_its_place() {
+    let mut wrong = document(&json!({
+        "Jira": jira(),
+        "a": {"who": [], "views": ["_grants"], "may": ["read"], "reads": []},
+        "b": {"who": [{"iss": ISS}, {"iss": ISS, "sub": "x*"}, {"spiffe": 1}], "views": "limits"},
+        "c": [],
+        "d": {"who": [{"dns": "d.example"}], "write": ["t", "t"]},
+    }));
+    wrong["stopped"] = json!(["e"]);
+    wrong["more"] = json!(1);
+    let errors = read(&wrong).unwrap_err().join("\n");
+    for place in [
+        "more: ",
+        "stopped[0]: ",
+        "consumers.Jira: ",
+        "consumers.a.who: ",
+        "consumers.a.views: ",
+        "consumers.a.may: ",
+        "consumers.a.reads: ",
+        "consumers.b.who[0]: ",
+        "consumers.b.who[1]: ",
+        "consumers.b.who[2]: ",
+        "consumers.b.views: ",
+        "consumers.c: ",
+        "consumers.d.write[1]: ",
+    ] {
+        assert!(errors.lines().any(|line| line.starts_with(place)), "{place}\n{errors}");
+    }
+}
+
+#[test]
+fn duplicate_consumer_is_refused() {
+    let consumer = jira();
+    let text = format!(r#"{{"format":1,"consumers":{{"jira":{consumer},"jira":{consumer}}}}}"#);
+    let errors = Grants::read(text.as_bytes(), 7).unwrap_err();
+    assert_eq!(errors[0].why, GrantsProblem::Json(NotStrict::Duplicate));
+}
+
+#[test]
+fn overlap_names_both_places() {
+    let other = json!({"who": [{"iss": ISS, "sub": "system:serviceaccount:jira:api"}]});
+    let errors = read(&document(&json!({"jira": jira(), "other": other}))).unwrap_err();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].contains("consumers.other.who[0]") && errors[0].contains("consumers.jira.who[0]"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn newer_format_is_distinguished() {
+    let errors = Grants::read(br#"{"format": 2, "consumers": 1, "rules": []}"#, 7).unwrap_err();
+    assert_eq!(errors.iter().map(|error| &error.why).collect::<Vec<_>>(), [&GrantsProblem::Newer]);
+    assert!(read(&json!({"consumers": {}})).is_err());
+    let large = vec![b' '; DOCUMENT_BYTES + 1];
+    assert_eq!(Grants::read(&large, 7).unwrap_err()[0].why, GrantsProblem::Large);
+}
+
+#[test]
+fn thousand_consumers_fit() {
+    let consumers: Map<String, Value> = (0..1_000)
+        .map(|number| {
+            let sub = format!("system:serviceaccount:team-{number}:*");
+            (format!("team-{number}"), json!({"who": [{"iss": ISS, "sub": sub}], "views": ["limits", "profile"]}))
+        })
+        .collect();
+    let grants = read(&document(&Value::Object(consumers))).unwrap();
+    let rights = grants.rights_of(&Principal::token(ISS, "system:serviceaccount:team-512:api")).unwrap();
+    assert_eq!(rights.consumer(), "team-512");
+}
+
+#[test]
+fn changes_say_who_gains_and_loses() {
+    let old =
+        read(&document(&json!({"jira": jira(), "gone": {"who": [{"dns": "g.example"}], "views": ["v"]}}))).unwrap();
+    let mut changed = document(&json!({"jira": jira(), "new": {"who": [{"dns": "n.example"}], "write": ["t"]}}));
+    changed["consumers"]["jira"]["views"] = json!(["limits", "plans"]);
+    let said: Vec<String> = changes(Some(&old), &read(&changed).unwrap()).iter().map(ToString::to_string).collect();
+    let expected = [
+        "- gone is g.example",
+        "- gone reads v",
+        "- jira reads profile",
+        "+ jira reads plans",
+        "+ new is n.example",
+        "+ new writes t",
+    ];
+    assert_eq!(said, expected);
+    changed["stopped"] = json!(["new"]);
+    let stopped = changes(Some(&old), &read(&changed).unwrap());
+    assert!(stopped.iter().all(|change| &*change.consumer != "new"));
+}
