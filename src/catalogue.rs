@@ -21,6 +21,7 @@ pub mod api;
 mod budget;
 mod counts;
 mod error;
+pub mod grants;
 mod json;
 pub mod limits;
 mod page;

@@ -140,6 +140,8 @@ pub enum Guard {
     ReloadAfterScan,
     /// Off: a feed that was trimmed is read from its oldest change on.
     ScanAfterTrim,
+    /// Off: the grants are passed on when they change, and never confirmed.
+    GrantsConfirmed,
     /// Off: nobody compares views with records.
     ViewSweep,
     /// Off: nobody compares a region's copies with the views.
@@ -168,7 +170,7 @@ impl Guard {
     pub const OF_SHAPES: [Self; 3] = [Self::DerivedOfItsBytes, Self::ShapeOfItsIdentity, Self::BoundOfItsPart];
 
     /// Those of the services.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::VersionInCondition,
         Self::VersionFromCalendar,
         Self::HistoryWithRecord,
@@ -190,6 +192,7 @@ impl Guard {
         Self::PositionBeforeScan,
         Self::ReloadAfterScan,
         Self::ScanAfterTrim,
+        Self::GrantsConfirmed,
         Self::ViewSweep,
         Self::RegionSweep,
         Self::FloorBeforeStore,

@@ -24,6 +24,9 @@ pub enum CatalogueError {
         if .0.is_empty() { "its branches are too many to list where" } else { "`violations` lists where" }
     )]
     Schema(Vec<SchemaViolation>),
+    /// Each is one problem with its place.
+    #[error("the document of grants is not right; `problems` lists what to change")]
+    Grants(Vec<String>),
     /// Too many steps to know if it fits: sending it again does not help.
     #[error(
         "checking the body against the schema of its type takes too many steps (more than {}); nothing was written. \

@@ -83,3 +83,5 @@ const _: () = {
     let remembered = BATCH_RECORDS * 64 + 2 * (NAME_BYTES + IDEMPOTENCY_KEY_BYTES) + KIB;
     assert!(2 * (BATCH_BYTES + BATCH_RECORDS * item) + remembered < TRANSACTION_BYTES);
 };
+/// Interval between two looks at the grants.
+pub const GRANTS_EVERY: Duration = Duration::from_secs(5);

@@ -147,6 +147,17 @@ impl Catalogue {
         after: Option<&str>,
     ) -> Result<RecordPage, CatalogueError> {
         self.check_name(record_type, key)?;
+        self.versions(record_type, key, limit, after).await
+    }
+
+    /// [`Catalogue::history`] of a name that is known.
+    pub(super) async fn versions(
+        &self,
+        record_type: &str,
+        key: &str,
+        limit: usize,
+        after: Option<&str>,
+    ) -> Result<RecordPage, CatalogueError> {
         let started = after.map(version_of).transpose()?;
         let (partition, mut page) = (history(record_type, key), Filling::new(limit));
         let mut after = started.map(digits);

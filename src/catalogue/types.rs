@@ -18,6 +18,8 @@ use crate::model::names::is_name;
 #[derive(Clone, Debug, Default)]
 pub struct RecordTypes {
     types: BTreeMap<String, TypeOfRecord>,
+    /// A misspelt name suggests no other.
+    is_silent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +64,14 @@ impl RecordTypes {
         if compiled.len() > TYPES {
             errors.push(TypeError::TooMany);
         }
-        if errors.is_empty() { Ok(Self { types: compiled }) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self { types: compiled, is_silent: false }) } else { Err(errors) }
+    }
+
+    /// Types as they are, none of which is suggested: callers see only what they have a grant
+    /// for.
+    #[must_use]
+    pub fn without_suggestions(self) -> Self {
+        Self { is_silent: true, ..self }
     }
 
     /// Names and schemas, by name.
@@ -91,7 +100,8 @@ impl RecordTypes {
 
     fn find(&self, name: &str) -> Result<&TypeOfRecord, CatalogueError> {
         self.types.get(name).ok_or_else(|| {
-            let nearest = nearest(name, self.types.keys().map(String::as_str)).map(str::to_owned);
+            let known = self.types.keys().map(String::as_str);
+            let nearest = nearest(name, known).filter(|_| !self.is_silent).map(str::to_owned);
             CatalogueError::UnknownType { nearest }
         })
     }

@@ -78,6 +78,8 @@ pub enum Says {
         /// From now on its silence is expected.
         signing_off: bool,
     },
+    /// The grants changed: it proves the path and changes no record, and R21 does not count it.
+    Grants,
     /// A record type that no route names (R14): it proves the path and changes no record. R21 takes
     /// note of it.
     Unrouted,

@@ -298,7 +298,7 @@ impl Freshness {
             Says::Reload(scope) => self.records.recall(*scope, None, regions, now, actions),
             Says::Reset(scope) => self.records.recall(*scope, Some(at).filter(|_| !late), regions, now, actions),
             Says::Unrouted => self.records.wiring().unrouted(region, now),
-            Says::Heartbeat { .. } | Says::Undecodable => {}
+            Says::Grants | Says::Heartbeat { .. } | Says::Undecodable => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! A region's copy of a view: what may replace it, and what is said of it.
 
+use crate::access::record::{CONFIRMED, GRANTS};
 use crate::engine::{Condition, EngineError, Item, ItemWrite, Table, Tables, WriteError, bucket};
 use crate::protocol::announcement::message::AnnouncementKind;
 use crate::switch::{Guard, is_on};
@@ -28,11 +29,20 @@ pub(super) fn same(item: Item) -> ItemWrite {
     ItemWrite::Put(Table::Contexts, item, Condition::VersionIs(version))
 }
 
+/// True if it tells only how old the region's grants are.
+pub(super) fn is_confirmation(item: &Item) -> bool {
+    view_of(item) == Some(GRANTS) && item.key.sort == CONFIRMED
+}
+
 pub(super) fn view_of(item: &Item) -> Option<&str> {
     bucket::name_of(&item.key.partition)
 }
 
+/// The announcement of a copy; `None` of what readers never ask for.
 pub(super) fn said_of(item: &Item) -> Option<Said> {
+    if is_confirmation(item) {
+        return None;
+    }
     let version = Some(item.version);
     let kind = match item.body {
         Some(_) => AnnouncementKind::Changed { version },

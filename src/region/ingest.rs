@@ -21,6 +21,7 @@ use super::copy::{put_if_newer, said_of, view_of};
 use super::limits;
 use super::publisher::{RegionPublisher, Said};
 use super::sweep::{CopySweep, SweepCounts};
+use crate::access::record::GRANTS;
 use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::lease::{Lease, LeasePlace, TermEnd};
 use crate::engine::limits::{BEGIN_MARGIN, BEGIN_PAUSE};
@@ -34,6 +35,8 @@ use crate::telemetry::metrics::definition::metrics;
 use crate::telemetry::rate_limiter::RateLimiter;
 use crate::views::CANARY;
 use prometheus_client::metrics::counter::Counter;
+
+mod grants;
 
 /// Feed and tables of a region's ingester.
 pub struct IngestParts {
@@ -285,7 +288,7 @@ impl Ingester {
         self.enter(IngestState::Scanning);
         let at = self.parts.clock.wall().as_millis().saturating_sub(BEGIN_MARGIN.as_millis() as u64);
         let mut names: BTreeSet<String> = self.parts.views.clone().unwrap_or_default();
-        let mut after = None;
+        let (mut grants, mut after) = (Vec::new(), None);
         loop {
             // One page or item that fails does not begin the scan again.
             let page = self
@@ -297,7 +300,9 @@ impl Ingester {
             self.counts.scanned.inc_by(page.items.len() as u64);
             let items: Vec<Item> = page.items.into_iter().filter(|item| self.takes(item)).collect();
             names.extend(items.iter().filter_map(|item| view_of(item).map(str::to_owned)));
-            self.put_all(items).await;
+            let said = self.put_all(items).await;
+            // Their version is announced, not that all of them is to be read again.
+            grants.extend(said.into_iter().filter(|said| said.record_type == GRANTS));
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
@@ -306,7 +311,8 @@ impl Ingester {
         // What changed in the gap is not known one by one. Before the beginning is written down:
         // who dies in between says it again.
         if is_on(Guard::ReloadAfterScan) {
-            self.publisher().announce(names.into_iter().map(Said::reload).collect()).await;
+            names.remove(GRANTS);
+            self.publisher().announce(names.into_iter().map(Said::reload).chain(grants).collect()).await;
         }
         let at = if is_on(Guard::PositionBeforeScan) { at } else { self.parts.clock.wall().as_millis() };
         self.follower.begin(lease, Wall::from_millis(at)).await?;
@@ -319,7 +325,8 @@ impl Ingester {
     /// True if this region has it.
     fn takes(&self, item: &Item) -> bool {
         let Some(view) = view_of(item) else { return false };
-        view != CANARY && self.parts.views.as_ref().is_none_or(|views| views.contains(view))
+        // Who may read what holds in every region, whatever views it has.
+        view == GRANTS || view != CANARY && self.parts.views.as_ref().is_none_or(|views| views.contains(view))
     }
 
     /// Returns what is to be said of them.
@@ -371,7 +378,9 @@ impl Ingester {
         if !is_on(Guard::PutBeforeAnnounce) {
             self.publisher().announce(newest.values().filter_map(said_of).collect()).await;
         }
-        let said = self.put_all(newest.into_values().collect()).await;
+        let confirmed = grants::confirmed_by(newest.values());
+        let mut said = self.put_all(newest.into_values().collect()).await;
+        said.extend(grants::fetch(&self.follower, &*self.parts.home, &*self.parts.own, confirmed).await);
         let publisher = self.publisher();
         let announced = publisher.announce(said);
         if is_on(Guard::AnnounceBeforeCheckpoint) {

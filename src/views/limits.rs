@@ -62,3 +62,5 @@ pub const SWEEP_LEAST: u32 = 10;
 pub const FAILURES_LOOK: Duration = Duration::from_secs(60);
 /// Interval between canaries.
 pub const CANARY_EVERY: Duration = Duration::from_secs(1);
+/// Interval between two looks at the grants: a region that missed a change has it this much later.
+pub const GRANTS_EVERY: Duration = Duration::from_secs(5);

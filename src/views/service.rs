@@ -10,6 +10,7 @@ use super::canary;
 use super::counters::{ViewsCounters, ViewsLine};
 use super::definition::ViewDefinition;
 use super::failures;
+use super::grants;
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::Mapper;
@@ -118,6 +119,7 @@ impl ViewsService {
             () = sweep.run() => ServeEnd::Over,
             () = self.count_failures() => ServeEnd::Over,
             () = canary::send(&*self.store, &self.clock) => ServeEnd::Over,
+            () = Box::pin(grants::confirm(&*self.store, &self.clock)) => ServeEnd::Over,
         }
     }
 

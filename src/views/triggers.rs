@@ -9,12 +9,14 @@ use tokio::sync::Semaphore;
 
 use super::canary::{self, CANARY};
 use super::definition::{JoinTarget, ViewDefinition};
+use super::grants;
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::{MapOutcome, Mapper};
 use super::retry::retry_transient;
 use super::stored::reference_partition;
 use super::vector::Trigger;
+use crate::access::record::GRANTS;
 use crate::engine::follow::Apply;
 use crate::engine::{Change, EngineError, ItemKey, Table, bucket};
 use crate::views::counters::ReadTable;
@@ -64,6 +66,9 @@ impl Triggers {
     async fn touch(&self, record: JoinTarget, version: u64) -> Result<(), EngineError> {
         if record.record_type == CANARY {
             return canary::pass_on(&*self.mapper.store, version).await;
+        }
+        if record.record_type == GRANTS {
+            return grants::pass_on(&*self.mapper.store).await.map(drop);
         }
         for view in self.views.iter().filter(|view| view.from == record.record_type) {
             self.map(view, &record.key, Trigger::Main(version)).await?;

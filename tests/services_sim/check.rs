@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::mpsc::UnboundedSender;
 
+use nearside::access::record::GRANTS;
 use nearside::engine::follow::begun_key;
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Change, EngineError, Item, ItemKey, ItemWrite, Stream, Table, Tables, bucket};
@@ -185,10 +186,17 @@ impl Checker {
         {
             self.ends[usize::from(stream == Stream::Views)] += 1;
         }
-        if bucket::name_of(&write.key().partition) == Some(CANARY) {
+        let name = bucket::name_of(&write.key().partition);
+        if name == Some(CANARY) {
             return;
         }
         match (place, write) {
+            // No property of a view's: every version may be passed on, or not.
+            (Place::Region(region), ItemWrite::Put(Table::Contexts, item, _)) if name == Some(GRANTS) => {
+                let had = self.had.entry((region, name_of(&item.key))).or_default();
+                *had = item.version.max(*had);
+            }
+            _ if name == Some(GRANTS) => {}
             (Place::Home, ItemWrite::Put(Table::Records, item, _)) => self.record(item),
             (Place::Home, ItemWrite::Put(Table::Views, item, _)) => self.view(item),
             (Place::Region(region), ItemWrite::Put(Table::Contexts, item, _)) => self.copy(region, item, before),
@@ -312,6 +320,12 @@ impl Checker {
     pub(crate) fn announced(&mut self, region: usize, said: &Announcement, own: &MemoryStore) {
         let name = (said.record_type.clone(), said.key.clone());
         match said.kind {
+            AnnouncementKind::Changed { version: Some(version) } if said.record_type == GRANTS => {
+                let had = self.had.get(&(region, name)).copied().unwrap_or_default();
+                if had < version {
+                    self.violated("G4", format!("region {region} announces grants {version} and had {had}"));
+                }
+            }
             AnnouncementKind::Changed { version: Some(version) } => self.note_announced(region, name, version, true),
             AnnouncementKind::Deleted { version: Some(version) } => self.note_announced(region, name, version, false),
             AnnouncementKind::Reload => {

@@ -38,7 +38,7 @@ fn wishes(guard: Guard) -> Wishes {
         Guard::RemovalIsNoDeletion => &[Removed],
         Guard::PositionBeforeScan => &[LostRegion],
         Guard::ReloadAfterScan | Guard::ScanAfterTrim => &[Trimmed],
-        Guard::ViewSweep | Guard::RegionSweep => &[Skips],
+        Guard::GrantsConfirmed | Guard::ViewSweep | Guard::RegionSweep => &[Skips],
         Guard::FloorBeforeStore => &[DeliveredLate],
         Guard::FollowersCompare | Guard::InsistingReadsAnew => &[Slow],
         Guard::StoredIsNoAnswer => &[TablesFail, DeliveredLate],

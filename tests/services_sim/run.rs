@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nearside::access::record::GRANTS;
 use nearside::engine::faulty::FaultRates;
 use nearside::engine::limits::BEGIN_MARGIN;
 use nearside::engine::{Table, bucket};
@@ -64,6 +65,7 @@ async fn run(plan: Plan, tells: bool) -> Outcome {
     for _ in 0..world.plan.readers {
         living.start(readers::read(world.clone()));
     }
+    living.start(writers::grant(world.clone()));
     living.start(readers::read_when_stirred(world.clone(), stirred));
     living.start(trouble::trouble(world.clone()));
     tokio::time::sleep(world.plan.calm_at).await;
@@ -157,7 +159,8 @@ async fn nodes_agree(world: &Arc<World>) {
     tokio::time::sleep(HEARD).await;
     for (region, store) in world.regions.iter().enumerate() {
         for item in store.dump(Table::Contexts) {
-            let Some(view) = bucket::name_of(&item.key.partition) else { continue };
+            let view = bucket::name_of(&item.key.partition).filter(|view| *view != GRANTS);
+            let Some(view) = view else { continue };
             let asked = Asked { view: view.to_owned(), key: item.key.sort.clone(), ..Asked::default() };
             for node in 0..2 {
                 let got = readers::ask(world, region, node, asked.clone(), false).await;

@@ -39,6 +39,29 @@ pub(crate) async fn write(world: Arc<World>, number: usize) {
     }
 }
 
+/// Replaces the grants until it is calm. A write that fails is not repeated.
+pub(crate) async fn grant(world: Arc<World>) {
+    while !world.is_calm() {
+        tokio::time::sleep(between(Duration::ZERO, world.plan.write_every * 8)).await;
+        if world.is_calm() {
+            return;
+        }
+        let found = world.catalogues.lock().expect("a plain store").values().next().cloned();
+        let Some((catalogue, gate)) = found else { continue };
+        let view = format!("v{}", fastrand::u16(..));
+        let document =
+            format!(r#"{{"format":1,"consumers":{{"c":{{"who":[{{"dns":"c.example"}}],"views":["{view}"]}}}}}}"#);
+        tokio::select! {
+            biased;
+            () = gate.dead() => {}
+            () = tokio::time::sleep(seconds(10)) => {}
+            written = catalogue.write_grants(document.into(), Preconditions::none(), None) => {
+                world.checker.say(|| format!("the grants are replaced: {:?}", written.map(|(applied, _)| applied.version)));
+            }
+        }
+    }
+}
+
 fn name() -> (String, String) {
     match fastrand::u8(..10) {
         0..=5 => ("tenant".to_owned(), format!("t{}", fastrand::u8(..10))),

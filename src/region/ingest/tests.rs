@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex as StdMutex;
 
 use super::*;
+use crate::access::record::{CONFIRMED, DOCUMENT};
 use crate::engine::committing::Committing;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::limits::FEED_BATCH;
@@ -294,6 +295,46 @@ async fn canary_measures_latency_without_being_stored() {
     assert!(ingester.canary_age().is_some_and(|age| age < Duration::from_secs(4)));
     assert!(world.own.dump(Table::Contexts).is_empty());
     assert!(world.witness.said.lock().iter().all(|heard| heard.announcement.record_type != CANARY));
+}
+
+fn of_grants(of: &str) -> ItemKey {
+    ItemKey::new(bucket::partition(GRANTS, of), of)
+}
+
+/// A region of one view, to which the feed does not bring the document but its confirmation.
+#[tokio::test(start_paused = true)]
+async fn confirmed_grants_are_fetched_and_announced() {
+    let world = world();
+    world.ingest_for(Duration::from_secs(30)).await;
+    let document = Item::new(of_grants(DOCUMENT), 7).with_body("{}");
+    world.home.tamper(Table::Views, &document.key, Some(document.clone()));
+    let ingester = Ingester::new(IngestParts { views: Some(BTreeSet::from(["limits".to_owned()])), ..world.parts() });
+    let confirmed = Item::new(of_grants(CONFIRMED), world.clock.wall().as_millis()).with_note("7");
+    let change = Change { key: confirmed.key.clone(), item: Some(confirmed.clone()), written: world.clock.wall() };
+    ingester.apply(vec![change.clone()]).await.unwrap();
+    assert_eq!(world.own.dump(Table::Contexts).len(), 2);
+    ingester.apply(vec![change]).await.unwrap();
+    let said = world.witness.said.lock();
+    let of_grants: Vec<_> = said.iter().filter(|heard| heard.announcement.record_type == GRANTS).collect();
+    assert_eq!(of_grants.len(), 1, "neither twice, nor the confirmation");
+    assert_eq!(of_grants[0].announcement.kind, AnnouncementKind::Changed { version: Some(7) });
+}
+
+/// A scan announces a version, so that sidecars forget nothing, as a reload would have them do.
+#[tokio::test(start_paused = true)]
+async fn scanned_grants_are_announced_not_reloaded() {
+    let world = world();
+    let document = Item::new(of_grants(DOCUMENT), 7).with_body("{}");
+    world.home.write(vec![ItemWrite::Put(Table::Views, document, Condition::Any)]).await.unwrap();
+    world.ingest_for(Duration::from_secs(30)).await;
+    let said = world.witness.said.lock();
+    let kinds: Vec<_> = said
+        .iter()
+        .filter(|heard| heard.announcement.record_type == GRANTS)
+        .map(|heard| heard.announcement.kind)
+        .collect();
+    assert!(!kinds.is_empty());
+    assert!(kinds.iter().all(|kind| *kind == AnnouncementKind::Changed { version: Some(7) }), "{kinds:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::key_spelling::{self};
+use crate::access::record::GRANTS;
 use crate::aws::remembered::Remembered;
 use crate::aws::verify::Verified;
 use crate::model::ids::{RecordId, RegionId, TypeId, Version};
@@ -36,6 +37,8 @@ pub enum Applied {
     Announced,
     /// A publisher's or a path's heartbeat.
     Heartbeat,
+    /// The grants changed; the node's gate knows.
+    Grants,
     /// A record type that no route names: counted, and a proof of the path (R14).
     Unrouted,
     /// Verified, but not an announcement: the region's epoch moves (R14).
@@ -54,6 +57,7 @@ impl Applied {
         match self {
             Self::Announced => AnnouncementOutcome::Applied,
             Self::Heartbeat => AnnouncementOutcome::Heartbeat,
+            Self::Grants => AnnouncementOutcome::Grants,
             Self::Unrouted => AnnouncementOutcome::Unrouted,
             Self::Undecodable => AnnouncementOutcome::Undecodable,
             Self::Paused => AnnouncementOutcome::Paused,
@@ -70,6 +74,9 @@ pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
 /// ([`crate::protocol::Freshness::unread_key`]).
 pub type OnUnread = Box<dyn Fn(TypeId, RegionId, Option<(RecordId, KeySpelling)>, Moment) + Send + Sync>;
 
+/// Notes that a region announced the grants.
+pub type OnGrants = Box<dyn Fn() + Send + Sync>;
+
 /// Applies verified messages of all regions.
 pub struct Applier {
     step: Step,
@@ -82,6 +89,7 @@ pub struct Applier {
     undecodable: RateLimiter,
     is_read: Option<IsRead>,
     on_unread: Option<OnUnread>,
+    on_grants: Option<OnGrants>,
     /// The regions' names, for the log.
     names: Vec<String>,
 }
@@ -108,8 +116,14 @@ impl Applier {
             undecodable: RateLimiter::new(),
             is_read: None,
             on_unread: None,
+            on_grants: None,
             names: Vec::new(),
         }
+    }
+
+    /// Tells of announced grants.
+    pub fn noting_grants(self, on_grants: Option<OnGrants>) -> Self {
+        Self { on_grants, ..self }
     }
 
     /// Calls the regions by these names in the log.
@@ -167,12 +181,17 @@ impl Applier {
         let applied = match read.says {
             Says::Changed(..) | Says::Deleted(..) | Says::Reload(_) | Says::Reset(_) => Applied::Announced,
             Says::Heartbeat { .. } => Applied::Heartbeat,
+            Says::Grants => Applied::Grants,
             Says::Unrouted => Applied::Unrouted,
             Says::Undecodable => Applied::Undecodable,
         };
+        let is_of_grants = read.says == Says::Grants;
         let event = Event::Message { region, published, queued, numbered: read.numbered, says: read.says };
         let wall = self.clock.wall();
         let actions = (self.step)(self.clock.now(), wall, event);
+        if is_of_grants {
+            self.on_grants.iter().for_each(|note| note());
+        }
         let paused = actions.contains(&Action::Passed(region));
         if !actions.is_empty() {
             (self.sink)(actions);
@@ -246,6 +265,12 @@ impl Applier {
         let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
         let path = numbered.as_ref().is_some_and(|numbered| numbered.publisher.starts_with(PATH_PUBLISHER));
         let says = match *kind {
+            // By any kind of announcement: an older publisher reloads what it copied.
+            AnnouncementKind::Changed { .. } | AnnouncementKind::Deleted { .. } | AnnouncementKind::Reload
+                if record_type == GRANTS =>
+            {
+                Some(Says::Grants)
+            }
             AnnouncementKind::Changed { version } => {
                 let record = self.keyed_hashes.record(record_type, key);
                 record.map(|record| Says::Changed(record, version.map(Version)))

@@ -17,6 +17,7 @@ use crate::telemetry::labels::{Label, RegionLabel, RegionOrNone, label_sets, lab
 pub enum AnnouncementOutcome {
     Applied,
     Heartbeat,
+    Grants,
     Duplicate,
     Unrouted,
     Undecodable,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use nearside::access::record::{DOCUMENT, GRANTS};
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Item, Table};
 use nearside::views::CANARY;
@@ -17,10 +18,28 @@ pub(crate) fn version_of(item: &Item) -> Option<(Name, u64)> {
     Some(((record_type.to_owned(), key.to_owned()), item.key.sort.parse().ok()?))
 }
 
-/// Everything in a table, by name; the canary is nobody's.
+/// Everything in a table, by name, but for the canary and the grants, which are no views.
 fn all(store: &MemoryStore, table: Table) -> BTreeMap<Name, (u64, Option<Bytes>)> {
     let items = store.dump(table).into_iter().map(|item| (name_of(&item.key), (item.version, item.body)));
-    items.filter(|((name, _), _)| name != CANARY).collect()
+    items.filter(|((name, _), _)| name != CANARY && name != GRANTS).collect()
+}
+
+/// Version of the grants in a table; 0 where there are none.
+fn grants(store: &MemoryStore, table: Table) -> u64 {
+    let items = store.dump(table).into_iter();
+    let documents = items.filter(|item| name_of(&item.key) == (GRANTS.to_owned(), DOCUMENT.to_owned()));
+    documents.map(|item| item.version).max().unwrap_or_default()
+}
+
+/// A region whose grants are older than those at home, if there is one. After home has lost them, regions
+/// have what there is.
+fn grants_differ(home: &MemoryStore, regions: &[MemoryStore]) -> Option<String> {
+    let newest = grants(home, Table::Records).max(grants(home, Table::Views));
+    let copies = regions.iter().map(|region| grants(region, Table::Contexts));
+    let mut differing = copies.enumerate().filter(|(_, version)| *version < newest);
+    differing
+        .next()
+        .map(|(region, version)| format!("region {region} has version {version} of the grants, not {newest}"))
 }
 
 impl Checker {
@@ -39,6 +58,9 @@ impl Checker {
         home: &MemoryStore,
         regions: &[MemoryStore],
     ) -> Option<String> {
+        if let Some(how) = grants_differ(home, regions) {
+            return Some(how);
+        }
         let (records, views) = (all(home, Table::Records), all(home, Table::Views));
         let mut expected = 0;
         for (view, from) in VIEWS {
@@ -84,7 +106,8 @@ impl Checker {
     pub(crate) fn at_the_end(&mut self, home: &MemoryStore) {
         let mut history: BTreeMap<Name, Versions> = BTreeMap::new();
         for item in home.dump(Table::History) {
-            if let Some((name, version)) = version_of(&item) {
+            let known = version_of(&item).filter(|((record_type, _), _)| record_type != GRANTS);
+            if let Some((name, version)) = known {
                 history.entry(name).or_default().insert(version, item.body);
             }
         }
