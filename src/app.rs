@@ -13,6 +13,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use http::Request;
 use hyper::body::Incoming;
 
+use crate::access::gate::Gate;
 use crate::admin::commands::Commands;
 use crate::admin::commands::access::Access;
 use crate::admin::{self, Pages};
@@ -95,6 +96,8 @@ pub struct Overrides {
     pub clock: Clock,
     pub origin: Option<Arc<dyn Origin>>,
     pub pace: Option<Pace>,
+    /// Decides who may read, at a region's node.
+    pub gate: Option<Arc<Gate>>,
     /// Source that a reload reads again; without it there are no reloads.
     pub source: Option<Source>,
 }
@@ -171,7 +174,7 @@ fn build(
     };
     let (hash_key, floor_slots) = (HashKey::random(), memory.floor_slots());
     let parts = Parts { clock, origin, tasks, hash_key, floor_slots, memory, bodies };
-    Ok((Settings::new(config, parts)?, http))
+    Ok((Settings::behind(config, parts, instead.gate.clone())?, http))
 }
 
 fn open(

@@ -3,6 +3,7 @@
 
 mod copy;
 pub mod exposition;
+pub mod grants;
 mod hedge;
 pub mod ingest;
 pub(crate) mod limits;

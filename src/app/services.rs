@@ -29,6 +29,7 @@ use crate::tasks::permits::Permits;
 mod catalogue;
 mod contents;
 mod engines;
+mod gate;
 mod health;
 pub mod needed;
 mod overview;
@@ -106,7 +107,7 @@ pub async fn start(
     let admin = operators.first().and_then(|listener| listener.local_addr().ok());
     let admin = admin.expect("a listener that was bound has an address");
     let opened = match &process {
-        ServiceProcess::Catalogue => Ok(catalogue::open(&shell, callers)),
+        ServiceProcess::Catalogue => catalogue::open(&shell, callers),
         ServiceProcess::Views => Ok(views::open(&shell)),
         ServiceProcess::Region(region, duties) => region::open(&shell, region, *duties).await,
     };

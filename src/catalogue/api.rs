@@ -1,6 +1,6 @@
 //! The catalogue over HTTP. `openapi.json` describes it, and a test compares the two.
 //!
-//! Until callers have identities, all of them are one writer.
+//! [`access`] says who may do what; where callers are not checked, all of them are one writer.
 
 use std::sync::Arc;
 
@@ -18,15 +18,19 @@ use serde_json::{Value, json};
 use super::Catalogue;
 use super::error::CatalogueError;
 use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, PAGES_HELD_BYTES, RECORD_BYTES};
+use super::preconditions::Preconditions;
 use super::problem_kind::ProblemKind;
 use super::record::{RecordPage, RecordVersion, RecordWrite, RecordWritten};
+use crate::access::gate::Gate;
 use crate::config::template::unescaped;
 use crate::http::bodies::{ByteBudget, Reserved};
 
+mod access;
 mod fields;
 mod refused;
 mod request;
 
+use access::Caller;
 use fields::{state_replayed, state_version};
 use refused::RequestRefused;
 use request::PageQuery;
@@ -34,7 +38,6 @@ use request::PageQuery;
 /// The document that describes this API.
 pub const OPENAPI: &str = include_str!("api/openapi.json");
 
-const ANONYMOUS: &str = "anonymous";
 type RecordPath = Result<Path<(String, String)>, PathRejection>;
 type PageOf = Result<Query<PageQuery>, QueryRejection>;
 type Answered = Result<Response, RequestRefused>;
@@ -42,6 +45,8 @@ type Answered = Result<Response, RequestRefused>;
 #[derive(Clone)]
 struct Api {
     catalogue: Arc<Catalogue>,
+    /// Decides who may do what; without one, everybody may.
+    gate: Option<Arc<Gate>>,
     /// Budget of requests that are held.
     held: Arc<ByteBudget>,
     /// Budget of pages that are being read, or not yet sent.
@@ -49,7 +54,7 @@ struct Api {
 }
 
 /// Method, path, and who answers; `get` answers HEAD too.
-fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
+fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 11] {
     const RECORD: &str = "/v1/records/{type}/{key}";
     [
         ("get", RECORD, get(read_record)),
@@ -58,6 +63,9 @@ fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
         ("get", "/v1/records/{type}/{key}/history", get(read_history)),
         ("get", "/v1/records/{type}", get(list_records)),
         ("post", "/v1/batch", post(write_batch)),
+        ("get", "/v1/grants", get(read_grants)),
+        ("put", "/v1/grants", put(put_grants)),
+        ("get", "/v1/grants/history", get(read_grants_history)),
         ("get", "/v1/types", get(list_types)),
         ("get", "/openapi.json", get(openapi)),
     ]
@@ -65,9 +73,9 @@ fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
 
 /// Router for the catalogue's requests. Its server keeps out foreign hosts and pages of other
 /// sites.
-pub fn router(catalogue: Arc<Catalogue>) -> Router {
+pub fn router(catalogue: Arc<Catalogue>, gate: Option<Arc<Gate>>) -> Router {
     let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
-    router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES), pages })
+    router_of(Api { catalogue, gate, held: ByteBudget::new(HELD_BYTES), pages })
 }
 
 fn router_of(api: Api) -> Router {
@@ -79,12 +87,16 @@ fn router_of(api: Api) -> Router {
         .with_state(api)
 }
 
-/// Refuses paths that nobody can read, and counts what was refused.
-async fn around(Shared(api): Shared<Api>, request: Request, next: Next) -> Response {
-    // The router would take a broken escape for what stands there, and make a key of it.
-    let mut response = match unescaped(request.uri().path()) {
-        Some(_) => next.run(request).await,
-        None => RequestRefused::Path.into_response(),
+/// Finds out who asks, refuses paths that nobody can read, and counts what was refused.
+async fn around(Shared(api): Shared<Api>, mut request: Request, next: Next) -> Response {
+    let mut response = match Caller::of(api.gate.as_ref(), &request) {
+        Err(denied) => denied.into_response(),
+        // The router would take a broken escape for what stands there, and make a key of it.
+        Ok(_) if unescaped(request.uri().path()).is_none() => RequestRefused::Path.into_response(),
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
     };
     if let Some(kind) = response.extensions().get::<ProblemKind>() {
         api.catalogue.counts().refused(*kind);
@@ -96,14 +108,21 @@ async fn around(Shared(api): Shared<Api>, request: Request, next: Next) -> Respo
     response
 }
 
-fn record_at(path: RecordPath) -> Result<(String, String), RequestRefused> {
-    path.map(|Path(at)| at).map_err(|_| RequestRefused::Path)
+fn record_at(caller: &Caller, path: RecordPath) -> Result<(String, String), RequestRefused> {
+    let Path((record_type, key)) = path.map_err(|_| RequestRefused::Path)?;
+    caller.needs_type(&record_type)?;
+    Ok((record_type, key))
 }
 
-async fn read_record(Shared(api): Shared<Api>, at: RecordPath, headers: HeaderMap) -> Answered {
-    let (record_type, key) = record_at(at)?;
+async fn read_record(Shared(api): Shared<Api>, caller: Caller, at: RecordPath, headers: HeaderMap) -> Answered {
+    let (record_type, key) = record_at(&caller, at)?;
     let only_if = request::preconditions(&headers)?;
     let (version, body) = api.catalogue.get(&record_type, &key).await?;
+    current(&only_if, version, body)
+}
+
+/// The answer to a read, by its preconditions.
+fn current(only_if: &Preconditions, version: u64, body: Bytes) -> Answered {
     if !only_if.admits(Some(version), true) {
         return Err(CatalogueError::PreconditionFailed { version: Some(version) }.into());
     }
@@ -120,40 +139,77 @@ fn json_bytes(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-async fn put_record(Shared(api): Shared<Api>, at: RecordPath, request: Request) -> Answered {
-    let (record_type, key) = record_at(at)?;
+async fn put_record(Shared(api): Shared<Api>, caller: Caller, at: RecordPath, request: Request) -> Answered {
+    let (record_type, key) = record_at(&caller, at)?;
     let (parts, body) = request.into_parts();
     let sent = request::json_body(&parts.headers, body, RECORD_BYTES, &api.held).await?;
     // The store may keep its handle for ever; what was read gives back its part of the budget.
     let write = RecordWrite::put(record_type, key, Bytes::copy_from_slice(&sent));
-    write_one(&api, write, &parts.headers).await
+    write_one(&api, &caller, write, &parts.headers).await
 }
 
-async fn delete_record(Shared(api): Shared<Api>, at: RecordPath, headers: HeaderMap) -> Answered {
-    let (record_type, key) = record_at(at)?;
-    write_one(&api, RecordWrite::delete(record_type, key), &headers).await
+async fn delete_record(Shared(api): Shared<Api>, caller: Caller, at: RecordPath, headers: HeaderMap) -> Answered {
+    let (record_type, key) = record_at(&caller, at)?;
+    write_one(&api, &caller, RecordWrite::delete(record_type, key), &headers).await
 }
 
-async fn write_one(api: &Api, write: RecordWrite, headers: &HeaderMap) -> Answered {
+async fn write_one(api: &Api, caller: &Caller, write: RecordWrite, headers: &HeaderMap) -> Answered {
     let write = write.only_if(request::preconditions(headers)?);
-    let once = request::idempotency_key(headers, ANONYMOUS)?;
+    let once = request::idempotency_key(headers, &caller.writer())?;
     let (applied, replayed) = api.catalogue.write(write, once.as_ref()).await?;
+    Ok(written(applied, replayed))
+}
+
+fn written(applied: RecordWritten, replayed: bool) -> Response {
     let created = applied.created && !applied.deleted;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = (status, Json(applied)).into_response();
     state_version(response.headers_mut(), applied.version);
     state_replayed(response.headers_mut(), replayed);
-    Ok(response)
+    response
 }
 
-async fn write_batch(Shared(api): Shared<Api>, request: Request) -> Answered {
+async fn read_grants(Shared(api): Shared<Api>, caller: Caller, headers: HeaderMap) -> Answered {
+    caller.needs_admin()?;
+    let only_if = request::preconditions(&headers)?;
+    let (version, body) = api.catalogue.grants().await?;
+    current(&only_if, version, body)
+}
+
+async fn put_grants(Shared(api): Shared<Api>, caller: Caller, request: Request) -> Answered {
+    caller.needs_admin()?;
+    let (parts, body) = request.into_parts();
+    let sent = request::json_body(&parts.headers, body, RECORD_BYTES, &api.held).await?;
+    let only_if = request::preconditions(&parts.headers)?;
+    let once = request::idempotency_key(&parts.headers, &caller.writer())?;
+    // As with records.
+    let document = Bytes::copy_from_slice(&sent);
+    let (applied, replayed) = api.catalogue.write_grants(document, only_if, once.as_ref()).await?;
+    api.gate.iter().for_each(|gate| gate.note_announced());
+    Ok(written(applied, replayed))
+}
+
+async fn read_grants_history(Shared(api): Shared<Api>, caller: Caller, page: PageOf) -> Answered {
+    caller.needs_admin()?;
+    let Query(page) = page.map_err(|_| RequestRefused::Query)?;
+    let (limit, after) = (page.limit()?, page.after.as_deref());
+    let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
+    let RecordPage { records, next } = api.catalogue.grants_history(limit, after).await?;
+    Ok(json_page(&History { versions: entries(&records), next }, held))
+}
+
+async fn write_batch(Shared(api): Shared<Api>, caller: Caller, request: Request) -> Answered {
+    caller.needs_any_type()?;
     let (parts, body) = request.into_parts();
     if [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| parts.headers.contains_key(name)) {
         return Err(RequestRefused::BatchCondition);
     }
-    let once = request::idempotency_key(&parts.headers, ANONYMOUS)?;
+    let once = request::idempotency_key(&parts.headers, &caller.writer())?;
     let sent = request::json_body(&parts.headers, body, BATCH_BYTES, &api.held).await?;
-    let answer = api.catalogue.batch(&request::batch(&sent)?, once.as_ref()).await?;
+    let writes = request::batch(&sent)?;
+    // Before anything is looked up, idempotency keys too.
+    writes.iter().try_for_each(|write| caller.needs_type(&write.record_type))?;
+    let answer = api.catalogue.batch(&writes, once.as_ref()).await?;
     let mut response = Json(BatchAnswer { applied: answer.applied }).into_response();
     state_replayed(response.headers_mut(), answer.replayed);
     Ok(response)
@@ -164,8 +220,14 @@ struct BatchAnswer {
     applied: Vec<RecordWritten>,
 }
 
-async fn list_records(Shared(api): Shared<Api>, at: Result<Path<String>, PathRejection>, page: PageOf) -> Answered {
+async fn list_records(
+    Shared(api): Shared<Api>,
+    caller: Caller,
+    at: Result<Path<String>, PathRejection>,
+    page: PageOf,
+) -> Answered {
     let Path(record_type) = at.map_err(|_| RequestRefused::Path)?;
+    caller.needs_type(&record_type)?;
     let Query(page) = page.map_err(|_| RequestRefused::Query)?;
     let (limit, after) = (page.limit()?, page.after.as_deref());
     let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
@@ -173,8 +235,8 @@ async fn list_records(Shared(api): Shared<Api>, at: Result<Path<String>, PathRej
     Ok(json_page(&Listing { snapshot: false, records: entries(&records), next }, held))
 }
 
-async fn read_history(Shared(api): Shared<Api>, at: RecordPath, page: PageOf) -> Answered {
-    let (record_type, key) = record_at(at)?;
+async fn read_history(Shared(api): Shared<Api>, caller: Caller, at: RecordPath, page: PageOf) -> Answered {
+    let (record_type, key) = record_at(&caller, at)?;
     let Query(page) = page.map_err(|_| RequestRefused::Query)?;
     let (limit, after) = (page.limit()?, page.after.as_deref());
     let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
@@ -241,9 +303,9 @@ impl<'a> PageEntry<'a> {
     }
 }
 
-async fn list_types(Shared(api): Shared<Api>) -> Json<Value> {
-    let types: Vec<_> =
-        api.catalogue.types().iter().map(|(name, schema)| json!({"name": name, "schema": schema})).collect();
+async fn list_types(Shared(api): Shared<Api>, caller: Caller) -> Json<Value> {
+    let seen = api.catalogue.types().iter().filter(|(name, _)| caller.sees_type(name));
+    let types: Vec<_> = seen.map(|(name, schema)| json!({"name": name, "schema": schema})).collect();
     Json(json!({"types": types}))
 }
 

@@ -108,6 +108,18 @@ impl Entered {
         alone.then_some(Head { method: &self.parts.method, path_and_query, path_len, headers })
     }
 
+    pub const fn method(&self) -> &Method {
+        &self.parts.method
+    }
+
+    pub fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
     /// Takes out its reservation, to be kept until it was answered.
     pub fn held(&mut self) -> Option<Reserved> {
         self.held.take()

@@ -30,3 +30,7 @@ pub(crate) const SWEEP_WAIT: Duration = Duration::from_secs(30);
 pub(crate) const SWEEP_REST: Duration = Duration::from_secs(60);
 /// Copies that differ and wait to be looked at again.
 pub(crate) const SUSPECTS: usize = 10_000;
+/// Interval between a node's looks at its region's grants, besides those that an announcement causes.
+pub(crate) const GRANTS_LOOK: Duration = Duration::from_secs(10);
+/// Interval to the next look after one that failed.
+pub(crate) const GRANTS_RETRY: Duration = Duration::from_secs(1);

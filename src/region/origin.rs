@@ -235,17 +235,27 @@ fn stated(content_type: &'static str) -> HeaderMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::denial::Denial;
+    use crate::http::body::Body;
     use crate::http::problem::page::{chapter, row};
+    use crate::request::answer::{Outcome, respond};
 
     #[test]
     fn problems_page_shows_the_nodes() {
         let not_taken = not_taken(&BTreeSet::new());
         let documents = [ABSENT, CHANGED, NOT_ALLOWED, NOT_OPEN, DOWN, DAMAGED, BAD_KEY, &not_taken[..]];
         let said: BTreeSet<_> = documents.into_iter().map(row).collect();
+        let denied: BTreeSet<_> = Denial::every()
+            .into_iter()
+            .map(|denial| match respond(Outcome::Denied(denial), &[]).into_body() {
+                Body::Whole(Some(bytes)) => row(&bytes),
+                _ => panic!("a problem has a body"),
+            })
+            .collect();
         // One that is not in the list above is written in this file all the same.
         let code = include_str!("origin.rs").split("#[cfg(test)]").next().unwrap_or_default();
         let written = code.split("urn:nearside:problem:").skip(1).filter_map(|rest| rest.split('"').next());
         assert_eq!(written.collect::<BTreeSet<_>>(), said.iter().map(|(word, _)| word.as_str()).collect());
-        assert_eq!(chapter("A region's node"), said);
+        assert_eq!(chapter("A region's node"), said.union(&denied).cloned().collect());
     }
 }

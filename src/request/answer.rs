@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
+use crate::access::denial::{Denial, Whose};
 use crate::cache::content::Content;
 use crate::http::admission::Refusal;
 use crate::http::body::{Body, BodyUnread};
@@ -46,6 +47,8 @@ pub enum Outcome {
         is_zstd: bool,
     },
     Refused(Refusal),
+    /// Who asks may not read this, or did not prove who it is.
+    Denied(Denial),
     /// The caller asked for a form or for fields that cannot be had.
     Unshaped(ShapeRefused),
     RefusedBatch(Refused),
@@ -121,6 +124,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             }
             response
         }
+        Outcome::Denied(denial) => denied(denial),
         Outcome::Unshaped(refused) => {
             let (status, word) = unshaped(&refused);
             let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
@@ -158,6 +162,23 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1).respond()
         }
     }
+}
+
+/// Answers by RFC 6750, section 3. All that a 403 says holds whether or not there is what was asked for.
+fn denied(denial: Denial) -> Response<Body> {
+    let status = match denial.whose() {
+        Whose::Credential => StatusCode::UNAUTHORIZED,
+        Whose::Grants => StatusCode::FORBIDDEN,
+        Whose::Service => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
+    let detail = denial.to_string();
+    let mut response = Problem { retry_after, ..Problem::new(status, denial.word(), &detail) }.respond();
+    let headers = response.headers_mut();
+    if let Some(challenge) = denial.challenge() {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    response
 }
 
 /// The status, and a stable word for why.

@@ -9,6 +9,7 @@ use http::{HeaderMap, Method, header};
 
 use super::answer::ByAccept;
 use super::settings::Settings;
+use crate::access::known::Known;
 use crate::cache::entry::Entry;
 use crate::cache::key::{KeyBuffer, KeyRef, Representation};
 use crate::cache::rfc9111::{self, Handling, RequestDirectives};
@@ -34,6 +35,8 @@ pub struct Caller {
     pub(crate) is_conditional: bool,
     /// Only a range keeps a GET or HEAD with these lines from the store.
     pub(crate) is_ranged: bool,
+    /// Who verified credentials say it is, where that is asked.
+    pub(crate) known: Option<Arc<Known>>,
     /// Part of these lines in the keys of the last route's representations.
     tail: Option<Tail>,
 }
@@ -58,6 +61,7 @@ impl Caller {
             wish: RequestDirectives::of(headers),
             is_conditional: headers.contains_key(header::IF_NONE_MATCH)
                 || headers.contains_key(header::IF_MODIFIED_SINCE),
+            known: None,
             tail: None,
         }
     }

@@ -88,6 +88,11 @@ impl Answers for Settings {
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
+        if let Some(gate) = &self.shared.gate
+            && let Err(denial) = gate.admit_to_view(&mut caller.known, head.method, head.path(), head.headers)
+        {
+            return Err(ready(Outcome::Denied(denial)).boxed());
+        }
         at_once(self, lookup(self, caller, head, false)).map_err(|found| {
             let Some(held) = self.admission.hold() else {
                 self.fill.shared.metrics.requests.refused(Refusal::Crowded.reason());

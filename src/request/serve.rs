@@ -48,6 +48,13 @@ pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) ->
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(ended(refused(settings, refusal, by), is_head))),
     };
+    // Before the body is read, and before anything is looked up.
+    if let Some(gate) = &settings.shared.gate
+        && let Err(denial) = gate.admit_to_view(&mut None, entered.method(), entered.path(), entered.headers())
+    {
+        let denied = answer::respond(Outcome::Denied(denial).negotiated(by), &settings.fill.shared.names);
+        return Either::Left(ready(ended(denied, is_head)));
+    }
     let found = entered.head().map(|head| lookup(settings, &mut Caller::of(head.headers), head, false));
     let found = match found.map(|found| at_once(settings, found)) {
         Some(Ok(shown)) => {

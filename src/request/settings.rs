@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use super::batch::batches::Batches;
 use super::churn::Churn;
 use super::current::Current;
+use crate::access::gate::Gate;
 use crate::cache::capacity::Pressure;
 use crate::config::Config;
 use crate::fill::files::{Files, SettingsError};
@@ -32,6 +33,8 @@ pub struct Shared {
     pub bodies: Arc<ByteBudget>,
     /// The open connections of callers, and the memory that they may take besides bodies.
     pub peers: Arc<Peers>,
+    /// A node's: decides who may read.
+    pub gate: Option<Arc<Gate>>,
     current: OnceLock<Weak<Current<Settings>>>,
 }
 
@@ -65,6 +68,14 @@ impl Settings {
     /// # Errors
     /// When the credentials of a route, or the port's token, cannot be read.
     pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, SettingsError> {
+        Self::behind(config, parts, None)
+    }
+
+    /// [`Settings::new`] behind a gate.
+    ///
+    /// # Errors
+    /// As [`Settings::new`].
+    pub fn behind(config: Config, parts: Parts, gate: Option<Arc<Gate>>) -> Result<Arc<Self>, SettingsError> {
         let files = Files::read(&config)?;
         let (memory, bodies) = (parts.memory, parts.bodies.clone());
         let batches = Batches::new(&config, memory.permits());
@@ -81,7 +92,7 @@ impl Settings {
             fills.tasks.clone(),
         );
         let (deriver, churn, current) = (Arc::new(deriver), Churn::default(), OnceLock::new());
-        let shared = Arc::new(Shared { deriver, batches, churn, bodies, peers, current });
+        let shared = Arc::new(Shared { deriver, batches, churn, bodies, peers, gate, current });
         fill.watch_credentials();
         Ok(Arc::new(Self { has_messages: has_messages(&fill.config), fill, shared, admission }))
     }

@@ -2,6 +2,7 @@
 //! regions take and announce it, and a sidecar's caller reads it. Once as processes of the program on
 //! the AWS emulator, once in this process on the memory engine.
 
+mod access;
 mod denied;
 mod deployment;
 mod emulated;

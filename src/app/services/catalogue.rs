@@ -5,20 +5,36 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use super::gate;
 use super::parts::ServiceParts;
 use super::shell::Shell;
+use super::start_error::ServiceStartError;
+use crate::access::gate::Gate;
 use crate::admin::service_pages::ServiceState;
-use crate::catalogue::{Catalogue, api};
+use crate::catalogue::{Catalogue, api, grants};
 
-pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> ServiceParts {
+pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServiceParts, ServiceStartError> {
+    let gate = gate::open(shell, &shell.config.access.catalogue_audience)?;
     let types = shell.contents.types.clone();
+    let types = if gate.is_some() { types.without_suggestions() } else { types };
     let catalogue = Arc::new(Catalogue::new(shell.engine.home(), shell.clock.clone(), types));
     shell.registry().register_collector(Box::new(catalogue.counts().clone()));
-    shell.serve(callers, "catalogue-connection", api::router(catalogue));
+    gate.iter().for_each(|gate| follow_grants(shell, &catalogue, gate));
+    shell.serve(callers, "catalogue-connection", api::router(catalogue, gate.clone()));
     let types: Vec<String> = shell.config.catalogue.types.iter().map(|known| known.name.clone()).collect();
-    ServiceParts {
-        state: Box::new(|| (ServiceState::Serving, Vec::new())),
-        status: Box::new(move || json!({ "types": types })),
+    let asked = gate.clone();
+    Ok(ServiceParts {
+        state: Box::new(move || (ServiceState::Serving, asked.iter().filter_map(|gate| gate.reason()).collect())),
+        status: Box::new(move || json!({ "types": types, "access": gate::status(gate.as_ref()) })),
         node: None,
-    }
+    })
+}
+
+/// Keeps the gate's grants as the catalogue has them.
+fn follow_grants(shell: &Shell, catalogue: &Arc<Catalogue>, gate: &Arc<Gate>) {
+    let (catalogue, gate, stopping) = (catalogue.clone(), gate.clone(), shell.tasks.stopping());
+    shell.tasks.spawn_service("grants", move || {
+        let (catalogue, gate, stopping) = (catalogue.clone(), gate.clone(), stopping.clone());
+        async move { stopping.run_until_cancelled(grants::follow(&catalogue, &gate)).await }
+    });
 }

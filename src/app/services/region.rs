@@ -7,11 +7,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::gate;
 use super::parts::ServiceParts;
 use super::service_process::RegionDuties;
 use super::shell::Shell;
 use super::start_error::ServiceStartError;
 use super::views;
+use crate::access::gate::Gate;
 use crate::admin::service_pages::ServiceState;
 use crate::app::{self, App, Overrides, StartError};
 use crate::config::Config;
@@ -19,6 +21,7 @@ use crate::config::services::{NodeCompression, ServedRegion};
 use crate::engine::limits::BUCKETS;
 use crate::engine::{EngineError, Stream, Table, Tables, bucket};
 use crate::region::exposition::IngestExposition;
+use crate::region::grants;
 use crate::region::ingest::{IngestParts, Ingester, is_complete};
 use crate::region::node::{self, NodeSettings};
 use crate::region::origin::TableOrigin;
@@ -35,13 +38,16 @@ pub(super) async fn open(
 ) -> Result<ServiceParts, ServiceStartError> {
     let own = shell.engine.regional(region).await;
     let table = own.clone();
+    let mut gate = None;
     let ingester = if duties.ingest { Some(ingest(shell, region, own.clone()).await) } else { None };
     let (node, complete) = if duties.node {
         let complete = watch_completeness(shell, own.clone());
-        (Some(serve(shell, region, own, complete.clone()).await?), complete)
+        gate = open_gate(shell, &own)?;
+        (Some(serve(shell, region, own, complete.clone(), gate.as_ref()).await?), complete)
     } else {
         (None, Arc::new(AtomicBool::new(true)))
     };
+    let (asked, shown) = (gate.clone(), gate);
     let admin = node.as_ref().map(|node| node.admin.to_string());
     let name = region.name.clone();
     let unseen = look_for_views(shell, region, table);
@@ -50,6 +56,7 @@ pub(super) async fn open(
         state: Box::new(move || {
             let mut reasons =
                 watched.as_ref().map_or_else(Vec::new, |ingester| views::failing_parts(ingester.progress(), &since));
+            reasons.extend(asked.as_ref().and_then(|gate| gate.reason()));
             if complete.load(Ordering::Acquire) {
                 let unseen = unseen.lock().join(", ");
                 if !unseen.is_empty() {
@@ -83,7 +90,7 @@ pub(super) async fn open(
                 })
             });
             let node = admin.as_ref().map(|admin| json!({ "admin": admin }));
-            json!({ "name": name, "ingest": ingest, "node": node })
+            json!({ "name": name, "ingest": ingest, "node": node, "access": gate::status(shown.as_ref()) })
         }),
         node,
     })
@@ -105,11 +112,23 @@ async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>)
     ingester
 }
 
+/// The gate of the region's node, which follows the region's grants.
+fn open_gate(shell: &Arc<Shell>, own: &Arc<dyn Tables>) -> Result<Option<Arc<Gate>>, ServiceStartError> {
+    let Some(gate) = gate::open(shell, &shell.config.access.region_audience)? else { return Ok(None) };
+    let (own, followed, clock, stopping) = (own.clone(), gate.clone(), shell.clock.clone(), shell.tasks.stopping());
+    shell.tasks.spawn_service("grants", move || {
+        let (own, gate, clock, stopping) = (own.clone(), followed.clone(), clock.clone(), stopping.clone());
+        async move { stopping.run_until_cancelled(grants::follow(&*own, &gate, &clock)).await }
+    });
+    Ok(Some(gate))
+}
+
 async fn serve(
     shell: &Arc<Shell>,
     region: &ServedRegion,
     own: Arc<dyn Tables>,
     complete: Arc<AtomicBool>,
+    gate: Option<&Arc<Gate>>,
 ) -> Result<App, ServiceStartError> {
     let views = match region.views.as_slice() {
         [] => shell.contents.views.iter().map(|view| view.name.clone()).collect(),
@@ -134,7 +153,8 @@ async fn serve(
     config.drain = shell.config.drain;
     config.announcements.endpoint_url = shell.topics.clone();
     config.announcements.insecure_sns_signer = shell.topics.clone().filter(crate::config::is_loopback);
-    let instead = Overrides { clock: shell.clock.clone(), ..Overrides::default() };
+    let gate = gate.cloned();
+    let instead = Overrides { clock: shell.clock.clone(), gate, ..Overrides::default() };
     start_node(config, own, complete, instead).await.map_err(|error| ServiceStartError::NodeStart(Box::new(error)))
 }
 

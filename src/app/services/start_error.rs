@@ -1,5 +1,6 @@
 //! Reasons for which a service cannot start.
 
+use crate::access::issuers::KeysUnread;
 use crate::app::StartError;
 use crate::config::error::ConfigError;
 use crate::engine::EngineError;
@@ -14,6 +15,8 @@ pub enum ServiceStartError {
     Engine { kind: &'static str, source: EngineError },
     #[error("region {0:?} has no views: name a file under views.file, or list them under region.views")]
     NoViews(String),
+    #[error(transparent)]
+    Keys(KeysUnread),
     /// Settings of the node that make no configuration.
     #[error("the node's settings: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Node(Vec<ConfigError>),

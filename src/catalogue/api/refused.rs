@@ -1,11 +1,12 @@
 //! Why a request was refused, as a problem document; every status is chosen here.
 
 use axum::response::{IntoResponse, Response};
-use http::header::RETRY_AFTER;
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Map, json};
 
 use super::fields::state_version;
+use crate::access::denial::Denial;
 use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::RETRY_AFTER_SECONDS;
 use crate::catalogue::problem_kind::ProblemKind;
@@ -20,6 +21,8 @@ use crate::telemetry::rate_limiter::RateLimiter;
 pub(super) enum RequestRefused {
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
+    #[error(transparent)]
+    Denied(Denial),
     #[error("there is nothing at this path; GET /openapi.json describes what there is")]
     UnknownPath,
     #[error("this method does nothing here; the Allow header lists those that do")]
@@ -51,6 +54,7 @@ impl RequestRefused {
     pub(super) fn kind(&self) -> ProblemKind {
         match self {
             Self::Catalogue(error) => kind_of(error),
+            Self::Denied(denial) => of_denial(*denial),
             Self::UnknownPath => ProblemKind::UnknownPath,
             Self::Method => ProblemKind::Method,
             Self::Path => ProblemKind::BadKey,
@@ -73,6 +77,16 @@ impl RequestRefused {
     }
 }
 
+const fn of_denial(denial: Denial) -> ProblemKind {
+    match denial {
+        Denial::NoCredential => ProblemKind::NoCredential,
+        Denial::BadCredential(_) => ProblemKind::BadCredential,
+        Denial::NotGranted => ProblemKind::NotGranted,
+        Denial::KeysUnknown => ProblemKind::KeysUnknown,
+        Denial::GrantsUnknown => ProblemKind::GrantsUnknown,
+    }
+}
+
 fn kind_of(error: &CatalogueError) -> ProblemKind {
     match error {
         CatalogueError::UnknownType { .. } => ProblemKind::UnknownType,
@@ -81,6 +95,7 @@ fn kind_of(error: &CatalogueError) -> ProblemKind {
         CatalogueError::BadJson(_) => ProblemKind::BadJson,
         CatalogueError::Schema(_) => ProblemKind::Schema,
         CatalogueError::SchemaCost => ProblemKind::SchemaCost,
+        CatalogueError::Grants(_) => ProblemKind::BadGrants,
         CatalogueError::ChecksBusy => ProblemKind::Busy,
         CatalogueError::BadBatch(_) => ProblemKind::BadBatch,
         CatalogueError::BadCursor => ProblemKind::BadCursor,
@@ -118,6 +133,9 @@ impl IntoResponse for RequestRefused {
                 CatalogueError::Schema(violations) => {
                     more.insert("violations".to_owned(), json!(violations));
                 }
+                CatalogueError::Grants(problems) => {
+                    more.insert("problems".to_owned(), json!(problems));
+                }
                 CatalogueError::NotFound { version: found }
                 | CatalogueError::PreconditionFailed { version: found } => {
                     version = *found;
@@ -137,6 +155,11 @@ impl IntoResponse for RequestRefused {
         // Counted where all answers pass.
         response.extensions_mut().insert(kind);
         let headers = response.headers_mut();
+        if let Self::Denied(denial) = &self
+            && let Some(challenge) = denial.challenge()
+        {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
         // One record's version, not that of a part of a batch.
         if let (Some(version), false) = (version, matches!(self, Self::Catalogue(CatalogueError::Part { .. }))) {
             state_version(headers, version);

@@ -32,7 +32,8 @@ async fn port() -> Port {
     let address = listener.local_addr().unwrap();
     let held = ByteBudget::new(HELD_BYTES);
     let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
-    let router = router_of(Api { catalogue: stage.catalogue.clone(), held: held.clone(), pages: pages.clone() });
+    let router =
+        router_of(Api { catalogue: stage.catalogue.clone(), gate: None, held: held.clone(), pages: pages.clone() });
     let names = ServingTasks { accept: "accept", connection: "catalogue" };
     service::start(Listener::Tcp(listener), names, Permits::new(64), move |_| router.clone(), &tasks);
     Port { address, stage, held, pages }
@@ -452,15 +453,22 @@ async fn unread_pages_never_block_writers() {
     }
     assert_eq!(port.pages.held(), 0);
     let Port { stage, held, pages, .. } = &port;
-    let api = Api { catalogue: stage.catalogue.clone(), held: held.clone(), pages: pages.clone() };
+    let api = Api { catalogue: stage.catalogue.clone(), gate: None, held: held.clone(), pages: pages.clone() };
     let uri = "/?limit=200".parse().unwrap();
     let unread =
-        list_records(Shared(api.clone()), Ok(Path("shard".to_owned())), Query::try_from_uri(&uri)).await.unwrap();
+        list_records(Shared(api.clone()), Caller::default(), Ok(Path("shard".to_owned())), Query::try_from_uri(&uri))
+            .await
+            .unwrap();
     let one = pages.held();
     assert!((3 * RECORD_BYTES as u64..PAGE_HELD_BYTES / 2).contains(&one), "{one}");
-    let other = read_history(Shared(api), Ok(Path(("shard".to_owned(), "1".to_owned()))), Query::try_from_uri(&uri))
-        .await
-        .unwrap();
+    let other = read_history(
+        Shared(api),
+        Caller::default(),
+        Ok(Path(("shard".to_owned(), "1".to_owned()))),
+        Query::try_from_uri(&uri),
+    )
+    .await
+    .unwrap();
     assert!(pages.held() > one + RECORD_BYTES as u64);
     let _most = pages.reserve(PAGES_HELD_BYTES - PAGE_HELD_BYTES - pages.held() + 1).unwrap();
     for path in ["/v1/records/shard", "/v1/records/shard/1/history"] {

@@ -135,6 +135,8 @@ fn own_outcomes() -> Vec<Outcome> {
             Outcome::NoneAnswered(not_asked)
         ],
         Outcome::Refused(_) | Outcome::Unshaped(_) | Outcome::RefusedBatch(_) => [],
+        // A node's own.
+        Outcome::Denied(_) => [],
         Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } | Outcome::ByAccept(..) => [],
     );
     let refused = refusals.into_iter().map(Outcome::Refused);

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use url::Url;
 
-use super::apply::{ActionSink, Applier, Step};
+use super::apply::{ActionSink, Applier, OnGrants, Step};
 use super::{Disposition, Intake};
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::envelope::Envelope;
@@ -57,11 +57,13 @@ impl VerifyingIntake {
         let metrics = sidecar.fill.shared.metrics.clone();
         let (clock, observed) = (sidecar.fill.shared.clock.clone(), sidecar.fill.shared.observed.clone());
         let (read, unread) = (sidecar.fill.shared.freshness.clone(), sidecar.fill.shared.freshness.clone());
+        let on_grants = sidecar.shared.gate.clone().map(|gate| Box::new(move || gate.note_announced()) as OnGrants);
         let applier = Applier::new(step, keyed_hashes, remembered, clock, metrics.clone(), observed, sink)
             .comparing_keys(
                 Box::new(move |record| read.is_read(record)),
                 Box::new(move |record_type, region, meant, now| unread.unread_key(record_type, region, meant, now)),
             )
+            .noting_grants(on_grants)
             .naming(sidecar.fill.shared.names.clone());
         let (names, clock) = (sidecar.fill.shared.names.clone(), sidecar.fill.shared.clock.clone());
         let rejections = names.iter().map(|_| RateLimiter::new()).collect();

@@ -141,6 +141,8 @@ fn of(own: Outcome) -> Option<Row> {
         Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } | Outcome::ByAccept(..) => {
             return None;
         }
+        // A node's.
+        Outcome::Denied(_) => return None,
         Outcome::Refused(refusal) => of_refusal(refusal),
         Outcome::RefusedBatch(refused) => of_batch(refused),
         Outcome::Unshaped(ShapeRefused::Mask(_)) => row(400, "bad-fields", get("/v1/contexts/plain?fields=nothing")),

@@ -1,0 +1,413 @@
+//! Callers with tokens, at every port of the services and behind a sidecar: who gets what, and for how
+//! long after a grant was withdrawn.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nearside::app::services::{
+    Contents, Engine, RegionDuties, RunningService, ServiceOverrides, ServiceProcess, start,
+};
+use nearside::app::{self, App, Overrides};
+use nearside::aws::clients::Sdk;
+use nearside::config::services::{ServiceRole, load};
+use nearside::model::time::Clock;
+use nearside_lab::issuer::Issuer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use url::Url;
+
+use super::super::program::{self, TIMEOUT, path, read, text};
+use super::deployment::{service_file, sidecar_settings};
+use crate::world::World;
+
+const REGION: &str = "eu-west-1";
+const ISS: &str = "https://issuer.example";
+const CATALOGUE: &str = "https://catalogue.example";
+const REGIONS: &str = "https://regions.example";
+
+/// Catalogue, views and a region that enforce grants.
+struct Guarded {
+    services: Vec<RunningService>,
+    world: World,
+    topic: String,
+    issuer: Issuer,
+    client: reqwest::Client,
+    catalogue: String,
+    node: String,
+    directory: TempDir,
+}
+
+#[derive(Debug, PartialEq)]
+struct Reply {
+    status: u16,
+    /// But for the date.
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Reply {
+    fn word(&self) -> String {
+        let document: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        document["type"].as_str().unwrap_or_default().rsplit(':').next().unwrap_or_default().to_owned()
+    }
+}
+
+fn now() -> u64 {
+    Clock::System.wall().as_millis() / 1_000
+}
+
+fn keys_file(directory: &Path) -> PathBuf {
+    directory.join("keys.json")
+}
+
+impl Guarded {
+    async fn start(mode: &str) -> Self {
+        let (directory, issuer) = (tempfile::tempdir().unwrap(), Issuer::new(ISS, "one"));
+        let world = World::builder().regions(1).start().await.unwrap();
+        let topic = world.aws.topics.create(REGION, "views").unwrap().to_owned();
+        let aws = Url::parse(&world.aws.base).unwrap();
+        std::fs::write(keys_file(directory.path()), issuer.jwks()).unwrap();
+        let file = service_file(directory.path(), "kind = \"memory\"", &[(REGION, topic.as_str())]);
+        let access = format!(
+            "[access]\nmode = \"{mode}\"\ncatalogue_audience = \"{CATALOGUE}\"\nregion_audience = \"{REGIONS}\"\n\
+             [[access.issuer]]\niss = \"{ISS}\"\nkeys = \"{}\"\n[[access.admin]]\niss = \"{ISS}\"\nsub = \"admin\"\n",
+            keys_file(directory.path()).display()
+        );
+        let text = std::fs::read_to_string(&file).unwrap() + &access;
+        std::fs::write(&file, text).unwrap();
+        let (config, origins) = load(ServiceRole::Region, Some(&file), std::iter::empty()).unwrap();
+        let engine = Engine::open(&config.engine, Sdk::new(Some(aws.clone())), &Clock::System).await.unwrap();
+        let both = RegionDuties { ingest: true, node: true };
+        let region = ServiceProcess::Region(Box::new(config.regions[0].clone()), both);
+        let mut services = Vec::new();
+        for process in [ServiceProcess::Catalogue, ServiceProcess::Views, region] {
+            let contents = Contents::read(&config).unwrap();
+            let (engine, topics) = (Some(engine.clone()), Some(aws.clone()));
+            let instead = ServiceOverrides { engine, topics, ..ServiceOverrides::default() };
+            services.push(Box::pin(start(process, config.clone(), contents, &origins, instead)).await.unwrap());
+        }
+        let [catalogue, node] = [0, 2].map(|at: usize| services[at].listen.unwrap().to_string());
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        Self { services, world, topic, issuer, client, catalogue, node, directory }
+    }
+
+    /// A token of this subject, for the port at this address.
+    fn token(&self, sub: &str, address: &str) -> String {
+        self.issuer.token(sub, if address == self.catalogue { CATALOGUE } else { REGIONS }, now())
+    }
+
+    async fn send(&self, method: &str, address: &str, path: &str, token: Option<&str>, body: &str) -> Reply {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request = self.client.request(method, format!("http://{address}{path}"));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if !body.is_empty() {
+            request = request.header("content-type", "application/json").body(body.to_owned());
+        }
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let lines = answer.headers().iter().filter(|(name, _)| *name != "date");
+        let headers = lines.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+        Reply { status, headers, body: answer.text().await.unwrap() }
+    }
+
+    /// As this subject.
+    async fn ask(&self, sub: &str, method: &str, address: &str, path: &str, body: &str) -> Reply {
+        let token = self.token(sub, address);
+        self.send(method, address, path, Some(&token), body).await
+    }
+
+    async fn grant(&self, consumers: &Value, stopped: &[&str]) {
+        let document = json!({"format": 1, "stopped": stopped, "consumers": consumers}).to_string();
+        let reply = self.ask("admin", "PUT", &self.catalogue, "/v1/grants", &document).await;
+        assert!(matches!(reply.status, 200 | 201), "{reply:?}");
+    }
+
+    /// Asks until the answer has this status; the time that took.
+    async fn until(&self, sub: &str, address: &str, path: &str, status: u16) -> Duration {
+        let began = Clock::System.now();
+        let asking = async { while self.ask(sub, "GET", address, path, "").await.status != status {} };
+        tokio::time::timeout(TIMEOUT, asking).await.unwrap_or_else(|_| panic!("{path} never was {status}"));
+        Clock::System.now() - began
+    }
+
+    /// A sidecar of the region whose own credentials are those of `sub`.
+    async fn sidecar(&self, sub: &str) -> App {
+        let file = self.directory.path().join(format!("{sub}.token"));
+        std::fs::write(&file, self.token(sub, &self.node)).unwrap();
+        let settings = sidecar_settings(&self.world.aws.base, &[(REGION, self.topic.as_str(), self.node.clone())]);
+        let own = format!(
+            "identity = \"sidecar\"\ncredentials = {{ file = \"{}\", prefix = \"Bearer \" }}\n[listen]\n",
+            file.display()
+        );
+        app::start_with(read(&settings.replacen("[listen]\n", &own, 1)), Overrides::default()).await.unwrap()
+    }
+
+    async fn stop(self) {
+        for service in self.services.into_iter().rev() {
+            assert_eq!(service.stop().await.late, Vec::<&str>::new());
+        }
+    }
+}
+
+fn consumers() -> Value {
+    json!({
+        "writer": {"who": [{"iss": ISS, "sub": "writer"}], "write": ["tenant", "shard"]},
+        "jira": {"who": [{"iss": ISS, "sub": "jira:*"}], "views": ["limits"]},
+        "other": {"who": [{"iss": ISS, "sub": "other"}], "views": ["profile"], "write": ["shard"]},
+    })
+}
+
+const VIEW: &str = "/v1/contexts/acme/limits";
+const TENANT: &str = r#"{"users": 5, "shard": "s1"}"#;
+
+async fn with_a_record(mode: &str) -> Guarded {
+    let guarded = Guarded::start(mode).await;
+    guarded.grant(&consumers(), &[]).await;
+    let catalogue = guarded.catalogue.clone();
+    let written = async {
+        while guarded.ask("writer", "PUT", &catalogue, "/v1/records/tenant/acme", TENANT).await.status == 403 {}
+    };
+    tokio::time::timeout(TIMEOUT, written).await.unwrap();
+    guarded.until("jira:api", &guarded.node, VIEW, 200).await;
+    guarded
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn granted_callers_alone_are_answered() {
+    let guarded = with_a_record("enforce").await;
+    let (catalogue, node) = (guarded.catalogue.as_str(), guarded.node.as_str());
+    let batch = r#"{"keys":["acme"]}"#;
+    let records = r#"{"records":[{"type":"tenant","key":"b","body":{}}]}"#;
+    // Method, address, path, body, and the statuses for the writer, jira, the other and a stranger.
+    let rows: &[(&str, &str, &str, &str, [u16; 4])] = &[
+        ("GET", node, VIEW, "", [403, 200, 403, 403]),
+        ("HEAD", node, VIEW, "", [403, 200, 403, 403]),
+        ("GET", node, "/v1/contexts/nobody/limits", "", [403, 404, 403, 403]),
+        ("GET", node, "/v1/contexts/acme/no-such-view", "", [403, 403, 403, 403]),
+        ("GET", node, "/v1/contexts/acme/profile", "", [403, 403, 421, 403]),
+        ("GET", node, "/v1/contexts/acme/limit%73", "", [404, 404, 404, 404]),
+        ("GET", node, "/v1/contexts/acme/_grants", "", [404, 404, 404, 404]),
+        ("GET", node, "/elsewhere", "", [404, 404, 404, 404]),
+        ("PUT", node, VIEW, "{}", [403, 405, 403, 403]),
+        ("POST", node, "/v1/batch/limits", batch, [403, 200, 403, 403]),
+        ("GET", catalogue, "/v1/records/tenant/acme", "", [200, 403, 403, 403]),
+        ("GET", catalogue, "/v1/records/t%65nant/acme", "", [200, 403, 403, 403]),
+        ("GET", catalogue, "/v1/records/tenant/nobody", "", [404, 403, 403, 403]),
+        ("GET", catalogue, "/v1/records/no-such-type/acme", "", [403, 403, 403, 403]),
+        ("GET", catalogue, "/v1/records/_grants/grants", "", [403, 403, 403, 403]),
+        ("GET", catalogue, "/v1/records/tenant", "", [200, 403, 403, 403]),
+        ("GET", catalogue, "/v1/records/tenant/acme/history", "", [200, 403, 403, 403]),
+        ("PUT", catalogue, "/v1/records/tenant/acme", TENANT, [200, 403, 403, 403]),
+        ("DELETE", catalogue, "/v1/records/tenant/nobody", "", [404, 403, 403, 403]),
+        ("POST", catalogue, "/v1/batch", records, [400, 403, 400, 403]),
+        ("GET", catalogue, "/v1/grants", "", [403, 403, 403, 403]),
+        ("PUT", catalogue, "/v1/grants", "{}", [403, 403, 403, 403]),
+        ("GET", catalogue, "/v1/grants/history", "", [403, 403, 403, 403]),
+        ("GET", catalogue, "/v1/types", "", [200, 200, 200, 200]),
+        ("GET", catalogue, "/openapi.json", "", [200, 200, 200, 200]),
+        ("GET", catalogue, "/elsewhere", "", [404, 404, 404, 404]),
+    ];
+    for (method, address, path, body, statuses) in rows {
+        for (sub, status) in ["writer", "jira:api", "other", "stranger"].iter().zip(statuses) {
+            let reply = guarded.ask(sub, method, address, path, body).await;
+            assert_eq!(reply.status, *status, "{method} {path} by {sub}: {reply:?}");
+            if *status == 403 && *method != "HEAD" {
+                assert_eq!(reply.word(), "not-granted", "{method} {path} by {sub}");
+            }
+        }
+        let reply = guarded.send(method, address, path, None, body).await;
+        assert_eq!(reply.status, 401, "{method} {path} without a token: {reply:?}");
+        assert!(reply.headers.contains(&("www-authenticate".to_owned(), "Bearer".to_owned())), "{reply:?}");
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_reveal_nothing() {
+    let guarded = with_a_record("enforce").await;
+    let (catalogue, node) = (guarded.catalogue.as_str(), guarded.node.as_str());
+    let there = guarded.ask("other", "GET", node, VIEW, "").await;
+    for path in ["/v1/contexts/nobody/limits", "/v1/contexts/acme/no-such-view"] {
+        assert_eq!(guarded.ask("other", "GET", node, path, "").await, there, "{path}");
+    }
+    let there = guarded.ask("jira:api", "GET", catalogue, "/v1/records/tenant/acme", "").await;
+    for path in ["/v1/records/tenant/nobody", "/v1/records/no-such-type/acme", "/v1/records/_grants/grants"] {
+        assert_eq!(guarded.ask("jira:api", "GET", catalogue, path, "").await, there, "{path}");
+    }
+    let types = guarded.ask("other", "GET", catalogue, "/v1/types", "").await.body;
+    assert!(types.contains("shard") && !types.contains("tenant"), "{types}");
+    guarded.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_tokens_are_refused_everywhere() {
+    let guarded = with_a_record("enforce").await;
+    let (now, issuer) = (now(), &guarded.issuer);
+    let good = json!({"iss": ISS, "sub": "jira:api", "aud": REGIONS, "iat": now, "exp": now + 600});
+    let with = |name: &str, value: Value| {
+        let mut claims = good.clone();
+        claims[name] = value;
+        claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        issuer.of_claims(&claims)
+    };
+    let header = |header: &str| issuer.signed(header, &good.to_string());
+    let right = issuer.of_claims(&good);
+    let [head, claims, _] = <[&str; 3]>::try_from(right.split('.').collect::<Vec<_>>()).unwrap();
+    let twice = format!(r#"{{"sub":"root",{}"#, &good.to_string()[1..]);
+    let wrong = [
+        ("expired", with("exp", json!(now - 60))),
+        ("not yet", with("nbf", json!(now + 120))),
+        ("another audience", with("aud", json!(CATALOGUE))),
+        ("two audiences of ours", with("aud", json!([CATALOGUE, REGIONS]))),
+        ("another issuer", with("iss", json!("https://other.example"))),
+        ("no end", with("exp", Value::Null)),
+        ("a year's lifetime", with("exp", json!(now + 31_536_000))),
+        ("no subject", with("sub", Value::Null)),
+        ("no algorithm", header(r#"{"alg":"none"}"#)),
+        ("HMAC", header(r#"{"alg":"HS256","kid":"one"}"#)),
+        ("another algorithm", header(r#"{"alg":"RS256","kid":"one"}"#)),
+        ("crit", header(r#"{"alg":"ES256","kid":"one","crit":["exp"]}"#)),
+        ("another kind", header(r#"{"alg":"ES256","kid":"one","typ":"id+jwt"}"#)),
+        ("duplicate members", issuer.signed(r#"{"alg":"ES256","kid":"one"}"#, &twice)),
+        ("a forged signature", Issuer::new(ISS, "one").of_claims(&good)),
+        ("no signature", format!("{head}.{claims}.")),
+        ("two parts", format!("{head}.{claims}")),
+        ("too long", format!("{right}{}", "A".repeat(9_000))),
+        ("no token at all", "opaque".to_owned()),
+    ];
+    for (what, token) in &wrong {
+        for (address, path) in [
+            (&guarded.node, VIEW),
+            (&guarded.node, "/v1/contexts/acme/no-such-view"),
+            (&guarded.node, "/elsewhere"),
+            (&guarded.catalogue, "/v1/records/tenant/acme"),
+            (&guarded.catalogue, "/v1/types"),
+        ] {
+            let reply = guarded.send("GET", address, path, Some(token), "").await;
+            if *what == "another audience" && *address == guarded.catalogue {
+                continue;
+            }
+            assert_eq!((reply.status, reply.word().as_str()), (401, "bad-credential"), "{what} at {path}: {reply:?}");
+            let challenge = ("www-authenticate".to_owned(), "Bearer error=\"invalid_token\"".to_owned());
+            assert!(reply.headers.contains(&challenge), "{what} at {path}: {reply:?}");
+            assert!(!reply.body.contains("jira") && !reply.body.contains(head), "{what} at {path}: {reply:?}");
+        }
+    }
+    // A key that nobody knows yet is no fault of the caller's.
+    let newer = Issuer::new(ISS, "two").of_claims(&good);
+    let reply = guarded.send("GET", &guarded.node, VIEW, Some(&newer), "").await;
+    assert_eq!((reply.status, reply.word().as_str()), (503, "keys-unknown"));
+    assert_eq!(guarded.send("GET", &guarded.node, VIEW, Some(&right), "").await.status, 200);
+    guarded.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn withdrawal_arrives_as_a_change_does() {
+    let guarded = with_a_record("enforce").await;
+    let (node, catalogue) = (guarded.node.as_str(), guarded.catalogue.as_str());
+    let mut withdrawn = consumers();
+    withdrawn["jira"]["views"] = json!([]);
+    for _ in 0..5 {
+        guarded.grant(&withdrawn, &[]).await;
+        let took = guarded.until("jira:api", node, VIEW, 403).await;
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        guarded.grant(&consumers(), &[]).await;
+        guarded.until("jira:api", node, VIEW, 200).await;
+    }
+    // An incident: it may do nothing at all.
+    guarded.grant(&consumers(), &["writer"]).await;
+    guarded.until("writer", catalogue, "/v1/records/tenant/acme", 403).await;
+    guarded.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sidecar_reads_by_its_own_token() {
+    let guarded = with_a_record("enforce").await;
+    let [jira, other] = [guarded.sidecar("jira:api").await, guarded.sidecar("other").await];
+    let [granted, refused] = [&jira, &other].map(|sidecar| sidecar.tcp.unwrap().to_string());
+    let reply = guarded.send("GET", &granted, VIEW, None, "").await;
+    assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"users":5}"#));
+    let reply = guarded.send("GET", &refused, VIEW, None, "").await;
+    assert_eq!((reply.status, reply.word().as_str()), (403, "not-granted"));
+    for sidecar in [jira, other] {
+        assert_eq!(sidecar.stop().await.late, Vec::<&str>::new());
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn observing_services_refuse_nobody() {
+    let guarded = Guarded::start("observe").await;
+    let put = guarded.send("PUT", &guarded.catalogue, "/v1/records/tenant/acme", None, TENANT).await;
+    assert_eq!(put.status, 201, "{put:?}");
+    let read = async { while guarded.send("GET", &guarded.node, VIEW, None, "").await.status != 200 {} };
+    tokio::time::timeout(TIMEOUT, read).await.unwrap();
+    let metrics = guarded.client.get(format!("http://{}/metrics", guarded.services[2].admin)).send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    let counted = metrics.lines().find(|line| line.contains("access_requests") && line.contains("no-credential"));
+    assert!(counted.is_some_and(|line| !line.ends_with(" 0")), "{counted:?}");
+    guarded.stop().await;
+}
+
+/// Runs `nearside grants` against the catalogue, as the admin.
+async fn grants_command(guarded: &Guarded, args: &[&str]) -> (Option<i32>, String) {
+    let token = guarded.directory.path().join("admin.token");
+    std::fs::write(&token, guarded.token("admin", &guarded.catalogue)).unwrap();
+    let catalogue = format!("http://{}", guarded.catalogue);
+    let all = [&["grants"], args, &["--catalogue", &catalogue, "--token-file", path(&token)]].concat();
+    let mut command = program::command(&all);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    (output.status.code(), text(&output.stdout).to_owned() + text(&output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grants_are_applied_stopped_and_rolled_back() {
+    let guarded = Guarded::start("enforce").await;
+    let folder = guarded.directory.path().join("grants");
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("jira.json");
+    let consumers = |views: &[&str]| {
+        json!({"consumers": {"jira": {"who": [{"iss": ISS, "sub": "jira:*"}], "views": views}}}).to_string()
+    };
+    std::fs::write(&file, consumers(&["limits"])).unwrap();
+    let apply = ["apply", path(&folder)];
+    let (code, shown) = grants_command(&guarded, &[&apply[..], &["--dry-run"]].concat()).await;
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("+ jira reads limits") && shown.contains("nothing was changed"), "{shown}");
+    let (code, shown) = grants_command(&guarded, &["show"]).await;
+    assert!(code == Some(1) && shown.contains("there are no grants yet"), "{shown}");
+    let (code, shown) = grants_command(&guarded, &apply).await;
+    assert!(code == Some(0) && shown.contains("regions have it within seconds"), "{shown}");
+    let first: u64 =
+        shown.lines().find_map(|line| line.strip_prefix("version ")?.split(';').next()?.parse().ok()).unwrap();
+    guarded.until("jira:api", &guarded.node, VIEW, 404).await;
+    let (code, shown) = grants_command(&guarded, &["stop", "jira"]).await;
+    assert!(code == Some(0) && shown.contains("- jira reads limits"), "{shown}");
+    guarded.until("jira:api", &guarded.node, VIEW, 403).await;
+    // What is applied gives a stopped consumer nothing back.
+    let views: Vec<String> = (0..12).map(|number| format!("v{number}")).collect();
+    let views: Vec<&str> = views.iter().map(String::as_str).collect();
+    std::fs::write(&file, consumers(&views)).unwrap();
+    let (code, shown) = grants_command(&guarded, &apply).await;
+    assert!(code == Some(0) && shown.starts_with("version "), "{shown}");
+    let (code, shown) = grants_command(&guarded, &apply).await;
+    assert!(code == Some(0) && shown.contains("nothing changes"), "{shown}");
+    let (code, shown) = grants_command(&guarded, &["resume", "jira"]).await;
+    assert!(code == Some(0) && shown.contains("+ jira reads v11"), "{shown}");
+    std::fs::write(&file, consumers(&[])).unwrap();
+    let (code, shown) = grants_command(&guarded, &apply).await;
+    assert!(code == Some(2) && shown.contains("--expect-lost 12"), "{shown}");
+    let (code, shown) = grants_command(&guarded, &["rollback", &first.to_string()]).await;
+    assert!(code == Some(0) && shown.contains("- jira reads v0") && shown.contains("+ jira reads limits"), "{shown}");
+    let (_, shown) = grants_command(&guarded, &["history"]).await;
+    assert_eq!(shown.lines().count(), 5, "{shown}");
+    std::fs::write(&file, r#"{"consumers": {"jira": {"views": ["Limits"]}}}"#).unwrap();
+    let (code, shown) = grants_command(&guarded, &apply).await;
+    assert!(
+        code == Some(2) && shown.contains("consumers.jira.who: ") && shown.contains("consumers.jira.views: "),
+        "{shown}"
+    );
+    guarded.stop().await;
+}
