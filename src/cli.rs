@@ -15,6 +15,7 @@ mod ctl;
 mod doctor;
 pub mod error;
 mod explain;
+mod grants;
 mod limits;
 mod load;
 mod paint;
@@ -105,6 +106,12 @@ pub enum Command {
                             compared and nothing differs, 1 something does, nothing was there to compare, or an engine did not \
                             answer, 2 error in arguments or configuration.")]
     Verify(services::VerifyArgs),
+    /// Show or change who may read and who may write
+    #[command(after_help = "Examples:\n  nearside grants show --token-file admin.token\n  \
+                            nearside grants apply grants/ --token-file admin.token\n  \
+                            nearside grants stop jira --token-file admin.token\n\n\
+                            docs/access.md says what a document holds.")]
+    Grants(grants::GrantsArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(
         after_help = "Example:\n  nearside heartbeat --topic arn:aws:sns:eu-west-1:123456789012:context-changes"
@@ -141,6 +148,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Region(args) => services::region(&args),
         Command::Setup(args) => services::setup(&args),
         Command::Verify(args) => services::verify(&args),
+        Command::Grants(args) => grants::run(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
         Command::Janitor(args) => settings(args.config.as_deref())
             .and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run)),

@@ -1,0 +1,256 @@
+//! `nearside grants`: shows and changes who may read and who may write, at the catalogue. Each change
+//! says who gains and loses what, and is written only if nobody changed the document meanwhile.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use url::Url;
+
+use super::error::CommandError;
+use super::load::{tell, variables};
+use crate::access::calendar::Calendar;
+use crate::access::editing::{self, EditError};
+use crate::access::grants::{Change, Grants, GrantsError, changes};
+use crate::access::issuers::{Issuers, Unproven};
+use crate::access::limits::TOKEN_BYTES;
+use crate::app::process;
+use crate::config::services::{self, ServiceRole};
+use crate::http::token;
+use crate::model::time::Clock;
+
+mod catalogue;
+
+use catalogue::{CatalogueClient, Versioned};
+
+/// `nearside grants`
+#[derive(Clone, Debug, Args)]
+pub struct GrantsArgs {
+    /// Command to perform
+    #[command(subcommand)]
+    pub command: GrantsCommand,
+    #[command(flatten)]
+    pub reach: CatalogueReach,
+}
+
+/// Way to the catalogue.
+#[derive(Clone, Debug, Args)]
+pub struct CatalogueReach {
+    /// The catalogue's address
+    #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:8740")]
+    pub catalogue: Url,
+    /// A file with the token of an admin (`[[access.admin]]`)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Longest wait for the catalogue's answer
+    #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+/// Command on the grants.
+#[derive(Clone, Debug, Subcommand)]
+pub enum GrantsCommand {
+    /// Show the document as it is now
+    Show,
+    /// Replace the consumers by those of a file, or of all `*.json` files of a directory
+    #[command(
+        after_help = "Examples:\n  nearside grants apply grants/ --dry-run\n  nearside grants apply grants/\n\n\
+                            Consumers that are stopped stay so. When more than ten rights would be lost, it takes \
+                            --expect-lost N."
+    )]
+    Apply {
+        /// A file with `{\"consumers\": {..}}`, or a directory of such files
+        path: PathBuf,
+        /// Say what would change, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Number of rights that are to be lost
+        #[arg(long, value_name = "N")]
+        expect_lost: Option<usize>,
+    },
+    /// Take all rights from a consumer at once, for an incident
+    Stop {
+        /// Name of the consumer
+        consumer: String,
+    },
+    /// Give a stopped consumer its rights back
+    Resume {
+        /// Name of the consumer
+        consumer: String,
+    },
+    /// List the versions of the document
+    History,
+    /// Write an earlier version as a new one
+    Rollback {
+        /// The version, as `history` lists it
+        version: u64,
+    },
+    /// Say what a token may do, or why nothing: the token comes from standard input
+    #[command(after_help = "Example:\n  nearside grants who --config service.toml < token")]
+    Who {
+        /// The services' configuration, which names the issuers
+        #[arg(long, short, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+}
+
+/// Rights that `apply` takes away without being asked for their number.
+const LOST_UNASKED: usize = 10;
+
+pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
+    let token = token::read("--token-file", args.reach.token_file.as_deref())
+        .map_err(|error| CommandError::Usage(error.to_string()))?;
+    let client = CatalogueClient::new(args.reach.catalogue, token, args.reach.timeout);
+    match args.command {
+        GrantsCommand::Show => {
+            let current = block_on(client.current())?.ok_or_else(none_yet)?;
+            print(&format!(
+                "# version {}\n{}",
+                current.version,
+                String::from_utf8_lossy(&current.document).trim_end()
+            ))
+        }
+        GrantsCommand::Apply { path, dry_run, expect_lost } => apply(&client, &path, dry_run, expect_lost),
+        GrantsCommand::Stop { consumer } => stop(&client, &consumer, true),
+        GrantsCommand::Resume { consumer } => stop(&client, &consumer, false),
+        GrantsCommand::History => {
+            let versions = block_on(client.history())?;
+            versions.iter().try_for_each(|known| print(&format!("{} {} bytes", known.version, known.document.len())))
+        }
+        GrantsCommand::Rollback { version } => {
+            let versions = block_on(client.history())?;
+            let earlier = versions.into_iter().find(|known| known.version == version);
+            let earlier = earlier.ok_or_else(|| {
+                CommandError::Usage(format!("there is no version {version}; `nearside grants history` lists them"))
+            })?;
+            let current = block_on(client.current())?;
+            replace(&client, current.as_ref(), &earlier.document, &|_| Ok(()))
+        }
+        GrantsCommand::Who { config } => who(&client, config.as_deref()),
+    }
+}
+
+fn block_on<T>(asked: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
+    process::block_on(asked).map_err(CommandError::failed)?
+}
+
+fn none_yet() -> CommandError {
+    CommandError::Failed("there are no grants yet; `nearside grants apply` writes the first".to_owned())
+}
+
+fn print(line: &str) -> Result<(), CommandError> {
+    writeln!(std::io::stdout().lock(), "{line}").map_err(CommandError::failed)
+}
+
+fn unedited(error: EditError) -> CommandError {
+    CommandError::Usage(error.to_string())
+}
+
+fn apply(
+    client: &CatalogueClient,
+    path: &Path,
+    dry_run: bool,
+    expect_lost: Option<usize>,
+) -> Result<(), CommandError> {
+    let files = files(path).map_err(|error| CommandError::Usage(format!("{}: {error}", path.display())))?;
+    let current = block_on(client.current())?;
+    let stopped = current.as_ref().map_or_else(BTreeSet::new, |current| editing::stopped(&current.document));
+    let document = editing::merged(&files, &stopped).map_err(unedited)?;
+    replace(client, current.as_ref(), &document, &|changes| {
+        let lost = changes.iter().filter(|change| !change.is_gained).count();
+        if dry_run {
+            return Err(CommandError::Usage(String::new()));
+        }
+        match expect_lost {
+            Some(expected) if expected == lost => Ok(()),
+            None if lost <= LOST_UNASKED => Ok(()),
+            _ => Err(CommandError::Usage(format!(
+                "{lost} rights would be lost; write --expect-lost {lost} if that is meant, nothing was changed"
+            ))),
+        }
+    })
+}
+
+/// Files of a directory by their names, or one file.
+fn files(path: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    if !path.is_dir() {
+        return Ok(vec![(path.display().to_string(), std::fs::read(path)?)]);
+    }
+    let entries = std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<PathBuf> = entries.collect::<Result<_, _>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    paths.into_iter().map(|path| Ok((path.display().to_string(), std::fs::read(path)?))).collect()
+}
+
+fn stop(client: &CatalogueClient, consumer: &str, is_stopped: bool) -> Result<(), CommandError> {
+    let current = block_on(client.current())?.ok_or_else(none_yet)?;
+    let document = editing::with_stopped(&current.document, consumer, is_stopped).map_err(unedited)?;
+    replace(client, Some(&current), &document, &|_| Ok(()))
+}
+
+/// Says which rights change, and writes the document unless `confirm` refuses or nothing differs.
+fn replace(
+    client: &CatalogueClient,
+    current: Option<&Versioned>,
+    document: &[u8],
+    confirm: &dyn Fn(&[Change]) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let new = Grants::read(document, 0).map_err(|errors| wrong(&errors))?;
+    let old = current.and_then(|current| Grants::read(&current.document, current.version).ok());
+    let changes = changes(old.as_ref(), &new);
+    changes.iter().try_for_each(|change| print(&change.to_string()))?;
+    // A consumer that is stopped may have other rights once it is not.
+    if current.is_some_and(|current| is_same(&current.document, document)) {
+        return print("nothing changes");
+    }
+    match confirm(&changes) {
+        Err(CommandError::Usage(text)) if text.is_empty() => return print("nothing was changed"),
+        confirmed => confirmed?,
+    }
+    let version = block_on(client.put(document.to_vec(), current.map(|current| current.version)))?;
+    print(&format!("version {version}; regions have it within seconds"))
+}
+
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let [one, other] = [one, other].map(serde_json::from_slice::<serde_json::Value>);
+    matches!((one, other), (Ok(one), Ok(other)) if one == other)
+}
+
+fn wrong(errors: &[GrantsError]) -> CommandError {
+    CommandError::Usage(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+fn who(client: &CatalogueClient, config: Option<&Path>) -> Result<(), CommandError> {
+    let loaded = services::load(ServiceRole::Setup, config, variables());
+    let (config, _) = loaded.map_err(|errors| {
+        tell(&errors);
+        CommandError::Usage(String::new())
+    })?;
+    let mut token = Vec::new();
+    let most = TOKEN_BYTES as u64 + 2;
+    std::io::stdin().lock().take(most).read_to_end(&mut token).map_err(CommandError::failed)?;
+    let now = Calendar::new(Clock::System).now();
+    let mut said = Vec::new();
+    for (service, audience) in
+        [("regions", &config.access.region_audience), ("the catalogue", &config.access.catalogue_audience)]
+    {
+        let issuers = Issuers::open(&config.access, audience).map_err(CommandError::failed)?;
+        match issuers.verify(token.trim_ascii(), now) {
+            Err(Unproven::Refused(error)) => said.push(format!("at {service}: {error}")),
+            Err(Unproven::KeyUnknown) => said.push(format!("at {service}: its key is not in access.issuer.keys")),
+            Ok(verified) => {
+                print(&format!("it is {}, and for {service}", verified.principal))?;
+                let current = block_on(client.current())?.ok_or_else(none_yet)?;
+                let grants = Grants::read(&current.document, current.version).map_err(|errors| wrong(&errors))?;
+                return match grants.rights_of(&verified.principal) {
+                    None => print("no consumer has this principal: it may do nothing"),
+                    Some(rights) => print(&rights.to_string()),
+                };
+            }
+        }
+    }
+    Err(CommandError::Failed(format!("the token is refused: {}", said.join("; "))))
+}
