@@ -155,8 +155,12 @@ fn one_port(collector: &mut Collector, item: Option<usize>, listen: Listener, ad
 
 /// Checks that it can be known who asks.
 fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) {
-    let iss = access.issuers.iter().map(|issuer| issuer.iss.as_str());
-    refuse_clashing_names(collector, &ISSUER_ISS, "issuer", iss);
+    for (at, issuer) in access.issuers.iter().enumerate() {
+        if access.issuers[..at].iter().any(|other| other.iss == issuer.iss) {
+            let what = "a second issuer of this iss".to_owned();
+            collector.refuse(&ISSUER_ISS, Some(at), what, "put the keys of both into one JWK Set");
+        }
+    }
     at_most(collector, Section::Issuer, &ISSUER_ISS, access.issuers.len(), limits::ISSUERS);
     at_most(collector, Section::GrantsAdmin, &ADMIN_ISS, access.admins.len(), limits::GRANTS_ADMINS);
     if access.mode == AccessMode::Off {
@@ -208,7 +212,7 @@ fn needed(collector: &mut Collector, setting: &'static Setting, what: &str, exam
     collector.error(setting, None, place, ConfigProblem::new(format!("missing, and {what} needs it"), suggestion));
 }
 
-/// Refuses addresses that other machines can reach: the services do not know yet who asks.
+/// Refuses addresses that other machines can reach: tokens would travel in the clear.
 fn loopback(collector: &mut Collector, config: &ServicesConfig) {
     let (catalogue, views) = (&config.catalogue, &config.views);
     let addresses = [
@@ -222,7 +226,7 @@ fn loopback(collector: &mut Collector, config: &ServicesConfig) {
     let reachable = addresses.into_iter().chain(regions).filter(|(.., address)| !address.ip().is_loopback());
     for (setting, item, address) in reachable {
         let shown = quoted(&address.to_string());
-        let what = format!("other machines could reach {shown}, and the services do not check yet who asks");
+        let what = format!("other machines could reach {shown}, and the services have no TLS yet");
         collector.refuse(setting, item, what, &format!("write 127.0.0.1:{}", address.port()));
     }
 }

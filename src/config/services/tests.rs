@@ -127,6 +127,32 @@ fn names_and_ports_are_unique() {
 }
 
 #[test]
+fn access_needs_issuers_and_two_audiences() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = directory.path().join("keys.json");
+    std::fs::write(&keys, "[").unwrap();
+    let of = |lines: &str| {
+        let found = errors(ServiceRole::Catalogue, &format!("{SMALL}[access]\nmode = \"enforce\"\n{lines}"), &[]);
+        found.iter().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect::<Vec<_>>().join("\n")
+    };
+    let found = of("");
+    for wanted in ["no issuer whose tokens are believed", "catalogue_audience: missing", "region_audience: missing"] {
+        assert!(found.contains(wanted), "{found}");
+    }
+    let issuer = format!("[[access.issuer]]\niss = \"https://i.example\"\nkeys = \"{}\"\n", keys.display());
+    let admin = "[[access.admin]]\niss = \"https://other.example\"\nsub = \"a\"\n";
+    let found = of(&format!("catalogue_audience = \"a\"\nregion_audience = \"a\"\n{issuer}{issuer}{admin}"));
+    for wanted in [
+        "access.region_audience: the catalogue's audience",
+        "access.issuer.iss: a second issuer of this iss",
+        "access.admin.iss: no [[access.issuer]] has this iss",
+        "is not JSON: ",
+    ] {
+        assert!(found.contains(wanted), "{wanted}\n{found}");
+    }
+}
+
+#[test]
 fn variables_alone_configure_process() {
     let env = [
         ("NEARSIDE__ENGINE__KIND", "aws"),

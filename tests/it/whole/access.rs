@@ -331,6 +331,12 @@ async fn sidecar_reads_by_its_own_token() {
     assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"users":5}"#));
     let reply = guarded.send("GET", &refused, VIEW, None, "").await;
     assert_eq!((reply.status, reply.word().as_str()), (403, "not-granted"));
+    // A refusal is not kept.
+    let mut granting = consumers();
+    granting["other"]["views"] = json!(["limits"]);
+    guarded.grant(&granting, &[]).await;
+    let answered = async { while guarded.send("GET", &refused, VIEW, None, "").await.status != 200 {} };
+    tokio::time::timeout(TIMEOUT, answered).await.unwrap();
     for sidecar in [jira, other] {
         assert_eq!(sidecar.stop().await.late, Vec::<&str>::new());
     }
