@@ -9,6 +9,7 @@ pub mod counts;
 pub mod decision;
 pub mod denial;
 pub mod editing;
+pub mod exposition;
 pub mod gate;
 pub mod grants;
 pub mod issuers;

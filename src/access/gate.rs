@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::{ArcSwapOption, Guard};
+use arc_swap::ArcSwapOption;
 use http::{HeaderMap, Method, header};
 use tokio::sync::Notify;
 
@@ -172,12 +172,12 @@ impl Gate {
         let mut known = None;
         let principal = &self.known(&mut known, headers)?.token.principal;
         let is_admin = self.admins.contains(principal);
-        let grants = self.grants_in_use()?;
-        if grants.is_none() && !is_admin {
-            return Err(Denial::GrantsUnknown);
+        match self.grants_in_use() {
+            // No document can take an admin's way in, nor can it be lost with the document.
+            Err(_) if is_admin => Ok(Admitted { rights: None, is_admin }),
+            Err(denial) => Err(denial),
+            Ok(grants) => Ok(Admitted { rights: grants.rights_of(principal).cloned(), is_admin }),
         }
-        let rights = grants.as_ref().and_then(|grants| grants.rights_of(principal).cloned());
-        Ok(Admitted { rights, is_admin })
     }
 
     /// True if it refuses, and does not only count.
@@ -216,7 +216,6 @@ impl Gate {
     ) -> Result<Arc<Rights>, Denial> {
         let known = self.known(known, headers)?;
         let grants = self.grants_in_use()?;
-        let grants = grants.as_ref().ok_or(Denial::GrantsUnknown)?;
         let rights = grants.rights_of(&known.token.principal).ok_or(Denial::NotGranted)?;
         match decide(Some(rights), need) {
             Decision::Granted => Ok(rights.clone()),
@@ -230,9 +229,11 @@ impl Gate {
         }
     }
 
-    fn grants_in_use(&self) -> Result<Guard<Option<Arc<Grants>>>, Denial> {
+    /// The grants by which it is decided; none before the first, nor those that are too old to go by.
+    fn grants_in_use(&self) -> Result<Arc<Grants>, Denial> {
         let is_too_old = self.when_unknown == WhenUnknown::Refuse && self.age().is_none_or(|age| age > self.max_age);
-        if is_too_old { Err(Denial::GrantsUnknown) } else { Ok(self.grants.load()) }
+        let grants = self.grants.load_full().filter(|_| !is_too_old);
+        grants.ok_or(Denial::GrantsUnknown)
     }
 
     /// The caller, by what the connection remembers, by what the process remembers, or by a signature.

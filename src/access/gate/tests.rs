@@ -197,6 +197,9 @@ async fn old_grants_are_named_and_may_refuse() {
         guarded.ask(&token, "limits")
     });
     assert_eq!((late, too_late), (Ok(()), Err(Denial::GrantsUnknown)));
+    let token = refusing.issuer.token("admin", REGIONS, NOW + 3_601);
+    let lines = Request::get("/").header("authorization", format!("Bearer {token}")).body(()).unwrap();
+    assert!(refusing.gate.admit(lines.headers()).is_ok_and(|admitted| admitted.is_admin), "who has to mend it");
 }
 
 #[test]

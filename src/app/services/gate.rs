@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::shell::Shell;
 use super::start_error::ServiceStartError;
-use crate::access::counts::AccessCounts;
+use crate::access::exposition::GateExposition;
 use crate::access::gate::Gate;
 use crate::access::issuers::Issuers;
 use crate::config::services::AccessMode;
@@ -15,14 +15,12 @@ use crate::config::services::AccessMode;
 pub(super) fn open(shell: &Shell, audience: &str) -> Result<Option<Arc<Gate>>, ServiceStartError> {
     let config = &shell.config.access;
     if config.mode == AccessMode::Off {
-        // Its metrics are there all the same, so that nobody waits for a series that is missing.
-        shell.registry().register_collector(Box::new(AccessCounts::default()));
         return Ok(None);
     }
     let issuers = Issuers::open(config, audience).map_err(ServiceStartError::Keys)?;
     issuers.watch(&shell.tasks);
     let gate = Arc::new(Gate::new(config, issuers, shell.clock.clone()));
-    shell.registry().register_collector(Box::new(gate.counts.clone()));
+    shell.registry().register_collector(Box::new(GateExposition::new(gate.clone())));
     Ok(Some(gate))
 }
 

@@ -352,6 +352,11 @@ async fn observing_services_refuse_nobody() {
     tokio::time::timeout(TIMEOUT, read).await.unwrap();
     let metrics = guarded.client.get(format!("http://{}/metrics", guarded.services[2].admin)).send().await.unwrap();
     let metrics = metrics.text().await.unwrap();
+    let docs = include_str!("../../../docs/metrics.md");
+    for name in ["nearside_access_requests_total", "nearside_grants_age_seconds"] {
+        let is_there = metrics.lines().any(|line| line.starts_with(name));
+        assert!(is_there && docs.contains(&format!("| `{name}` |")), "{name}");
+    }
     let counted = metrics.lines().find(|line| line.contains("access_requests") && line.contains("no-credential"));
     assert!(counted.is_some_and(|line| !line.ends_with(" 0")), "{counted:?}");
     guarded.stop().await;

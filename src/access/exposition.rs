@@ -1,0 +1,31 @@
+//! A gate's lines of `/metrics`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+use super::gate::Gate;
+
+/// Metrics of a gate: its counts, and how old its grants are.
+#[derive(Debug)]
+pub struct GateExposition(Arc<Gate>);
+
+impl GateExposition {
+    #[must_use]
+    pub const fn new(gate: Arc<Gate>) -> Self {
+        Self(gate)
+    }
+}
+
+impl Collector for GateExposition {
+    fn encode(&self, mut page: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.0.counts.write(&mut page)?;
+        let age = ConstGauge::new(self.0.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
+        let help = "Time since the grants in use were known to be the newest; +Inf: never.";
+        age.encode(page.encode_descriptor("grants_age", help, Some(&Unit::Seconds), age.metric_type())?)
+    }
+}
