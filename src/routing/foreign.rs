@@ -8,7 +8,6 @@
 use http::{HeaderMap, HeaderName, Method, header};
 
 use crate::config::overrides::{impersonates, is_override, passes_for, taken_as};
-use crate::config::record_floor::RECORD_FLOOR;
 use crate::config::{IdentityMode, Route, Service};
 use crate::http::inert::{self, Inert};
 use crate::model::time::Moment;
@@ -83,7 +82,6 @@ pub fn names<'h>(route: &Route, headers: &'h HeaderMap) -> impl Iterator<Item = 
 
 /// Takes out what never reaches a region through this route.
 pub(crate) fn withhold(route: &Route, headers: &mut HeaderMap) {
-    headers.remove(RECORD_FLOOR);
     if let IdentityMode::Sidecar(own) = &route.identity {
         [&header::AUTHORIZATION, &header::COOKIE, &own.header]
             .into_iter()
