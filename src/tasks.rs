@@ -17,7 +17,7 @@ pub mod permits;
 pub mod supervision;
 pub(crate) mod wake_gated;
 
-pub use blocking::{on_blocking_pool, on_disk};
+pub use blocking::{on_blocking_pool, on_bounded_threads, on_disk};
 pub use counts::FailingTask;
 pub use draining::Draining;
 pub use group::{NoResult, TaskGroup};

@@ -382,13 +382,14 @@ fn the_request_path_imports_no_engine_and_no_sdk() {
 
 /// The names of tasks that end soon or with a peer, which nobody restarts. Every other task is one
 /// that a panic must not end for good: it is spawned with `spawn_service`.
-const SHORT_TASKS: [&str; 18] = [
+const SHORT_TASKS: [&str; 19] = [
     // Of a caller, a peer or an operator.
     "admin-connection",
     "announcement connection",
     "catalogue-connection",
     "command",
     "connection",
+    "observed-caller",
     "stream",
     // Of a request or an entry.
     "audit-entry",

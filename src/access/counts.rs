@@ -15,6 +15,7 @@ pub enum AccessOutcome {
     BadCredential,
     NotGranted,
     KeysUnknown,
+    VerificationBusy,
     GrantsUnknown,
 }
 
@@ -25,6 +26,7 @@ impl From<Denial> for AccessOutcome {
             Denial::BadCredential(_) => Self::BadCredential,
             Denial::NotGranted => Self::NotGranted,
             Denial::KeysUnknown => Self::KeysUnknown,
+            Denial::Busy => Self::VerificationBusy,
             Denial::GrantsUnknown => Self::GrantsUnknown,
         }
     }

@@ -26,6 +26,9 @@ pub enum Denial {
     /// The issuer's keys, or the one that the token names, are not known here yet.
     #[error("the keys of the token's issuer are not known here; retry shortly")]
     KeysUnknown,
+    /// Signatures of too many callers have to be verified first.
+    #[error("too many new callers have to be verified first; retry shortly")]
+    Busy,
     /// No grants have arrived yet, or they are too old.
     #[error("who may read what is not known here; retry shortly")]
     GrantsUnknown,
@@ -37,7 +40,7 @@ impl Denial {
         match self {
             Self::NoCredential | Self::BadCredential(_) => Whose::Credential,
             Self::NotGranted => Whose::Grants,
-            Self::KeysUnknown | Self::GrantsUnknown => Whose::Service,
+            Self::KeysUnknown | Self::Busy | Self::GrantsUnknown => Whose::Service,
         }
     }
 
@@ -49,6 +52,7 @@ impl Denial {
             Self::BadCredential(_) => "bad-credential",
             Self::NotGranted => "not-granted",
             Self::KeysUnknown => "keys-unknown",
+            Self::Busy => "verification-busy",
             Self::GrantsUnknown => "grants-unknown",
         }
     }
@@ -70,7 +74,7 @@ impl Denial {
     /// One of each kind.
     pub(crate) fn every() -> Vec<Self> {
         crate::http::problem::page::every!(
-            Denial: [NoCredential, NotGranted, KeysUnknown, GrantsUnknown],
+            Denial: [NoCredential, NotGranted, KeysUnknown, Busy, GrantsUnknown],
             Denial::BadCredential(_) => [Denial::BadCredential(TokenError::Expired)],
         )
     }

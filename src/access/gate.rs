@@ -9,24 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderMap, Method, header};
-use tokio::sync::Notify;
+use futures_util::future::{BoxFuture, FutureExt};
+use http::{HeaderMap, Method};
+use tokio::sync::{Notify, Semaphore};
 
 use super::calendar::Calendar;
 use super::counts::{AccessCounts, AccessOutcome};
 use super::decision::{Decision, Need, decide};
 use super::denial::Denial;
 use super::grants::{Grants, Rights};
-use super::issuers::{Issuers, Unproven};
+use super::issuers::Issuers;
 use super::known::Known;
-use super::limits::REMEMBERED_FOR;
+use super::limits::OBSERVED;
 use super::names::{Asked, asked};
 use super::principal::Principal;
 use super::record::Confirmation;
-use super::remembered::Remembered;
-use super::token;
+use super::verifier::{Recalled, Verifier};
 use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
 use crate::model::time::{Clock, Wall};
+use crate::tasks::Tasks;
 use crate::telemetry::rate_limiter::RateLimiter;
 
 /// A caller at a service's own port.
@@ -38,13 +39,33 @@ pub struct Admitted {
     pub is_admin: bool,
 }
 
+/// A decision, or the way to it.
+pub enum Ruling<T> {
+    /// Made by what is remembered, without waiting.
+    Decided(Result<T, Denial>),
+    /// Once a signature has been verified, for which a key may have to come.
+    Pending(BoxFuture<'static, Result<T, Denial>>),
+}
+
+impl<T> Ruling<T> {
+    /// The decision, after the wait for it.
+    ///
+    /// # Errors
+    /// Why the request is not answered.
+    pub async fn settled(self) -> Result<T, Denial> {
+        match self {
+            Self::Decided(decided) => decided,
+            Self::Pending(pending) => pending.await,
+        }
+    }
+}
+
 /// Everything that one port needs to decide who may come in.
 #[derive(Debug)]
 pub struct Gate {
     mode: AccessMode,
     admins: Vec<Principal>,
-    issuers: Issuers,
-    remembered: Remembered,
+    verifier: Verifier,
     grants: ArcSwapOption<Grants>,
     /// Time through which the grants are known to be the newest, in Unix milliseconds.
     confirmed: AtomicU64,
@@ -53,6 +74,9 @@ pub struct Gate {
     calendar: Calendar,
     clock: Clock,
     announced: Notify,
+    tasks: Tasks,
+    /// Places of callers that are only observed and whose tokens are being verified.
+    observing: Arc<Semaphore>,
     pub counts: AccessCounts,
     denials: RateLimiter,
 }
@@ -60,26 +84,28 @@ pub struct Gate {
 impl Gate {
     /// Gate of a port whose tokens `issuers` sign. Until the first grants, it lets nobody in.
     #[must_use]
-    pub fn new(config: &AccessConfig, issuers: Issuers, clock: Clock) -> Self {
+    pub fn new(config: &AccessConfig, issuers: Issuers, clock: Clock, tasks: Tasks) -> Self {
+        let calendar = Calendar::new(clock.clone());
         Self {
             mode: config.mode,
             admins: config.admins.iter().map(|admin| Principal::token(&admin.iss, &admin.sub)).collect(),
-            issuers,
-            remembered: Remembered::new(),
+            verifier: Verifier::new(issuers, calendar.clone()),
             grants: ArcSwapOption::empty(),
             confirmed: AtomicU64::new(0),
             max_age: config.max_age,
             when_unknown: config.when_unknown,
-            calendar: Calendar::new(clock.clone()),
+            calendar,
             clock,
             announced: Notify::new(),
+            tasks,
+            observing: Arc::new(Semaphore::new(OBSERVED)),
             counts: AccessCounts::default(),
             denials: RateLimiter::new(),
         }
     }
 
     pub const fn issuers(&self) -> &Issuers {
-        &self.issuers
+        self.verifier.issuers()
     }
 
     /// The grants in use; `None` before the first.
@@ -114,6 +140,9 @@ impl Gate {
         if self.mode == AccessMode::Off {
             return None;
         }
+        if !self.issuers().any_known() {
+            return Some("no issuer's keys are known: callers get 503".to_owned());
+        }
         let Some(grants) = self.grants.load_full() else {
             return Some("no grants have arrived yet: readers get 503".to_owned());
         };
@@ -135,42 +164,53 @@ impl Gate {
 
     /// Decides about a request for a view, at a region's node. `known` is what the connection remembers
     /// of a caller whose lines are the same.
-    ///
-    /// # Errors
-    /// Why it is not answered.
     pub fn admit_to_view(
-        &self,
+        self: &Arc<Self>,
         known: &mut Option<Arc<Known>>,
         method: &Method,
         path: &str,
         headers: &HeaderMap,
-    ) -> Result<(), Denial> {
+    ) -> Ruling<()> {
         if self.mode == AccessMode::Off {
-            return Ok(());
+            return Ruling::Decided(Ok(()));
         }
-        let decided = match asked(method, path) {
-            Asked::View(view) => self.decide(known, headers, &Need::Read(view)).map(drop),
-            // There is nothing, and only callers that are known learn that.
-            Asked::Elsewhere => self.known(known, headers).map(drop),
+        let asked = asked(method, path);
+        let token = match self.verifier.recall(known, headers) {
+            Ok(Recalled::Known(known)) => return Ruling::Decided(self.counted(self.decide(&known, asked))),
+            Err(denial) => return Ruling::Decided(self.counted(Err(denial))),
+            Ok(Recalled::Token(token)) => token,
         };
-        self.counted(decided)
-    }
-
-    /// Finds out who asks at a service's own port, where the handlers then decide.
-    ///
-    /// # Errors
-    /// Why it is not answered, whatever it asks for.
-    pub fn admit(&self, headers: &HeaderMap) -> Result<Admitted, Denial> {
-        if self.mode == AccessMode::Off {
-            return Ok(Admitted::default());
+        let (own, view) = (self.clone(), asked.view().map(str::to_owned));
+        let pending = async move {
+            let known = own.verifier.prove(token).await;
+            let asked = view.as_deref().map_or(Asked::Elsewhere, Asked::View);
+            own.counted(known.and_then(|known| own.decide(&known, asked)))
+        };
+        if self.mode == AccessMode::Enforce {
+            return Ruling::Pending(pending.boxed());
         }
-        let admitted = self.admitted(headers);
-        if admitted.is_err() { self.counted(admitted) } else { admitted }
+        self.observe(pending.map(drop));
+        Ruling::Decided(Ok(()))
     }
 
-    fn admitted(&self, headers: &HeaderMap) -> Result<Admitted, Denial> {
-        let mut known = None;
-        let principal = &self.known(&mut known, headers)?.token.principal;
+    /// Finds out who asks at a service's own port, where the handlers then decide, and count.
+    pub fn admit(self: &Arc<Self>, headers: &HeaderMap) -> Ruling<Admitted> {
+        if self.mode == AccessMode::Off {
+            return Ruling::Decided(Ok(Admitted::default()));
+        }
+        match self.verifier.recall(&mut None, headers) {
+            Ok(Recalled::Known(known)) => Ruling::Decided(self.admitted(&known)),
+            Err(denial) => Ruling::Decided(Err(denial)),
+            Ok(Recalled::Token(token)) => {
+                let own = self.clone();
+                let pending = async move { own.verifier.prove(token).await.and_then(|known| own.admitted(&known)) };
+                Ruling::Pending(pending.boxed())
+            }
+        }
+    }
+
+    fn admitted(&self, known: &Known) -> Result<Admitted, Denial> {
+        let principal = &known.token.principal;
         let is_admin = self.admins.contains(principal);
         match self.grants_in_use() {
             // No document can take an admin's way in, nor can it be lost with the document.
@@ -183,6 +223,18 @@ impl Gate {
     /// True if it refuses, and does not only count.
     pub fn enforces(&self) -> bool {
         self.mode == AccessMode::Enforce
+    }
+
+    /// Finds out beside the answer what would have been decided. Beyond a bound nobody does.
+    pub fn observe(&self, finding: impl Future<Output = ()> + Send + 'static) {
+        let Ok(place) = self.observing.clone().try_acquire_owned() else {
+            return self.counts.decided(AccessOutcome::VerificationBusy);
+        };
+        let finding = async move {
+            finding.await;
+            drop(place);
+        };
+        self.tasks.spawn("observed-caller", finding);
     }
 
     /// Counts the decision, and lets everybody in who is only observed.
@@ -204,21 +256,14 @@ impl Gate {
         }
     }
 
-    /// Decides whether the caller has what a request needs, and returns its rights.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn decide(
-        &self,
-        known: &mut Option<Arc<Known>>,
-        headers: &HeaderMap,
-        need: &Need<'_>,
-    ) -> Result<Arc<Rights>, Denial> {
-        let known = self.known(known, headers)?;
+    /// Decides whether a known caller may read what is asked for.
+    fn decide(&self, known: &Known, asked: Asked<'_>) -> Result<(), Denial> {
+        // There is nothing, and only callers that are known learn that.
+        let Asked::View(view) = asked else { return Ok(()) };
         let grants = self.grants_in_use()?;
         let rights = grants.rights_of(&known.token.principal).ok_or(Denial::NotGranted)?;
-        match decide(Some(rights), need) {
-            Decision::Granted => Ok(rights.clone()),
+        match decide(Some(rights), &Need::Read(view)) {
+            Decision::Granted => Ok(()),
             Decision::Refused => {
                 if let Some(suppressed) = self.denials.admit(self.clock.now()) {
                     let consumer = rights.consumer();
@@ -234,36 +279,6 @@ impl Gate {
         let is_too_old = self.when_unknown == WhenUnknown::Refuse && self.age().is_none_or(|age| age > self.max_age);
         let grants = self.grants.load_full().filter(|_| !is_too_old);
         grants.ok_or(Denial::GrantsUnknown)
-    }
-
-    /// The caller, by what the connection remembers, by what the process remembers, or by a signature.
-    fn known<'k>(&self, known: &'k mut Option<Arc<Known>>, headers: &HeaderMap) -> Result<&'k Arc<Known>, Denial> {
-        let (now, epoch) = (self.calendar.now(), self.issuers.epoch());
-        if known.as_ref().is_none_or(|known| !known.holds(now, epoch)) {
-            *known = Some(self.verified(headers, now, epoch)?);
-        }
-        known.as_ref().ok_or(Denial::NoCredential)
-    }
-
-    fn verified(&self, headers: &HeaderMap, now: Wall, epoch: u64) -> Result<Arc<Known>, Denial> {
-        let mut lines = headers.get_all(header::AUTHORIZATION).iter();
-        let line = lines.next().ok_or(Denial::NoCredential)?;
-        let token = token::bearer(line.as_bytes()).ok_or(Denial::NoCredential)?;
-        if lines.next().is_some() {
-            return Err(Denial::NoCredential);
-        }
-        let place = self.remembered.place(token);
-        if let Some(known) = self.remembered.get(&place).filter(|known| known.holds(now, epoch)) {
-            return Ok(known);
-        }
-        let token = self.issuers.verify(token, now).map_err(|why| match why {
-            Unproven::Refused(error) => Denial::BadCredential(error),
-            Unproven::KeyUnknown => Denial::KeysUnknown,
-        })?;
-        let until = token.until.min(now + REMEMBERED_FOR);
-        let known = Arc::new(Known { token, until, epoch });
-        self.remembered.note(place, known.clone());
-        Ok(known)
     }
 }
 

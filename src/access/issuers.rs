@@ -1,82 +1,62 @@
-//! Issuers of tokens and their keys, read from files and read again when those change.
+//! Issuers of tokens: their keys are read from files and fetched, and replaced when they change.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
-
-use super::keys::{KeyMissing, KeySet, KeySetError};
-use super::limits::{KEYS_BYTES, WATCH_EVERY};
-use super::principal::Principal;
+use super::issuer::{Issuer, IssuerParts, IssuerState, Unproven, VerifiedToken};
+use super::key_fetch::Fetcher;
+use super::key_file::{self, KeysUnread};
+use super::limits::WATCH_EVERY;
 use super::token::{self, Expectations, TokenError, Unverified};
-use crate::config::services::{AccessConfig, IssuerConfig};
+use crate::config::services::{AccessConfig, IssuerConfig, KeysSource};
 use crate::model::time::{Clock, Wall};
 use crate::tasks::file_stamp::FileStamp;
 use crate::tasks::supervision::pass_panic_on;
 use crate::tasks::{Tasks, on_disk};
 use crate::telemetry::rate_limiter::RateLimiter;
 
-/// An issuer's keys could not be read. The operator has to fix it; a later try may succeed.
-#[derive(Debug, thiserror::Error)]
-pub enum KeysUnread {
-    #[error("the keys of {iss} cannot be read from {}: {error}; create the file or correct access.issuer.keys", file.display())]
-    Unreadable { iss: String, file: PathBuf, error: std::io::Error },
-    #[error("{} is larger than {KEYS_BYTES} bytes; a JWK Set of {iss} belongs there", file.display())]
-    TooLarge { iss: String, file: PathBuf },
-    #[error("{} is no JWK Set that can be used for {iss}: {error}", file.display())]
-    Unusable { iss: String, file: PathBuf, error: KeySetError },
-}
-
-/// Who a token says its sender is, once its signature has been verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifiedToken {
-    pub principal: Principal,
-    /// Its `exp`, with the skew that is allowed.
-    pub until: Wall,
-}
-
-/// Why a token proves nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unproven {
-    /// It never will.
-    Refused(TokenError),
-    /// Its key is not among those that are known: it may be a new one.
-    KeyUnknown,
-}
-
 /// All issuers of a file of settings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Issuers {
-    issuers: Vec<Issuer>,
+    issuers: Arc<[(Arc<Issuer>, Option<FileStamp>)]>,
     epoch: Arc<AtomicU64>,
 }
 
-#[derive(Debug)]
-struct Issuer {
-    expectations: Expectations,
-    keys: Arc<ArcSwap<KeySet>>,
-    config: Arc<IssuerConfig>,
-    stamp: Option<FileStamp>,
-}
-
 impl Issuers {
-    /// Reads the keys of each. `audience` is that of the port at which the tokens arrive.
+    /// Reads the keys of each that has them in a file. `audience` is that of the port at which the
+    /// tokens arrive.
     ///
     /// # Errors
-    /// The first set of keys that cannot be used.
-    pub fn open(config: &AccessConfig, audience: &str) -> Result<Self, KeysUnread> {
+    /// The first file of keys that cannot be used.
+    pub fn open(config: &AccessConfig, audience: &str, clock: &Clock) -> Result<Self, KeysUnread> {
+        let network = |issuer: &IssuerConfig| Fetcher::Network { ca_file: issuer.ca_file.clone() };
+        Self::open_by(config, audience, clock, network)
+    }
+
+    /// [`Issuers::open`] with something else than the network.
+    pub(super) fn open_by(
+        config: &AccessConfig,
+        audience: &str,
+        clock: &Clock,
+        fetcher: impl Fn(&IssuerConfig) -> Fetcher,
+    ) -> Result<Self, KeysUnread> {
+        let epoch = Arc::<AtomicU64>::default();
         let issuers = config.issuers.iter().map(|issuer| {
-            // Taken before the content, so that a write in between is seen as a change later.
-            let stamp = FileStamp::of(&issuer.keys);
-            Ok(Issuer {
-                keys: Arc::new(ArcSwap::from_pointee(read(issuer)?)),
+            let own = Arc::new(Issuer::new(IssuerParts {
                 expectations: expectations(config, issuer, audience),
-                config: Arc::new(issuer.clone()),
-                stamp,
-            })
+                source: issuer.keys.clone(),
+                fetcher: fetcher(issuer),
+                max_age: config.max_key_age,
+                epoch: epoch.clone(),
+                clock: clock.clone(),
+            }));
+            let KeysSource::File(file) = &issuer.keys else { return Ok((own, None)) };
+            // Taken before the content, so that a write in between is seen as a change later.
+            let stamp = FileStamp::of(file);
+            own.replace_now(key_file::read(&issuer.iss, file)?);
+            Ok((own, stamp))
         });
-        Ok(Self { issuers: issuers.collect::<Result<_, _>>()?, epoch: Arc::default() })
+        Ok(Self { issuers: issuers.collect::<Result<_, _>>()?, epoch })
     }
 
     /// A number that moves when a key has gone: what was verified before has to be verified again.
@@ -85,18 +65,44 @@ impl Issuers {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Watches the files until the process stops or nobody holds the issuers. Of a file that goes bad,
-    /// the last good keys stay: files are replaced by rename, and may be missing for a moment.
+    /// True while the keys of any issuer are known, if there is one.
+    #[must_use]
+    pub fn any_known(&self) -> bool {
+        self.issuers.is_empty() || self.issuers.iter().any(|(issuer, _)| issuer.state().is_known)
+    }
+
+    /// State of each, for people.
+    #[must_use]
+    pub fn states(&self) -> Vec<IssuerState> {
+        self.issuers.iter().map(|(issuer, _)| issuer.state()).collect()
+    }
+
+    /// Watches the files and fetches what is not in files, until the process stops. Of a file that goes
+    /// bad, the last good keys stay: files are replaced by rename, and may be missing for a moment.
     pub fn watch(&self, tasks: &Tasks) {
-        for issuer in &self.issuers {
-            let (keys, config, stopping) = (Arc::downgrade(&issuer.keys), issuer.config.clone(), tasks.stopping());
-            let (seen, epoch) = (issuer.stamp, self.epoch.clone());
+        for (issuer, seen) in self.issuers.iter() {
+            let (issuer, seen, stopping) = (issuer.clone(), *seen, tasks.stopping());
             tasks.spawn_service("issuer-keys", move || {
-                let looks = look(keys.clone(), config.clone(), epoch.clone(), seen);
-                let stopping = stopping.clone();
-                async move { stopping.run_until_cancelled(looks).await }
+                let (issuer, stopping) = (issuer.clone(), stopping.clone());
+                async move { stopping.run_until_cancelled(watched(&issuer, seen)).await }
             });
         }
+    }
+
+    /// Fetches once the keys of each issuer that has them not in a file.
+    pub async fn fetch_once(&self) {
+        for (issuer, _) in self.issuers.iter().filter(|(issuer, _)| !matches!(issuer.source(), KeysSource::File(_))) {
+            issuer.fetch().await;
+        }
+    }
+
+    /// Checks all of a token but its signature.
+    ///
+    /// # Errors
+    /// [`Unproven`].
+    pub fn check(&self, token: &[u8], now: Wall) -> Result<(), Unproven> {
+        let (token, issuer) = self.issuer_of(token)?;
+        issuer.check(&token, now)
     }
 
     /// Verifies a token. What needs no signature is checked first.
@@ -104,26 +110,27 @@ impl Issuers {
     /// # Errors
     /// [`Unproven`].
     pub fn verify(&self, token: &[u8], now: Wall) -> Result<VerifiedToken, Unproven> {
-        let token = token::unverified(token).map_err(Unproven::Refused)?;
-        let issuer = self.issuers.iter().find(|issuer| Some(issuer.expectations.iss.as_str()) == token.iss());
-        let issuer = issuer.ok_or(Unproven::Refused(TokenError::Issuer))?;
+        let (token, issuer) = self.issuer_of(token)?;
         issuer.verify(&token, now)
     }
-}
 
-impl Issuer {
-    fn verify(&self, token: &Unverified<'_>, now: Wall) -> Result<VerifiedToken, Unproven> {
-        let claimed = token::check_claims(token, &self.expectations, now).map_err(Unproven::Refused)?;
-        let keys = self.keys.load();
-        let key = keys.find(token.kid(), token.algorithm()).map_err(|missing| match missing {
-            KeyMissing::Unknown => Unproven::KeyUnknown,
-            KeyMissing::Ambiguous | KeyMissing::Algorithm => Unproven::Refused(TokenError::Key),
-        })?;
-        if !key.verify(token) {
-            return Err(Unproven::Refused(TokenError::Signature));
+    /// Waits a moment for the key of a token that `arrived` at this time and whose key is not known, and
+    /// returns what it proves if there is none.
+    pub async fn wait_for_key(&self, token: &[u8], arrived: Wall) -> Unproven {
+        match self.issuer_of(token) {
+            Err(unproven) => unproven,
+            Ok((token, issuer)) => {
+                issuer.wait_for_keys().await;
+                issuer.unknown_key(&token, arrived)
+            }
         }
-        let iss: Arc<str> = self.expectations.iss.as_str().into();
-        Ok(VerifiedToken { principal: Principal::Token { iss, sub: claimed.sub }, until: claimed.until })
+    }
+
+    fn issuer_of<'t>(&self, token: &'t [u8]) -> Result<(Unverified<'t>, &Issuer), Unproven> {
+        let token = token::unverified(token).map_err(Unproven::Refused)?;
+        let issuer = self.issuers.iter().find(|(issuer, _)| Some(issuer.iss()) == token.iss());
+        let (issuer, _) = issuer.ok_or(Unproven::Refused(TokenError::Issuer))?;
+        Ok((token, issuer))
     }
 }
 
@@ -139,51 +146,31 @@ fn expectations(config: &AccessConfig, issuer: &IssuerConfig, audience: &str) ->
     }
 }
 
-fn read(issuer: &IssuerConfig) -> Result<KeySet, KeysUnread> {
-    let (iss, file) = (issuer.iss.clone(), issuer.keys.clone());
-    match content(&file) {
-        Err(error) => Err(KeysUnread::Unreadable { iss, file, error }),
-        Ok(None) => Err(KeysUnread::TooLarge { iss, file }),
-        Ok(Some(bytes)) => KeySet::read(&bytes).map_err(|error| KeysUnread::Unusable { iss, file, error }),
+async fn watched(issuer: &Issuer, seen: Option<FileStamp>) {
+    match issuer.source() {
+        KeysSource::File(file) => look(issuer, file, seen).await,
+        _ => issuer.keep_fetched().await,
     }
 }
 
-/// `None` of a file that is too large.
-fn content(file: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    if std::fs::metadata(file)?.len() > KEYS_BYTES {
-        return Ok(None);
-    }
-    std::fs::read(file).map(Some)
-}
-
-/// Reads the file again whenever it is not as it was `seen`, while somebody holds the keys.
-async fn look(
-    keys: Weak<ArcSwap<KeySet>>,
-    config: Arc<IssuerConfig>,
-    epoch: Arc<AtomicU64>,
-    mut seen: Option<FileStamp>,
-) {
+/// Reads the file again whenever it is not as it was `seen`.
+async fn look(issuer: &Issuer, file: &std::path::Path, mut seen: Option<FileStamp>) {
     let lines = RateLimiter::new();
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
-        let Some(held) = Weak::upgrade(&keys) else { return };
-        let (issuer, before) = (config.clone(), seen);
+        let (iss, file, before) = (issuer.iss().to_owned(), file.to_owned(), seen);
         // A mount that stalls holds up only this watch.
         let looked = on_disk(move || {
-            let now = FileStamp::of(&issuer.keys);
-            (now, (now != before).then(|| read(&issuer)))
+            let now = FileStamp::of(&file);
+            (now, (now != before).then(|| key_file::read(&iss, &file)))
         });
         let Some((now, changed)) = looked.await else { pass_panic_on() };
         match changed {
             None => {}
             Some(Ok(newer)) => {
-                let before = held.swap(Arc::new(newer));
+                issuer.replace_now(newer);
                 seen = now;
-                if KeySet::removed(&before, &held.load()) {
-                    // After the swap: a reader of the new epoch verifies by the new keys.
-                    epoch.fetch_add(1, Ordering::Release);
-                }
-                tracing::info!(iss = config.iss, "the issuer's keys were read again");
+                tracing::info!(iss = issuer.iss(), "the issuer's keys were read again");
             }
             Some(Err(error)) => {
                 if let Some(suppressed) = lines.admit(Clock::System.now()) {

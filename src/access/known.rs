@@ -1,6 +1,6 @@
 //! A caller whose credential was verified.
 
-use super::issuers::VerifiedToken;
+use super::issuer::VerifiedToken;
 use crate::model::time::Wall;
 
 /// A verified caller, as a connection or the process remembers it: who it is, and no decision.

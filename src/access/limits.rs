@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Size of an issuer's file of keys, in bytes.
+/// Size of an issuer's set of keys, and of its metadata, in bytes.
 pub const KEYS_BYTES: u64 = 256 << 10;
 /// Interval between two looks at a file of keys.
 pub const WATCH_EVERY: Duration = Duration::from_secs(5);
@@ -24,3 +24,17 @@ pub const SKEW: Duration = Duration::from_secs(30);
 pub const KEY_ID_BYTES: usize = 256;
 /// Depth to which a set of keys may be nested.
 pub const KEYS_DEPTH: usize = 8;
+/// Interval between two fetches of an issuer's keys; a tenth of it is jitter.
+pub const KEYS_EVERY: Duration = Duration::from_secs(300);
+/// Least time between the beginnings of two fetches of an issuer's keys.
+pub const KEYS_PAUSE: Duration = Duration::from_secs(10);
+/// Time within which an issuer's keys have to arrive, its metadata included.
+pub const FETCH_WAIT: Duration = Duration::from_secs(5);
+/// Callers that wait for one issuer's keys.
+pub const KEY_WAITERS: usize = 256;
+/// Longest wait of a caller for its issuer's keys.
+pub const KEY_WAIT: Duration = Duration::from_secs(2);
+/// Longest wait of a caller for its turn to have a signature verified.
+pub const TURN_WAIT: Duration = Duration::from_secs(1);
+/// Callers of which it is only observed who they are, at once.
+pub const OBSERVED: usize = 256;

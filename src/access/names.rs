@@ -14,6 +14,17 @@ pub enum Asked<'p> {
     Elsewhere,
 }
 
+impl<'p> Asked<'p> {
+    /// The view by its name, if it is one.
+    #[must_use]
+    pub const fn view(self) -> Option<&'p str> {
+        match self {
+            Self::View(view) => Some(view),
+            Self::Elsewhere => None,
+        }
+    }
+}
+
 /// The view in the path of a read, `/v1/contexts/{key}/{view}`, or of a batch, `/v1/batch/{view}`.
 ///
 /// A name counts as it is written: one that is percent-encoded is no view's. The rest of the path

@@ -47,6 +47,8 @@ pub enum TokenError {
     Subject,
     #[error("the key that it names is none for its `alg`")]
     Key,
+    #[error("its issuer has no key of the name in its `kid`, and was asked after it was made")]
+    UnknownKey,
     #[error("its signature does not hold")]
     Signature,
 }
@@ -77,6 +79,12 @@ impl Unverified<'_> {
     #[must_use]
     pub fn iss(&self) -> Option<&str> {
         self.claims.get("iss")?.as_str()
+    }
+
+    /// Time at which it says that it was made.
+    #[must_use]
+    pub fn issued(&self) -> Option<Wall> {
+        time(&self.claims, "iat").ok().flatten()
     }
 
     /// Bytes that the signature is over.

@@ -89,7 +89,7 @@ fn router_of(api: Api) -> Router {
 
 /// Finds out who asks, refuses paths that nobody can read, and counts what was refused.
 async fn around(Shared(api): Shared<Api>, mut request: Request, next: Next) -> Response {
-    let mut response = match Caller::of(api.gate.as_ref(), &request) {
+    let mut response = match Caller::of(api.gate.as_ref(), request.headers()).await {
         Err(denied) => denied.into_response(),
         // The router would take a broken escape for what stands there, and make a key of it.
         Ok(_) if unescaped(request.uri().path()).is_none() => RequestRefused::Path.into_response(),

@@ -42,6 +42,7 @@ problems! {
     StoreFailed = INTERNAL_SERVER_ERROR,
     Damaged = INTERNAL_SERVER_ERROR,
     KeysUnknown = SERVICE_UNAVAILABLE,
+    VerificationBusy = SERVICE_UNAVAILABLE,
     GrantsUnknown = SERVICE_UNAVAILABLE,
     Busy = SERVICE_UNAVAILABLE,
     Contended = SERVICE_UNAVAILABLE,

@@ -14,7 +14,8 @@ use super::load::{tell, variables};
 use crate::access::calendar::Calendar;
 use crate::access::editing::{self, EditError};
 use crate::access::grants::{Change, Grants, GrantsError, changes};
-use crate::access::issuers::{Issuers, Unproven};
+use crate::access::issuer::Unproven;
+use crate::access::issuers::Issuers;
 use crate::access::limits::TOKEN_BYTES;
 use crate::app::process;
 use crate::config::services::{self, ServiceRole};
@@ -237,10 +238,19 @@ fn who(client: &CatalogueClient, config: Option<&Path>) -> Result<(), CommandErr
     for (service, audience) in
         [("regions", &config.access.region_audience), ("the catalogue", &config.access.catalogue_audience)]
     {
-        let issuers = Issuers::open(&config.access, audience).map_err(CommandError::failed)?;
+        let issuers = Issuers::open(&config.access, audience, &Clock::System).map_err(CommandError::failed)?;
+        block_on(async {
+            issuers.fetch_once().await;
+            Ok(())
+        })?;
+        for issuer in issuers.states() {
+            if let Some(failure) = issuer.failure {
+                print(&format!("the keys of {} were not fetched: {failure}", issuer.iss))?;
+            }
+        }
         match issuers.verify(token.trim_ascii(), now) {
             Err(Unproven::Refused(error)) => said.push(format!("at {service}: {error}")),
-            Err(Unproven::KeyUnknown) => said.push(format!("at {service}: its key is not in access.issuer.keys")),
+            Err(Unproven::KeyUnknown) => said.push(format!("at {service}: its key is not among those of its issuer")),
             Ok(verified) => {
                 print(&format!("it is {}, and for {service}", verified.principal))?;
                 let current = block_on(client.current())?.ok_or_else(none_yet)?;

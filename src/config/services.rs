@@ -14,7 +14,7 @@ pub(in crate::config) mod config;
 mod files;
 mod role;
 
-pub use access::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, WhenUnknown};
+pub use access::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, KeysSource, WhenUnknown};
 pub use config::{
     CatalogueConfig, EngineConfig, NodeCompression, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };

@@ -18,6 +18,8 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::access::denial::Denial;
+use crate::access::gate::Ruling;
 use crate::cache::entry::Validity;
 use crate::http::admission::{Admission, Head, Refusal};
 use crate::http::connection::spare::Spare;
@@ -29,7 +31,7 @@ use crate::request::answer::{Outcome, respond};
 use crate::request::caller::Caller;
 use crate::request::current::Current;
 use crate::request::lookup::lookup;
-use crate::request::serve::{at_once, execute_plan};
+use crate::request::serve::{at_once, execute_plan, serve};
 use crate::request::settings::Settings;
 use crate::shape::shown::Shown;
 
@@ -88,10 +90,12 @@ impl Answers for Settings {
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
-        if let Some(gate) = &self.shared.gate
-            && let Err(denial) = gate.admit_to_view(&mut caller.known, head.method, head.path(), head.headers)
-        {
-            return Err(ready(Outcome::Denied(denial)).boxed());
+        if let Some(gate) = &self.shared.gate {
+            match gate.admit_to_view(&mut caller.known, head.method, head.path(), head.headers) {
+                Ruling::Decided(Ok(())) => {}
+                Ruling::Decided(Err(denial)) => return Err(ready(Outcome::Denied(denial)).boxed()),
+                Ruling::Pending(pending) => return Err(once_admitted(self, pending, head)),
+            }
         }
         at_once(self, lookup(self, caller, head, false)).map_err(|found| {
             let Some(held) = self.admission.hold() else {
@@ -106,6 +110,27 @@ impl Answers for Settings {
             .boxed()
         })
     }
+}
+
+/// Answers a request whose caller has to be verified first.
+fn once_admitted(
+    settings: &Arc<Settings>,
+    pending: BoxFuture<'static, Result<(), Denial>>,
+    head: Head<'_>,
+) -> BoxFuture<'static, Outcome> {
+    let Some(held) = settings.admission.hold() else {
+        settings.fill.shared.metrics.requests.refused(Refusal::Crowded.reason());
+        return ready(Outcome::Refused(Refusal::Crowded)).boxed();
+    };
+    let (settings, admitted) = (settings.clone(), head.admitted());
+    async move {
+        let _held = held;
+        match pending.await {
+            Ok(()) => serve(&settings, admitted).await,
+            Err(denial) => Outcome::Denied(denial),
+        }
+    }
+    .boxed()
 }
 
 /// One connection's plain requests.

@@ -16,13 +16,15 @@ use super::settings::Settings;
 use super::shaping::{in_shape, outcome_of};
 use super::stored::{bound, found, stated_age};
 use super::{batch, limits, pass};
+use crate::access::denial::Denial;
+use crate::access::gate::Ruling;
 use crate::cache::entry::{Entry, Validity};
 use crate::cache::rfc9111::OriginTrouble;
 use crate::fill::ask::{Ask, Of, Routing};
 use crate::fill::background::Refresh;
 use crate::fill::flight;
 use crate::fill::outcome::{Failed, Filled, Got, Role};
-use crate::http::admission::{Admitted, Refusal};
+use crate::http::admission::{Admitted, Entered, Refusal};
 use crate::http::body::Body;
 use crate::http::connection::Via;
 use crate::model::ids::Version;
@@ -44,16 +46,26 @@ pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Respons
 pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) -> AnswerFuture {
     let by = by_accept(settings, request.headers());
     let is_head = *request.method() == Method::HEAD;
-    let mut entered = match settings.admission.enter(request, via) {
+    let entered = match settings.admission.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(ended(refused(settings, refusal, by), is_head))),
     };
     // Before the body is read, and before anything is looked up.
-    if let Some(gate) = &settings.shared.gate
-        && let Err(denial) = gate.admit_to_view(&mut None, entered.method(), entered.path(), entered.headers())
-    {
-        let denied = answer::respond(Outcome::Denied(denial).negotiated(by), &settings.fill.shared.names);
-        return Either::Left(ready(ended(denied, is_head)));
+    if let Some(gate) = &settings.shared.gate {
+        match gate.admit_to_view(&mut None, entered.method(), entered.path(), entered.headers()) {
+            Ruling::Decided(Ok(())) => {}
+            Ruling::Decided(Err(denial)) => return Either::Left(ready(denied(settings, denial, by, is_head))),
+            Ruling::Pending(pending) => {
+                let settings = settings.clone();
+                let asked = async move {
+                    match pending.await {
+                        Ok(()) => whole_answer(settings, entered, None, by, is_head).await,
+                        Err(denial) => denied(&settings, denial, by, is_head),
+                    }
+                };
+                return Either::Right(asked.boxed());
+            }
+        }
     }
     let found = entered.head().map(|head| lookup(settings, &mut Caller::of(head.headers), head, false));
     let found = match found.map(|found| at_once(settings, found)) {
@@ -63,20 +75,31 @@ pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) ->
         Some(Err(found)) => Some(found),
         None => None,
     };
-    let settings = settings.clone();
-    let asked = async move {
-        let _held = entered.held();
-        let admitted = match entered.whole(&settings.fill.shared.tasks).await {
-            Ok(admitted) => admitted,
-            Err(refusal) => return ended(refused(&settings, refusal, by), is_head),
-        };
-        let outcome = match found {
-            Some(found) => execute_plan(settings.clone(), found, admitted).await,
-            None => serve(&settings, admitted).await,
-        };
-        ended(answer::respond(outcome, &settings.fill.shared.names), is_head)
+    Either::Right(whole_answer(settings.clone(), entered, found, by, is_head).boxed())
+}
+
+/// The answer to a request whose body may still be on its way, by what was `found`, if anything was.
+async fn whole_answer(
+    settings: Arc<Settings>,
+    mut entered: Entered,
+    found: Option<Found>,
+    by: Option<ByAccept>,
+    is_head: bool,
+) -> Response<Body> {
+    let _held = entered.held();
+    let admitted = match entered.whole(&settings.fill.shared.tasks).await {
+        Ok(admitted) => admitted,
+        Err(refusal) => return ended(refused(&settings, refusal, by), is_head),
     };
-    Either::Right(asked.boxed())
+    let outcome = match found {
+        Some(found) => execute_plan(settings.clone(), found, admitted).await,
+        None => serve(&settings, admitted).await,
+    };
+    ended(answer::respond(outcome, &settings.fill.shared.names), is_head)
+}
+
+fn denied(settings: &Settings, denial: Denial, by: Option<ByAccept>, is_head: bool) -> Response<Body> {
+    ended(answer::respond(Outcome::Denied(denial).negotiated(by), &settings.fill.shared.names), is_head)
 }
 
 #[inline]

@@ -1,6 +1,6 @@
 //! Work for threads that serve no requests.
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limits;
 
@@ -21,4 +21,17 @@ pub async fn on_blocking_pool<T: Send + 'static>(work: impl FnOnce() -> T + Send
 /// run at once.
 pub async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
+}
+
+/// Runs a computation of less than a millisecond on a thread that serves no requests, in a place among
+/// those that its callers have. `None` means it panicked.
+pub async fn on_bounded_threads<T: Send + 'static>(
+    place: OwnedSemaphorePermit,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let made = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        work()
+    });
+    made.await.ok()
 }

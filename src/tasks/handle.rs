@@ -62,6 +62,12 @@ impl Shared {
     }
 }
 
+impl std::fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tasks({:?})", self.running())
+    }
+}
+
 impl Tasks {
     pub fn new() -> Self {
         Self::default()

@@ -10,7 +10,6 @@ use super::parts::ServiceParts;
 use super::shell::Shell;
 use super::start_error::ServiceStartError;
 use crate::access::gate::Gate;
-use crate::admin::service_pages::ServiceState;
 use crate::catalogue::{Catalogue, api, grants};
 
 pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServiceParts, ServiceStartError> {
@@ -24,7 +23,9 @@ pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServicePa
     let types: Vec<String> = shell.config.catalogue.types.iter().map(|known| known.name.clone()).collect();
     let asked = gate.clone();
     Ok(ServiceParts {
-        state: Box::new(move || (ServiceState::Serving, asked.iter().filter_map(|gate| gate.reason()).collect())),
+        state: Box::new(move || {
+            (gate::state(asked.as_ref()), asked.iter().filter_map(|gate| gate.reason()).collect())
+        }),
         status: Box::new(move || json!({ "types": types, "access": gate::status(gate.as_ref()) })),
         node: None,
     })

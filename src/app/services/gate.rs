@@ -8,7 +8,9 @@ use super::shell::Shell;
 use super::start_error::ServiceStartError;
 use crate::access::exposition::GateExposition;
 use crate::access::gate::Gate;
+use crate::access::issuer::IssuerState;
 use crate::access::issuers::Issuers;
+use crate::admin::service_pages::ServiceState;
 use crate::config::services::AccessMode;
 
 /// The gate of a port whose tokens are for `audience`; `None` where callers are not checked.
@@ -17,9 +19,9 @@ pub(super) fn open(shell: &Shell, audience: &str) -> Result<Option<Arc<Gate>>, S
     if config.mode == AccessMode::Off {
         return Ok(None);
     }
-    let issuers = Issuers::open(config, audience).map_err(ServiceStartError::Keys)?;
+    let issuers = Issuers::open(config, audience, &shell.clock).map_err(ServiceStartError::Keys)?;
     issuers.watch(&shell.tasks);
-    let gate = Arc::new(Gate::new(config, issuers, shell.clock.clone()));
+    let gate = Arc::new(Gate::new(config, issuers, shell.clock.clone(), shell.tasks.clone()));
     shell.registry().register_collector(Box::new(GateExposition::new(gate.clone())));
     Ok(Some(gate))
 }
@@ -31,6 +33,23 @@ pub(super) fn status(gate: Option<&Arc<Gate>>) -> Value {
             "enforces": gate.enforces(),
             "grants": gate.grants().map(|grants| grants.version()),
             "grants_age_s": gate.age().map(|age| age.as_secs_f64()),
+            "issuers": gate.issuers().states().iter().map(issuer).collect::<Vec<_>>(),
         })
     })
+}
+
+fn issuer(state: &IssuerState) -> Value {
+    json!({
+        "iss": state.iss,
+        "known": state.is_known,
+        "fetched": state.is_fetched,
+        "keys_age_s": state.age.map(|age| age.as_secs_f64()),
+        "failure": state.failure,
+    })
+}
+
+/// State of the part behind the gate: it answers nobody before the keys of one issuer are known.
+pub(super) fn state(gate: Option<&Arc<Gate>>) -> ServiceState {
+    let waits = gate.is_some_and(|gate| gate.enforces() && !gate.issuers().any_known());
+    if waits { ServiceState::Starting } else { ServiceState::Serving }
 }

@@ -62,7 +62,7 @@ pub(super) async fn open(
                 if !unseen.is_empty() {
                     reasons.push(format!("region.views: nothing has been seen of {unseen}"));
                 }
-                return (ServiceState::Serving, reasons);
+                return (gate::state(asked.as_ref()), reasons);
             }
             reasons.push("the region has not been filled yet: readers get 503".to_owned());
             (ServiceState::Starting, reasons)

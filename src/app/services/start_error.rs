@@ -1,6 +1,6 @@
 //! Reasons for which a service cannot start.
 
-use crate::access::issuers::KeysUnread;
+use crate::access::key_file::KeysUnread;
 use crate::app::StartError;
 use crate::config::error::ConfigError;
 use crate::engine::EngineError;

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::FromRequestParts;
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use http::HeaderMap;
 use http::request::Parts;
 
 use super::refused::RequestRefused;
@@ -13,7 +15,14 @@ use crate::access::gate::{Admitted, Gate};
 
 /// Who a request comes from, and what it may do.
 #[derive(Clone, Default)]
-pub(super) struct Caller(Option<(Arc<Gate>, Admitted)>);
+pub(super) struct Caller(Option<(Arc<Gate>, Who)>);
+
+#[derive(Clone)]
+enum Who {
+    Admitted(Admitted),
+    /// Nobody waits for it: every request is answered.
+    Observed(Shared<BoxFuture<'static, Result<Admitted, Denial>>>),
+}
 
 /// Name under which idempotency keys are kept where callers are not checked.
 const ANONYMOUS: &str = "anonymous";
@@ -23,16 +32,25 @@ impl Caller {
     ///
     /// # Errors
     /// [`RequestRefused::Denied`].
-    pub(super) fn of(gate: Option<&Arc<Gate>>, request: &Request) -> Result<Self, RequestRefused> {
+    pub(super) async fn of(gate: Option<&Arc<Gate>>, headers: &HeaderMap) -> Result<Self, RequestRefused> {
         let Some(gate) = gate else { return Ok(Self::default()) };
-        let admitted = gate.admit(request.headers()).map_err(RequestRefused::Denied)?;
-        Ok(Self(Some((gate.clone(), admitted))))
+        let ruling = gate.admit(headers);
+        let who = if gate.enforces() {
+            let admitted = ruling.settled().await;
+            Who::Admitted(
+                if admitted.is_err() { gate.counted(admitted) } else { admitted }.map_err(RequestRefused::Denied)?,
+            )
+        } else {
+            Who::Observed(ruling.settled().boxed().shared())
+        };
+        Ok(Self(Some((gate.clone(), who))))
     }
 
     /// # Errors
     /// [`RequestRefused::Denied`] unless it may write records of this type, and see their history.
     pub(super) fn needs_type(&self, record_type: &str) -> Result<(), RequestRefused> {
-        self.settle(|admitted| decide(admitted.rights.as_deref(), &Need::Write(record_type)) == Decision::Granted)
+        let record_type = record_type.to_owned();
+        self.settle(move |admitted| may_write(admitted, &record_type))
     }
 
     /// # Errors
@@ -49,26 +67,38 @@ impl Caller {
 
     /// True if it may see that there is this type.
     pub(super) fn sees_type(&self, record_type: &str) -> bool {
-        self.0.as_ref().is_none_or(|(gate, admitted)| {
-            !gate.enforces() || decide(admitted.rights.as_deref(), &Need::Write(record_type)) == Decision::Granted
-        })
+        !matches!(&self.0, Some((_, Who::Admitted(admitted))) if !may_write(admitted, record_type))
     }
 
-    /// Whose idempotency keys its own are among.
+    /// Whose idempotency keys its own are among. Where callers are only observed, all are one writer.
     pub(super) fn writer(&self) -> String {
-        let admitted = self.0.as_ref().map(|(_, admitted)| admitted);
-        match admitted {
-            Some(Admitted { rights: Some(rights), .. }) => format!("consumer/{}", rights.consumer()),
-            Some(Admitted { is_admin: true, .. }) => "admin".to_owned(),
+        match &self.0 {
+            Some((_, Who::Admitted(Admitted { rights: Some(rights), .. }))) => {
+                format!("consumer/{}", rights.consumer())
+            }
+            Some((_, Who::Admitted(Admitted { is_admin: true, .. }))) => "admin".to_owned(),
             _ => ANONYMOUS.to_owned(),
         }
     }
 
-    fn settle(&self, is_granted: impl FnOnce(&Admitted) -> bool) -> Result<(), RequestRefused> {
-        let Some((gate, admitted)) = &self.0 else { return Ok(()) };
-        let decided = if is_granted(admitted) { Ok(()) } else { Err(Denial::NotGranted) };
-        gate.counted(decided).map_err(RequestRefused::Denied)
+    fn settle(&self, is_granted: impl FnOnce(&Admitted) -> bool + Send + 'static) -> Result<(), RequestRefused> {
+        let decided = |admitted: &Admitted| if is_granted(admitted) { Ok(()) } else { Err(Denial::NotGranted) };
+        match &self.0 {
+            None => Ok(()),
+            Some((gate, Who::Admitted(admitted))) => gate.counted(decided(admitted)).map_err(RequestRefused::Denied),
+            Some((gate, Who::Observed(who))) => {
+                let (own, who) = (gate.clone(), who.clone());
+                gate.observe(async move {
+                    let _ = own.counted(who.await.and_then(|admitted| decided(&admitted)));
+                });
+                Ok(())
+            }
+        }
     }
+}
+
+fn may_write(admitted: &Admitted, record_type: &str) -> bool {
+    decide(admitted.rights.as_deref(), &Need::Write(record_type)) == Decision::Granted
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

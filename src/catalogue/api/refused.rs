@@ -83,6 +83,7 @@ const fn of_denial(denial: Denial) -> ProblemKind {
         Denial::BadCredential(_) => ProblemKind::BadCredential,
         Denial::NotGranted => ProblemKind::NotGranted,
         Denial::KeysUnknown => ProblemKind::KeysUnknown,
+        Denial::Busy => ProblemKind::VerificationBusy,
         Denial::GrantsUnknown => ProblemKind::GrantsUnknown,
     }
 }

@@ -153,6 +153,7 @@ fn another(setting: &Setting, token: &str) -> String {
         SettingKind::Message => format!("{token}#acme.v1.Context"),
         SettingKind::Parameter => "fields".to_owned(),
         SettingKind::Share => "0.25".to_owned(),
+        SettingKind::KeysSource => "discovery".to_owned(),
         SettingKind::Hash => sha256("secret\n").to_uppercase(),
         SettingKind::UrlPerRegion => "https://candidate.{region}.example.com".to_owned(),
     }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use url::Url;
+
 use super::super::arn::is_like_aws;
 use super::super::checks::{clash, refuse_clashing_names, stop_timeout};
 use super::super::scope::Collector;
 use super::super::settings::{Section, Setting};
 use super::access::{
-    ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_REGION_AUDIENCE, ADMIN_ISS, AccessConfig, AccessMode, ISSUER_ISS,
+    ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_REGION_AUDIENCE, ADMIN_ISS, AccessConfig, AccessMode,
+    ISSUER_CA_FILE, ISSUER_ISS, ISSUER_KEYS, IssuerConfig, KeysSource,
 };
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use super::role::ServiceRole;
@@ -160,6 +163,7 @@ fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) 
             let what = "a second issuer of this iss".to_owned();
             collector.refuse(&ISSUER_ISS, Some(at), what, "put the keys of both into one JWK Set");
         }
+        keys_source(collector, at, issuer);
     }
     at_most(collector, Section::Issuer, &ISSUER_ISS, access.issuers.len(), limits::ISSUERS);
     at_most(collector, Section::GrantsAdmin, &ADMIN_ISS, access.admins.len(), limits::GRANTS_ADMINS);
@@ -190,6 +194,24 @@ fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) 
     for at in unknown {
         let what = "no [[access.issuer]] has this iss, so this admin can prove nothing".to_owned();
         collector.refuse(&ADMIN_ISS, Some(at), what, "write the iss of an issuer, byte for byte");
+    }
+}
+
+/// Checks that what the keys are fetched from can be asked.
+fn keys_source(collector: &mut Collector, at: usize, issuer: &IssuerConfig) {
+    let is_asked =
+        |url: &Url| url.scheme() == "https" && url.has_host() && url.query().is_none() && url.fragment().is_none();
+    match &issuer.keys {
+        KeysSource::Discovery if !Url::parse(&issuer.iss).as_ref().is_ok_and(is_asked) => {
+            let what =
+                "discovery asks at the issuer's own URL, and its iss is no https URL without ? and #".to_owned();
+            collector.refuse(&ISSUER_KEYS, Some(at), what, "write the URL of its JWK Set, or the path of a file");
+        }
+        KeysSource::File(_) if issuer.ca_file.is_some() => {
+            let text = format!("{} has no effect: the keys are in a file", ISSUER_CA_FILE.path());
+            collector.warn_of(&ISSUER_CA_FILE, Some(at), text);
+        }
+        _ => {}
     }
 }
 

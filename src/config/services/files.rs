@@ -6,7 +6,7 @@ use super::super::file::content;
 use super::super::files::directory;
 use super::super::scope::Collector;
 use super::super::settings::Setting;
-use super::access::ISSUER_KEYS;
+use super::access::{ISSUER_CA_FILE, ISSUER_KEYS, KeysSource};
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
@@ -24,8 +24,12 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig) {
         }
     }
     for (at, issuer) in config.access.issuers.iter().enumerate() {
-        let keys = &issuer.keys;
-        note(collector, &ISSUER_KEYS, Some(at), text(keys).and_then(|text| json(keys, &text, "a JWK Set")));
+        if let KeysSource::File(keys) = &issuer.keys {
+            note(collector, &ISSUER_KEYS, Some(at), text(keys).and_then(|text| json(keys, &text, "a JWK Set")));
+        }
+        if let Some(file) = &issuer.ca_file {
+            note(collector, &ISSUER_CA_FILE, Some(at), text(file).map(drop));
+        }
     }
     if let Some(file) = &config.views.file {
         note(collector, &schema::VIEWS_FILE, None, text(file).map(drop));

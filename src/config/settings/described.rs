@@ -2,9 +2,9 @@
 
 use super::setting::Setting;
 use super::setting::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts, KmsKey,
-    Message, Mode, Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text, Topic, Uids, Url,
-    UrlPerRegion, Word,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts,
+    KeysSource, KmsKey, Message, Mode, Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text,
+    Topic, Uids, Url, UrlPerRegion, Word,
 };
 use crate::config::limits;
 
@@ -55,6 +55,7 @@ impl Setting {
             Message => "`FILE#MESSAGE`".to_owned(),
             Parameter => "the name of a query parameter".to_owned(),
             Share => "a number, 0 to 1".to_owned(),
+            KeysSource => "a path, an `https` URL, or `discovery`".to_owned(),
             Hash => "64 hexadecimal digits".to_owned(),
             UrlPerRegion => "an `http` or `https` URL, perhaps with `{region}`".to_owned(),
         }

@@ -60,6 +60,8 @@ pub enum SettingKind {
     UrlPerRegion,
     /// A SHA-256 hash in hexadecimal digits.
     Hash,
+    /// A file, an `https` URL, or `discovery`.
+    KeysSource,
 }
 
 /// The value of a setting that is not written.

@@ -10,6 +10,7 @@ use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
 use crate::engine::memory::MemoryStore;
 use crate::engine::{Condition, Item, ItemWrite};
 use crate::model::time::Wall;
+use crate::tasks::Tasks;
 
 fn gate(clock: &Clock) -> Gate {
     let config = AccessConfig {
@@ -18,11 +19,12 @@ fn gate(clock: &Clock) -> Gate {
         region_audience: String::new(),
         max_lifetime: Duration::from_secs(1),
         max_age: Duration::from_secs(60),
+        max_key_age: Duration::from_secs(86_400),
         when_unknown: WhenUnknown::Serve,
         issuers: Vec::new(),
         admins: Vec::new(),
     };
-    Gate::new(&config, Issuers::open(&config, "").unwrap(), clock.clone())
+    Gate::new(&config, Issuers::open(&config, "", clock).unwrap(), clock.clone(), Tasks::new())
 }
 
 async fn put(own: &MemoryStore, item: Item) {
