@@ -1,6 +1,7 @@
 //! Why a request is not answered: for its caller, who learns nothing about what it asked for.
 
 use super::token::TokenError;
+use crate::http::body::CredentialRefused;
 
 /// Whose turn it is to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,12 @@ impl Denial {
             Self::NotGranted => Whose::Grants,
             Self::KeysUnknown | Self::Busy | Self::GrantsUnknown => Whose::Service,
         }
+    }
+
+    /// Mark of its answer, if it refuses a credential.
+    pub(crate) fn mark(self) -> Option<CredentialRefused> {
+        let is_costly = self == Self::BadCredential(TokenError::Signature);
+        (self.whose() == Whose::Credential).then_some(CredentialRefused { is_costly })
     }
 
     /// Last part of the problem's type.

@@ -111,3 +111,68 @@ const fn denial(why: Unproven) -> Denial {
         Unproven::KeyUnknown => Denial::KeysUnknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::services::{AccessConfig, AccessMode, IssuerConfig, KeysSource, WhenUnknown};
+    use crate::lab::issuer::Issuer;
+    use crate::model::time::Clock;
+
+    const ISS: &str = "https://issuer.example";
+    const REGIONS: &str = "https://regions.example";
+    const NOW: u64 = 1_800_000_000;
+
+    fn verifier(issuer: &Issuer, clock: &Clock) -> Verifier {
+        let directory = tempfile::tempdir().unwrap();
+        let keys = directory.path().join("keys.json");
+        std::fs::write(&keys, json!({"keys": [issuer.jwk()]}).to_string()).unwrap();
+        let keys = KeysSource::File(keys);
+        let config = AccessConfig {
+            mode: AccessMode::Enforce,
+            catalogue_audience: String::new(),
+            region_audience: REGIONS.to_owned(),
+            max_lifetime: Duration::from_secs(86_400),
+            max_age: Duration::from_secs(3_600),
+            when_unknown: WhenUnknown::Serve,
+            max_key_age: Duration::from_secs(86_400),
+            issuers: vec![IssuerConfig { iss: ISS.to_owned(), keys, ca_file: None, subject: "sub".to_owned() }],
+            admins: Vec::new(),
+        };
+        let issuers = Issuers::open(&config, REGIONS, clock).unwrap();
+        Verifier::new(issuers, Calendar::new(clock.clone()))
+    }
+
+    async fn ask(verifier: &Verifier, token: &str) -> Result<(), Denial> {
+        let line = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
+        match verifier.recall(&mut None, &HeaderMap::from_iter([(header::AUTHORIZATION, line)]))? {
+            Recalled::Known(_) => Ok(()),
+            Recalled::Token(token) => verifier.prove(token).await.map(drop),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn remembered_callers_wait_for_nobody() {
+        let (issuer, clock) = (Issuer::new(ISS, "one"), Clock::simulated(Wall::from_millis(NOW * 1_000)));
+        let verifier = verifier(&issuer, &clock);
+        let [known, new] = ["known", "new"].map(|sub| issuer.token(sub, REGIONS, NOW));
+        assert_eq!(ask(&verifier, &known).await, Ok(()));
+        let cores = u32::try_from(verifier.room.available_permits()).unwrap();
+        let all = verifier.room.clone().acquire_many_owned(cores).await.unwrap();
+        let began = clock.now();
+        assert_eq!(ask(&verifier, &known).await, Ok(()));
+        assert_eq!(clock.now(), began);
+        assert_eq!(ask(&verifier, &new).await, Err(Denial::Busy));
+        assert_eq!(clock.now() - began, TURN_WAIT);
+        // What needs no signature takes nobody's turn.
+        let expired = issuer.token("new", REGIONS, NOW - 3_600);
+        assert_eq!(ask(&verifier, &expired).await, Err(Denial::BadCredential(token::TokenError::Expired)));
+        drop(all);
+        assert_eq!(ask(&verifier, &new).await, Ok(()));
+    }
+}

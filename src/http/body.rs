@@ -87,3 +87,10 @@ impl http_body::Body for Body {
 /// used any further.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyUnread;
+
+/// Mark of an answer of our own to a caller whose credential was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CredentialRefused {
+    /// A signature had to be verified before.
+    pub(crate) is_costly: bool,
+}

@@ -129,7 +129,7 @@ where
     poll_fn(|cx| {
         // Only HTTP/2 can announce the end between answers. It does so only after its first answer, or
         // a connection made during the linger would be of no use.
-        if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
+        if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes() || pulse.is_refused()) {
             said = true;
             connection.as_mut().graceful_shutdown();
         }

@@ -61,6 +61,10 @@ pub const ROOM_TRIES: usize = IDLE_LOOKS[2] as usize + 3;
 pub const CLOSED_SHARE: usize = 8;
 /// A connection that has sent fewer requests is closed before one that has sent more.
 pub const FEW_REQUESTS: u32 = 8;
+/// Weight of refused credentials with which a connection ends.
+pub const REFUSED_WEIGHT: u32 = 16;
+/// Weight of one whose signature does not hold: it cost a verification.
+pub const FORGED_WEIGHT: u32 = 4;
 /// Looks, [`ROOM_WAIT`] apart, without a new request before a connection may be closed: one that
 /// never asked, one that asked a few times, others. The first look may come in the moment between a
 /// caller's connecting and its request.

@@ -181,6 +181,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
+    use crate::http::body::CredentialRefused;
     use crate::tasks::Tasks;
 
     /// Connections that have completed so many requests each.
@@ -352,6 +353,25 @@ mod tests {
         assert_eq!(pulse.idleness(), Some(1));
         let _sending = pulse.send();
         assert_eq!(pulse.idleness(), Some(3));
+    }
+
+    #[test]
+    fn refused_callers_make_room_first() {
+        let pulse = Arc::new(Pulse::default());
+        let cheap = CredentialRefused { is_costly: false };
+        for number in 1..=20 {
+            drop(pulse.begin());
+            pulse.refused(cheap, 1);
+            assert_eq!((pulse.idleness(), pulse.is_refused()), (Some(0), number >= 16), "{number}");
+        }
+        let pulse = Arc::new(Pulse::default());
+        (0..9).for_each(|_| drop(pulse.begin()));
+        assert_eq!(pulse.idleness(), Some(2));
+        for number in 1..=4 {
+            drop(pulse.begin());
+            pulse.refused(CredentialRefused { is_costly: true }, 1);
+            assert_eq!((pulse.idleness(), pulse.is_refused()), (Some(2), number == 4), "{number}");
+        }
     }
 
     #[test]

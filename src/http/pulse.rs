@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
+use crate::http::body::CredentialRefused;
 use crate::http::limits;
 
 /// Liveness and activity of a connection. It is written with every request, so it does not read the
@@ -34,9 +35,17 @@ pub struct Pulse {
     pub(super) http2: AtomicBool,
     /// Number of complete heads: tells the one that has begun from the one before.
     pub(super) heads: AtomicU32,
+    pub(super) refusals: Refusals,
     /// The two moments of a shutdown, as they were announced to this connection.
     pub(super) lingering: AtomicBool,
     pub(super) closing: AtomicBool,
+}
+
+/// Requests of a connection whose credentials were refused.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    heads: AtomicU32,
+    weight: AtomicU32,
 }
 
 /// State of a connection that may have to go because others need its room.
@@ -125,6 +134,24 @@ impl Pulse {
         ArrivingBody { _counted: Arc::new(Arriving(self.clone())) }
     }
 
+    /// A request under way was answered by a refusal of its credential, after `heads` were counted for
+    /// it: two, where the fast path read it first.
+    pub(super) fn refused(&self, refused: CredentialRefused, heads: u32) {
+        let weight = if refused.is_costly { limits::FORGED_WEIGHT } else { 1 };
+        self.refusals.heads.fetch_add(heads, Ordering::Relaxed);
+        self.refusals.weight.fetch_add(weight, Ordering::Relaxed);
+    }
+
+    /// True if so many credentials were refused that the connection ends.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refusals.weight.load(Ordering::Relaxed) >= limits::REFUSED_WEIGHT
+    }
+
+    /// Number of requests whose credentials were not refused.
+    fn good_heads(&self) -> u32 {
+        self.heads().saturating_sub(self.refusals.heads.load(Ordering::Relaxed))
+    }
+
     /// True if the connection has answered any request yet.
     pub fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
@@ -179,13 +206,13 @@ impl Pulse {
         }
         // Of HTTP/2 other frames arrive too.
         let begins_head = self.head.load(Ordering::Relaxed) && !self.http2.load(Ordering::Relaxed);
-        let asks = self.has_answered() && !begins_head;
+        let asks = self.has_answered() && !begins_head && self.good_heads() > 0;
         Some(match () {
             () if self.is_sending() => 3,
             // It has room for as long as an ordinary body takes.
             () if arriving > 0 => 1,
             () if !asks => 0,
-            () if self.heads() < limits::FEW_REQUESTS => 1,
+            () if self.good_heads() < limits::FEW_REQUESTS => 1,
             () => 2,
         })
     }

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
+use crate::http::body::CredentialRefused;
 use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits::{
     ACCEPT_PAUSE, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
@@ -258,11 +259,14 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
             let arriving = (!body.is_end_stream()).then(|| requests.arrives());
             ArrivingRequestBody { body, arriving }
         });
-        let answer = router.call(request);
+        let (answer, pulse) = (router.call(request), requests.clone());
         async move {
             let _under_way = under_way;
             let mut answer = answer.await?;
-            if Instant::now() >= ends_at {
+            if let Some(refused) = answer.extensions_mut().remove::<CredentialRefused>() {
+                pulse.refused(refused, 1);
+            }
+            if Instant::now() >= ends_at || pulse.is_refused() {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(answer)

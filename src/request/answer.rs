@@ -174,6 +174,9 @@ fn denied(denial: Denial) -> Response<Body> {
     let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
     let detail = denial.to_string();
     let mut response = Problem { retry_after, ..Problem::new(status, denial.word(), &detail) }.respond();
+    if let Some(mark) = denial.mark() {
+        response.extensions_mut().insert(mark);
+    }
     let headers = response.headers_mut();
     if let Some(challenge) = denial.challenge() {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

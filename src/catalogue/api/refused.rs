@@ -155,6 +155,11 @@ impl IntoResponse for RequestRefused {
         let mut response = problem::document(kind.status(), kind.into_str(), &self.to_string(), more);
         // Counted where all answers pass.
         response.extensions_mut().insert(kind);
+        if let Self::Denied(denial) = &self
+            && let Some(mark) = denial.mark()
+        {
+            response.extensions_mut().insert(mark);
+        }
         let headers = response.headers_mut();
         if let Self::Denied(denial) = &self
             && let Some(challenge) = denial.challenge()

@@ -11,7 +11,7 @@ use hyper::service::Service;
 use parking_lot::Mutex;
 
 use super::via::Via;
-use crate::http::body::{Body, BodyUnread};
+use crate::http::body::{Body, BodyUnread, CredentialRefused};
 use crate::http::pulse::Pulse;
 
 #[derive(Clone)]
@@ -61,7 +61,9 @@ where
             // The reader of the body takes it out.
             request.extensions_mut().insert(self.pulse.arrives());
         }
-        let answer = match self.ready.take() {
+        let ready_answer = self.ready.take();
+        let heads = 1 + u32::from(ready_answer.is_some());
+        let answer = match ready_answer {
             Some(answer) => Either::Left(ready(*answer)),
             None => Either::Right((self.handler)(request, self.via)),
         };
@@ -69,7 +71,10 @@ where
             let mut response = answer.await;
             let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
                 || response.extensions_mut().remove::<BodyUnread>().is_some();
-            if old && (under_way.lingers() || chunked || unread) {
+            if let Some(refused) = response.extensions_mut().remove::<CredentialRefused>() {
+                pulse.refused(refused, heads);
+            }
+            if old && (under_way.lingers() || chunked || unread || pulse.is_refused()) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             drop(under_way);

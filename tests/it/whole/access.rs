@@ -14,6 +14,8 @@ use nearside::model::time::Clock;
 use nearside_lab::issuer::Issuer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 use url::Url;
 
 use super::super::program::{self, TIMEOUT, path, read, text};
@@ -359,6 +361,49 @@ async fn observing_services_refuse_nobody() {
     }
     let counted = metrics.lines().find(|line| line.contains("access_requests") && line.contains("no-credential"));
     assert!(counted.is_some_and(|line| !line.ends_with(" 0")), "{counted:?}");
+    guarded.stop().await;
+}
+
+/// Status lines that one connection gets for the same request over and over, until it ends.
+async fn until_it_ends(address: &str, path: &str, token: &str) -> Vec<String> {
+    let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+    let mut answers = Vec::new();
+    while stream.write_all(request.as_bytes()).await.is_ok() {
+        let (mut lines, mut length) = (Vec::new(), 0);
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+                return answers;
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            length = line.strip_prefix("content-length: ").map_or(length, |length| length.parse().unwrap());
+            lines.push(line);
+        }
+        answers.push(lines.remove(0));
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+    }
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_connection_ends() {
+    let guarded = Guarded::start("enforce").await;
+    for (address, path) in [(&guarded.node, VIEW), (&guarded.catalogue, "/v1/types")] {
+        let forged = Issuer::new(ISS, "one").token(
+            "jira:api",
+            if *address == guarded.catalogue { CATALOGUE } else { REGIONS },
+            now(),
+        );
+        for (token, most) in [("opaque", 16), (forged.as_str(), 4)] {
+            let answers = tokio::time::timeout(TIMEOUT, until_it_ends(address, path, token)).await.unwrap();
+            assert_eq!(answers, vec!["http/1.1 401 unauthorized".to_owned(); most], "{path}");
+        }
+    }
     guarded.stop().await;
 }
 
