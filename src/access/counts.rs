@@ -11,6 +11,8 @@ use crate::telemetry::metrics::definition::{Family, metrics};
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum AccessOutcome {
     Granted,
+    /// Nothing that a grant is needed for.
+    Elsewhere,
     NoCredential,
     BadCredential,
     NotGranted,

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::limits::DOCUMENT_DEPTH;
+use super::limits::{DOCUMENT_BYTES, DOCUMENT_DEPTH};
 use super::strict_json::{self, NotStrict};
+use crate::config::error::quoted;
 
 /// Why a document cannot be changed so. Who asked has to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,9 +15,9 @@ pub enum EditError {
     Json { file: String, why: NotStrict },
     #[error("{file}: the members are `format` and `consumers`; `nearside grants stop` is for the rest")]
     Members { file: String },
-    #[error("the consumer {consumer} is in {file} and in another file; keep one")]
+    #[error("the consumer {} is in {file} and in another file; keep one", quoted(consumer))]
     Twice { file: String, consumer: String },
-    #[error("no consumer is called {0}; `nearside grants show` lists them")]
+    #[error("no consumer is called {}; `nearside grants show` lists them", quoted(.0))]
     NoConsumer(String),
 }
 
@@ -76,9 +77,11 @@ pub fn with_stopped(document: &[u8], consumer: &str, is_stopped: bool) -> Result
     Ok(written(&Value::Object(changed)))
 }
 
-/// Text in one order: differences between versions are those of content.
+/// Text in one order: differences between versions are those of content. It is indented for people,
+/// unless that would make it too large.
 fn written(document: &Value) -> Vec<u8> {
-    format!("{document:#}\n").into_bytes()
+    let indented = format!("{document:#}\n").into_bytes();
+    if indented.len() <= DOCUMENT_BYTES { indented } else { document.to_string().into_bytes() }
 }
 
 #[cfg(test)]
@@ -126,5 +129,17 @@ mod tests {
         assert_eq!(with_stopped(&once, "jira", true).unwrap(), once);
         assert_eq!(with_stopped(&once, "jira", false).unwrap(), document);
         assert_eq!(with_stopped(&document, "wiki", true), Err(EditError::NoConsumer("wiki".to_owned())));
+    }
+
+    #[test]
+    fn large_documents_are_compact() {
+        let consumers: Map<String, Value> = (0..3_000)
+            .map(|number| (format!("c-{number}"), json!({"who": [{"dns": format!("n{number}.example")}]})))
+            .collect();
+        let file = file("a.json", &json!({ "consumers": consumers }).to_string());
+        let document = merged(&[file], &BTreeSet::new()).unwrap();
+        assert!(document.len() <= DOCUMENT_BYTES, "{}", document.len());
+        let indented = format!("{:#}", serde_json::from_slice::<Value>(&document).unwrap());
+        assert!(indented.len() > DOCUMENT_BYTES, "{}", indented.len());
     }
 }

@@ -176,7 +176,9 @@ impl Gate {
         }
         let asked = asked(method, path);
         let token = match self.verifier.recall(known, headers) {
-            Ok(Recalled::Known(known)) => return Ruling::Decided(self.counted(self.decide(&known, asked))),
+            Ok(Recalled::Known(known)) => {
+                return Ruling::Decided(self.counted_as(answered(asked), self.decide(&known, asked)));
+            }
             Err(denial) => return Ruling::Decided(self.counted(Err(denial))),
             Ok(Recalled::Token(token)) => token,
         };
@@ -184,7 +186,7 @@ impl Gate {
         let pending = async move {
             let known = own.verifier.prove(token).await;
             let asked = view.as_deref().map_or(Asked::Elsewhere, Asked::View);
-            own.counted(known.and_then(|known| own.decide(&known, asked)))
+            own.counted_as(answered(asked), known.and_then(|known| own.decide(&known, asked)))
         };
         if self.mode == AccessMode::Enforce {
             return Ruling::Pending(pending.boxed());
@@ -242,7 +244,12 @@ impl Gate {
     /// # Errors
     /// The denial, where it is enforced.
     pub fn counted<T: Default>(&self, decided: Result<T, Denial>) -> Result<T, Denial> {
-        let outcome = decided.as_ref().map_or_else(|denial| AccessOutcome::from(*denial), |_| AccessOutcome::Granted);
+        self.counted_as(AccessOutcome::Granted, decided)
+    }
+
+    /// [`Gate::counted`], with another word for what is answered.
+    fn counted_as<T: Default>(&self, answered: AccessOutcome, decided: Result<T, Denial>) -> Result<T, Denial> {
+        let outcome = decided.as_ref().map_or_else(|denial| AccessOutcome::from(*denial), |_| answered);
         self.counts.decided(outcome);
         match decided {
             Err(denial) if self.mode == AccessMode::Observe => {
@@ -279,6 +286,14 @@ impl Gate {
         let is_too_old = self.when_unknown == WhenUnknown::Refuse && self.age().is_none_or(|age| age > self.max_age);
         let grants = self.grants.load_full().filter(|_| !is_too_old);
         grants.ok_or(Denial::GrantsUnknown)
+    }
+}
+
+/// Outcome of a request that is let through.
+const fn answered(asked: Asked<'_>) -> AccessOutcome {
+    match asked {
+        Asked::View(_) => AccessOutcome::Granted,
+        Asked::Elsewhere => AccessOutcome::Elsewhere,
     }
 }
 

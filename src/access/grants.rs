@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::limits::{DOCUMENT_BYTES, DOCUMENT_DEPTH};
+use super::limits::{DOCUMENT_BYTES, DOCUMENT_DEPTH, ERRORS};
 use super::patterns::{self, Owners, Pattern, PatternError};
 use super::principal::Principal;
 use super::strict_json::{self, NotStrict};
+use crate::config::error::quoted;
 use crate::model::names::is_name;
 
 /// Format of the documents that this version reads.
@@ -106,6 +107,7 @@ pub struct Grants {
     /// Positions in `rights`.
     owners: Owners<usize>,
     rights: Vec<Arc<Rights>>,
+    wide: Vec<String>,
 }
 
 /// A problem of a document: its place, and what to do.
@@ -145,6 +147,8 @@ pub enum GrantsProblem {
     NoConsumer,
     #[error("it covers a principal that {0} covers too; give each principal to one consumer")]
     Overlap(String),
+    #[error("{0} more errors are not listed; correct these first")]
+    More(usize),
 }
 
 impl Grants {
@@ -175,11 +179,10 @@ impl Grants {
                 &empty
             }
         };
-        for (at, name) in stopped.iter().enumerate() {
-            if !consumers.contains_key(name) {
-                reading.wrong(&format!("stopped[{at}]"), GrantsProblem::NoConsumer);
-            }
+        for (at, _) in stopped.iter().filter(|(_, name)| !consumers.contains_key(name)) {
+            reading.wrong(&format!("stopped[{at}]"), GrantsProblem::NoConsumer);
         }
+        let stopped: BTreeSet<String> = stopped.into_iter().map(|(_, name)| name).collect();
         consumers.iter().for_each(|(name, value)| reading.consumer(name, value, stopped.contains(name)));
         reading.finished(version)
     }
@@ -189,11 +192,22 @@ impl Grants {
         self.version
     }
 
+    /// Places and patterns that cover a whole Kubernetes cluster: allowed, and seldom meant.
+    #[must_use]
+    pub fn cluster_wide(&self) -> &[String] {
+        &self.wide
+    }
+
     /// Rights of the consumer that the principal belongs to.
     #[must_use]
     pub fn rights_of(&self, principal: &Principal) -> Option<&Arc<Rights>> {
         self.rights.get(self.owners.of(principal)?)
     }
+}
+
+/// A name of the document's, of which nothing is known, on a line of its own.
+fn shown(name: &str) -> String {
+    if is_name(name) { name.to_owned() } else { quoted(name) }
 }
 
 const fn error(place: String, why: GrantsProblem) -> GrantsError {
@@ -204,6 +218,8 @@ const fn error(place: String, why: GrantsProblem) -> GrantsError {
 #[derive(Default)]
 struct Reading {
     errors: Vec<GrantsError>,
+    /// Errors beyond [`ERRORS`].
+    unlisted: usize,
     rights: Vec<Arc<Rights>>,
     /// Patterns, with the position of whose they are.
     patterns: Vec<(Pattern, usize)>,
@@ -213,19 +229,24 @@ struct Reading {
 
 impl Reading {
     fn wrong(&mut self, place: &str, why: GrantsProblem) {
-        self.errors.push(error(place.to_owned(), why));
+        if self.errors.len() < ERRORS {
+            self.errors.push(error(place.to_owned(), why));
+        } else {
+            self.unlisted += 1;
+        }
     }
 
     fn only(&mut self, object: &Map<String, Value>, place: &str, list: &'static str, known: &[&str]) {
         let separator = if place.is_empty() { "" } else { "." };
         for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
-            self.wrong(&format!("{place}{separator}{name}"), GrantsProblem::Unknown(list));
+            self.wrong(&format!("{place}{separator}{}", shown(name)), GrantsProblem::Unknown(list));
         }
     }
 
-    /// A list of texts, each once; empty where there is none.
-    fn strings(&mut self, value: Option<&Value>, place: &str) -> BTreeSet<String> {
-        let mut strings = BTreeSet::new();
+    /// A list of texts, each once, with their positions; empty where there is none.
+    fn strings(&mut self, value: Option<&Value>, place: &str) -> Vec<(usize, String)> {
+        let mut strings: Vec<(usize, String)> = Vec::new();
+        let mut known = BTreeSet::new();
         let elements = match value {
             None => return strings,
             Some(Value::Array(elements)) => elements,
@@ -236,7 +257,7 @@ impl Reading {
         };
         for (at, element) in elements.iter().enumerate() {
             match element {
-                Value::String(text) if strings.insert(text.clone()) => {}
+                Value::String(text) if known.insert(text) => strings.push((at, text.clone())),
                 Value::String(_) => self.wrong(&format!("{place}[{at}]"), GrantsProblem::Twice),
                 _ => self.wrong(&format!("{place}[{at}]"), GrantsProblem::Type("a text")),
             }
@@ -246,14 +267,25 @@ impl Reading {
 
     fn names(&mut self, value: Option<&Value>, place: &str) -> BTreeSet<String> {
         let names = self.strings(value, place);
-        if names.iter().any(|name| !is_name(name)) {
-            self.wrong(place, GrantsProblem::Name);
+        for (at, _) in names.iter().filter(|(_, name)| !is_name(name)) {
+            self.wrong(&format!("{place}[{at}]"), GrantsProblem::Name);
         }
-        names
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
+    fn may(&mut self, value: Option<&Value>, place: &str) -> BTreeSet<May> {
+        let mut may = BTreeSet::new();
+        for (at, word) in self.strings(value, place) {
+            match word.parse() {
+                Ok(right) => drop(may.insert(right)),
+                Err(_) => self.wrong(&format!("{place}[{at}]"), GrantsProblem::May),
+            }
+        }
+        may
     }
 
     fn consumer(&mut self, name: &str, value: &Value, is_stopped: bool) {
-        let place = format!("consumers.{name}");
+        let place = format!("consumers.{}", shown(name));
         if !is_name(name) {
             self.wrong(&place, GrantsProblem::Name);
         }
@@ -272,12 +304,7 @@ impl Reading {
         }
         let views = self.names(consumer.get("views"), &format!("{place}.views"));
         let write = self.names(consumer.get("write"), &format!("{place}.write"));
-        let may_place = format!("{place}.may");
-        let words = self.strings(consumer.get("may"), &may_place);
-        let may: BTreeSet<May> = words.iter().filter_map(|word| word.parse().ok()).collect();
-        if may.len() < words.len() {
-            self.wrong(&may_place, GrantsProblem::May);
-        }
+        let may = self.may(consumer.get("may"), &format!("{place}.may"));
         let who = self.patterns.iter().filter(|(_, of)| *of == at).map(|(pattern, _)| pattern.to_string()).collect();
         self.rights.push(Arc::new(Rights { consumer: name.into(), is_stopped, who, views, write, may }));
     }
@@ -306,16 +333,23 @@ impl Reading {
     }
 
     fn finished(mut self, version: u64) -> Result<Grants, Vec<GrantsError>> {
-        let owners = Owners::new(&self.patterns).unwrap_or_else(|(one, other)| {
-            let first = self.places[one].clone();
-            self.errors.push(error(self.places[other].clone(), GrantsProblem::Overlap(first)));
+        let owners = Owners::new(&self.patterns).unwrap_or_else(|overlaps| {
+            for (one, other) in overlaps {
+                let (first, second) = (self.places[one].clone(), self.places[other].clone());
+                self.wrong(&second, GrantsProblem::Overlap(first));
+            }
             Owners::default()
         });
         if !self.errors.is_empty() {
+            if self.unlisted > 0 {
+                self.errors.push(error("the document".to_owned(), GrantsProblem::More(self.unlisted)));
+            }
             return Err(self.errors);
         }
+        let wide = self.patterns.iter().zip(&self.places).filter(|((pattern, _), _)| pattern.covers_cluster());
+        let wide = wide.map(|((pattern, _), place)| format!("{place}: {pattern}")).collect();
         let consumers = self.rights.iter().map(|rights| (rights.consumer.clone(), rights.clone())).collect();
-        Ok(Grants { version, consumers, owners, rights: self.rights })
+        Ok(Grants { version, consumers, owners, rights: self.rights, wide })
     }
 }
 

@@ -38,3 +38,5 @@ pub const KEY_WAIT: Duration = Duration::from_secs(2);
 pub const TURN_WAIT: Duration = Duration::from_secs(1);
 /// Callers of which it is only observed who they are, at once.
 pub const OBSERVED: usize = 256;
+/// Errors of a document that are listed.
+pub const ERRORS: usize = 100;

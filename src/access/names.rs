@@ -32,10 +32,18 @@ impl<'p> Asked<'p> {
 #[must_use]
 pub fn asked<'p>(method: &Method, path: &'p str) -> Asked<'p> {
     let name = match path.strip_prefix("/v1/batch/") {
-        Some(name) if *method == Method::POST => Some(name),
-        _ => path.strip_prefix("/v1/contexts/").and_then(|rest| rest.split_once('/')).map(|(_, name)| name),
+        Some(name) if *method == Method::POST => Some(name).filter(|name| is_name(name)),
+        _ => context(path).map(|(_, view)| view),
     };
-    name.filter(|name| is_name(name)).map_or(Asked::Elsewhere, Asked::View)
+    name.map_or(Asked::Elsewhere, Asked::View)
+}
+
+/// Key, as it is written, and view of `/v1/contexts/{key}/{view}`. The gate and the region's table
+/// read paths by it: what one takes for a view's name, no other may take for something else.
+#[must_use]
+pub fn context(path: &str) -> Option<(&str, &str)> {
+    let parts = path.strip_prefix("/v1/contexts/")?.split_once('/')?;
+    Some(parts).filter(|(_, view)| is_name(view))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub enum PatternError {
     Star,
     #[error("it is no SPIFFE ID; write `spiffe://trust-domain/path`, without escapes, dots or empty segments")]
     Spiffe,
-    #[error("it is no DNS name in lower case; write it as in the certificate")]
+    #[error("it is no DNS name in lower case, or it is an address; write it as in the certificate")]
     Dns,
 }
 
@@ -52,8 +52,9 @@ pub fn of_spiffe(id: &str) -> Result<Pattern, PatternError> {
     let (domain, path) = path_of.split_once('/').ok_or(PatternError::Spiffe)?;
     let is_domain = !domain.is_empty()
         && domain.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_'));
-    let path = if is_prefix { path.strip_suffix('/').unwrap_or(path) } else { path };
-    let is_path = (is_prefix && path.is_empty()) || path.split('/').all(is_segment);
+    // Behind a star's `/` nothing follows, and all of a trust domain has no segments.
+    let segments = if is_prefix { path.strip_suffix('/').unwrap_or(path) } else { path };
+    let is_path = (is_prefix && path.is_empty()) || segments.split('/').all(is_segment);
     if is_domain && is_path { Ok(made(Principal::Spiffe(name.into()), is_prefix)) } else { Err(PatternError::Spiffe) }
 }
 
@@ -64,9 +65,12 @@ pub fn of_spiffe(id: &str) -> Result<Pattern, PatternError> {
 pub fn of_dns(name: &str) -> Result<Pattern, PatternError> {
     sound(name)?;
     let is_name = name.split('.').all(|label| {
-        !label.is_empty() && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
     });
-    if is_name { Ok(Pattern::Exact(Principal::Dns(name.into()))) } else { Err(PatternError::Dns) }
+    // An address in dots, which certificates have elsewhere. No domain at the top is a number.
+    let is_address = name.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_name && !is_address { Ok(Pattern::Exact(Principal::Dns(name.into()))) } else { Err(PatternError::Dns) }
 }
 
 fn is_segment(segment: &str) -> bool {
@@ -100,7 +104,28 @@ fn starred(text: &str) -> Result<(&str, bool), PatternError> {
     Ok((name, true))
 }
 
+/// Beginning of the subjects of a Kubernetes cluster's service accounts; the namespace follows.
+const SERVICE_ACCOUNTS: &str = "system:serviceaccount:";
+
 impl Pattern {
+    /// True if it covers all pods of a Kubernetes cluster.
+    #[must_use]
+    pub fn covers_cluster(&self) -> bool {
+        matches!(self, Self::Prefix(Principal::Token { sub, .. }) if SERVICE_ACCOUNTS.starts_with(&**sub))
+    }
+
+    /// True if every principal of `other` is one of its own. `other`'s name continues its own.
+    fn covers(&self, other: &Self) -> bool {
+        let is_longer = split(other.principal()).1.len() > split(self.principal()).1.len();
+        match (self, other) {
+            (Self::Prefix(_), Self::Prefix(_)) => true,
+            // A prefix that is all of the name leaves nothing for the star.
+            (Self::Prefix(_), Self::Exact(_)) => is_longer,
+            (Self::Exact(_), Self::Exact(_)) => !is_longer,
+            (Self::Exact(_), Self::Prefix(_)) => false,
+        }
+    }
+
     const fn principal(&self) -> &Principal {
         match self {
             Self::Exact(principal) | Self::Prefix(principal) => principal,
@@ -128,6 +153,15 @@ fn split(principal: &Principal) -> (&str, &str) {
     }
 }
 
+/// True if the name of `other` begins with that of `one`, in the same family.
+fn continues(one: &Pattern, other: &Pattern) -> bool {
+    let ((family, name), (of, longer)) = (split(one.principal()), split(other.principal()));
+    family == of && longer.starts_with(name)
+}
+
+/// Overlaps of patterns that are listed.
+pub const OVERLAPS: usize = 100;
+
 /// Owners of patterns, found by a principal. Patterns of different owners do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners<T> {
@@ -141,42 +175,48 @@ impl<T: Copy + Eq> Owners<T> {
     /// Collects the patterns.
     ///
     /// # Errors
-    /// The places of two patterns of different owners that cover one principal.
-    pub fn new(patterns: &[(Pattern, T)]) -> Result<Self, (usize, usize)> {
-        let mut sorted: Vec<(usize, &str, &str, bool)> = patterns
-            .iter()
-            .enumerate()
-            .map(|(at, (pattern, _))| {
-                let (family, name) = split(pattern.principal());
-                (at, family, name, matches!(pattern, Pattern::Prefix(_)))
-            })
-            .collect();
-        sorted.sort_by(|one, other| one.2.cmp(other.2).then(other.3.cmp(&one.3)));
+    /// The positions of each two patterns of different owners that cover one principal, at most
+    /// [`OVERLAPS`].
+    pub fn new(patterns: &[(Pattern, T)]) -> Result<Self, Vec<(usize, usize)>> {
+        let mut sorted: Vec<usize> = (0..patterns.len()).collect();
+        // Sorted by name, what a prefix covers comes right behind it.
+        sorted.sort_by_key(|at| {
+            let pattern = &patterns[*at].0;
+            (split(pattern.principal()), !matches!(pattern, Pattern::Prefix(_)))
+        });
         let mut owners = Self { exact: HashMap::new(), prefixes: HashMap::new() };
-        let mut open: HashMap<&str, (usize, &str)> = HashMap::new();
-        for (at, family, name, is_prefix) in sorted {
+        let (mut open, mut overlaps): (Vec<usize>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+        for at in sorted {
             let (pattern, owner) = &patterns[at];
-            // Sorted by name, whatever a prefix covers comes right behind it.
-            if let Some((covering, prefix)) = open.get(family)
-                && name.starts_with(prefix)
-                && (is_prefix || name.len() > prefix.len())
-            {
-                if patterns[*covering].1 != *owner {
-                    return Err((*covering, at));
-                }
-                continue;
+            while open.last().is_some_and(|covering| !continues(&patterns[*covering].0, pattern)) {
+                open.pop();
             }
-            if is_prefix {
-                open.insert(family, (at, name));
-                owners.prefixes.entry(family.to_owned()).or_default().push((name.to_owned(), *owner));
-            } else if let Some(other) = owners.exact.insert(pattern.principal().clone(), *owner)
-                && other != *owner
-            {
-                let first = patterns.iter().position(|(known, _)| known == pattern).unwrap_or(at);
-                return Err((first, at));
+            let covering: Vec<usize> =
+                open.iter().copied().filter(|covering| patterns[*covering].0.covers(pattern)).collect();
+            overlaps.extend(
+                covering.iter().filter(|covering| patterns[**covering].1 != *owner).map(|covering| (*covering, at)),
+            );
+            if overlaps.len() >= OVERLAPS {
+                overlaps.truncate(OVERLAPS);
+                return Err(overlaps);
+            }
+            let (family, name) = split(pattern.principal());
+            match pattern {
+                Pattern::Prefix(_) => {
+                    open.push(at);
+                    if covering.is_empty() {
+                        owners.prefixes.entry(family.to_owned()).or_default().push((name.to_owned(), *owner));
+                    }
+                }
+                // Twice the same stand side by side: the first stays open for the others.
+                Pattern::Exact(principal) if covering.is_empty() => {
+                    open.push(at);
+                    owners.exact.insert(principal.clone(), *owner);
+                }
+                Pattern::Exact(_) => {}
             }
         }
-        Ok(owners)
+        if overlaps.is_empty() { Ok(owners) } else { Err(overlaps) }
     }
 
     /// Owner of the pattern that covers this principal.
@@ -228,6 +268,9 @@ mod tests {
             "spiffe://Corp/x",
             "spiffe://corp:443/x",
             "spiffe://corp//x",
+            "spiffe://corp//*",
+            "spiffe://corp/x//*",
+            "spiffe://corp/x//y",
             "spiffe://corp/./x",
             "spiffe://corp/../x",
             "spiffe://corp/%78",
@@ -238,8 +281,8 @@ mod tests {
         ] {
             assert_eq!(of_spiffe(id), Err(PatternError::Spiffe), "{id}");
         }
-        assert!(of_dns("a.example").is_ok());
-        for name in ["A.example", "a..b", "*.example", "a.example."] {
+        assert!(of_dns("a.example").is_ok() && of_dns("1.2.3.example").is_ok());
+        for name in ["A.example", "a..b", "*.example", "a.example.", "1.2.3.4", "4", &"a".repeat(64)] {
             assert!(of_dns(name).is_err(), "{name}");
         }
     }
@@ -256,6 +299,33 @@ mod tests {
         }
         let elsewhere = of_tokens("https://other.example", "a:b").unwrap();
         assert!(Owners::new(&[(tokens("a:*"), 1), (elsewhere, 2), (tokens("b:*"), 3)]).is_ok());
+    }
+
+    #[test]
+    fn every_overlap_is_listed() {
+        let patterns: Vec<(Pattern, usize)> = ["a:*", "b", "a:b:*", "a:b:c", "b", "ab", "a:", "b"]
+            .iter()
+            .enumerate()
+            .map(|(owner, sub)| (tokens(sub), owner))
+            .collect();
+        let mut overlaps = Owners::new(&patterns).unwrap_err();
+        overlaps.sort_unstable();
+        assert_eq!(overlaps, [(0, 2), (0, 3), (1, 4), (1, 7), (2, 3)]);
+        let many: Vec<(Pattern, usize)> = (0..200).map(|owner| (tokens("a"), owner)).collect();
+        assert_eq!(Owners::new(&many).unwrap_err().len(), OVERLAPS);
+    }
+
+    #[test]
+    fn cluster_wide_patterns_are_found() {
+        for (sub, is_wide) in [
+            ("system:serviceaccount:*", true),
+            ("system:*", true),
+            ("system:serviceaccount:jira:*", false),
+            ("system:serviceaccounts:*", false),
+            ("repo:*", false),
+        ] {
+            assert_eq!(tokens(sub).covers_cluster(), is_wide, "{sub}");
+        }
     }
 
     #[test]

@@ -203,6 +203,9 @@ fn replace(
     let old = current.and_then(|current| Grants::read(&current.document, current.version).ok());
     let changes = changes(old.as_ref(), &new);
     changes.iter().try_for_each(|change| print(&change.to_string()))?;
+    new.cluster_wide().iter().try_for_each(|wide| {
+        print(&format!("warning: {wide} covers every pod of a cluster; write a namespace before the `*`"))
+    })?;
     // A consumer that is stopped may have other rights once it is not.
     if current.is_some_and(|current| is_same(&current.document, document)) {
         return print("nothing changes");

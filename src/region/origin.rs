@@ -15,12 +15,13 @@ use serde_json::json;
 
 use super::hedge::Hedge;
 use super::limits::READ_WAIT;
+use crate::access::names;
 use crate::config::Config;
 use crate::config::template::{is_plain, unescaped};
 use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
-use crate::model::names::{is_name, key_problem};
+use crate::model::names::key_problem;
 use crate::model::time::Clock;
 use crate::switch::{Guard, is_on};
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -115,8 +116,7 @@ impl TableOrigin {
         if unescaped(path).is_none() {
             return Named::Unreadable;
         }
-        let parts = path.strip_prefix("/v1/contexts/").and_then(|rest| rest.split_once('/'));
-        let Some((key, view)) = parts.filter(|(_, view)| is_name(view) && is_plain(path)) else {
+        let Some((key, view)) = names::context(path).filter(|_| is_plain(path)) else {
             return Named::Nothing;
         };
         let key = unescaped(key).filter(|key| key_problem(key).is_none());
@@ -234,10 +234,14 @@ fn stated(content_type: &'static str) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::access::denial::Denial;
+    use crate::engine::memory::MemoryStore;
     use crate::http::body::Body;
     use crate::http::problem::page::{chapter, row};
+    use crate::region::node::{self, NodeSettings};
     use crate::request::answer::{Outcome, respond};
 
     #[test]
@@ -257,5 +261,38 @@ mod tests {
         let written = code.split("urn:nearside:problem:").skip(1).filter_map(|rest| rest.split('"').next());
         assert_eq!(written.collect::<BTreeSet<_>>(), said.iter().map(|(word, _)| word.as_str()).collect());
         assert_eq!(chapter("A region's node"), said.union(&denied).cloned().collect());
+    }
+
+    /// Pieces of which paths are made that mean something, or nearly do.
+    fn piece() -> impl Strategy<Value = &'static str> {
+        prop::sample::select(vec![
+            "/", "/v1", "/v1/contexts/", "/v1/batch/", "acme", "limits", "profile", "limit%73", "%2F", "%", "..", ".",
+            "?x=/limits", "//", "L", "_grants", "\u{e4}",
+        ])
+    }
+
+    proptest! {
+        #[test]
+        fn gate_and_table_read_paths_alike(pieces in prop::collection::vec(piece(), 0..8)) {
+            let path_and_query = pieces.concat();
+            let store = Arc::new(MemoryStore::new(Clock::default()));
+            let config = node::config(&NodeSettings {
+                region: "eu-west-1".to_owned(),
+                topic: None,
+                listen: ([127, 0, 0, 1], 0).into(),
+                hosts: Vec::new(),
+                admin: ([127, 0, 0, 1], 0).into(),
+                views: vec!["limits".to_owned()],
+            }).unwrap();
+            let origin = TableOrigin::new(&config, store, Arc::new(AtomicBool::new(true)), Clock::default());
+            let path = path_and_query.split('?').next().unwrap_or_default();
+            let asked = names::asked(&Method::GET, path);
+            match origin.item_of(&path_and_query) {
+                // What the table gives is a view's by the name that the gate decided about.
+                Named::Item(_) => prop_assert_eq!(asked, names::Asked::View("limits")),
+                Named::NotTaken => prop_assert!(asked.view().is_some_and(|view| view != "limits")),
+                Named::Nothing | Named::Unreadable => {}
+            }
+        }
     }
 }

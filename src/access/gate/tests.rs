@@ -96,6 +96,8 @@ async fn grant_opens_its_view_alone() {
     // There is nothing at such a path, which who is known may learn.
     assert_eq!(guarded.ask(&guarded.token("other"), "limit%73").await, Ok(()));
     assert_eq!(guarded.ask_on(&mut None, &[], "limit%73").await, Err(Denial::NoCredential));
+    let counted = [AccessOutcome::Granted, AccessOutcome::Elsewhere, AccessOutcome::NotGranted];
+    assert_eq!(counted.map(|outcome| guarded.gate.counts.count(outcome)), [1, 1, 2]);
 }
 
 #[tokio::test]

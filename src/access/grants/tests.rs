@@ -46,7 +46,7 @@ fn stopped_consumer_may_do_nothing() {
 fn every_problem_is_named_with_its_place() {
     let mut wrong = document(&json!({
         "Jira": jira(),
-        "a": {"who": [], "views": ["_grants"], "may": ["read"], "reads": []},
+        "a": {"who": [], "views": ["_grants"], "may": ["metrics", "read"], "reads": []},
         "b": {"who": [{"iss": ISS}, {"iss": ISS, "sub": "x*"}, {"spiffe": 1}], "views": "limits"},
         "c": [],
         "d": {"who": [{"dns": "d.example"}], "write": ["t", "t"]},
@@ -57,10 +57,10 @@ fn every_problem_is_named_with_its_place() {
     for place in [
         "more: ",
         "stopped[0]: ",
-        "consumers.Jira: ",
+        "consumers.`Jira`: ",
         "consumers.a.who: ",
-        "consumers.a.views: ",
-        "consumers.a.may: ",
+        "consumers.a.views[0]: ",
+        "consumers.a.may[1]: ",
         "consumers.a.reads: ",
         "consumers.b.who[0]: ",
         "consumers.b.who[1]: ",
@@ -133,4 +133,23 @@ fn changes_say_who_gains_and_loses() {
     changed["stopped"] = json!(["new"]);
     let stopped = changes(Some(&old), &read(&changed).unwrap());
     assert!(stopped.iter().all(|change| &*change.consumer != "new"));
+}
+
+#[test]
+fn errors_and_texts_are_bounded() {
+    let long = "x".repeat(10_000);
+    let errors = read(&document(&json!({ &long: jira(), "a\nb": jira() }))).unwrap_err();
+    assert!(errors.iter().all(|error| error.len() < 300 && !error.contains('\n')), "{errors:?}");
+    let consumers: Map<String, Value> = (0..500).map(|number| (format!("c-{number}"), json!([]))).collect();
+    let errors = read(&document(&Value::Object(consumers))).unwrap_err();
+    assert_eq!(errors.len(), 101);
+    assert_eq!(errors[100], "the document: 400 more errors are not listed; correct these first");
+}
+
+#[test]
+fn cluster_wide_patterns_have_their_places() {
+    let wide = json!({"who": [{"dns": "a.example"}, {"iss": ISS, "sub": "system:serviceaccount:*"}]});
+    let grants = read(&document(&json!({ "all": wide }))).unwrap();
+    assert_eq!(grants.cluster_wide(), [format!("consumers.all.who[1]: system:serviceaccount:* of {ISS}")]);
+    assert!(read(&document(&json!({"jira": jira()}))).unwrap().cluster_wide().is_empty());
 }
