@@ -8,6 +8,8 @@ pub mod calendar;
 pub mod counts;
 pub mod decision;
 pub mod denial;
+mod denial_lines;
+pub mod deny_file;
 pub mod editing;
 pub mod exposition;
 pub mod gate;

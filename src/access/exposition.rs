@@ -24,7 +24,7 @@ impl GateExposition {
 
 impl Collector for GateExposition {
     fn encode(&self, mut page: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        self.0.counts.write(&mut page)?;
+        self.0.counts().write(&mut page)?;
         let age = ConstGauge::new(self.0.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
         let help = "Time since the grants in use were known to be the newest; +Inf: never.";
         age.encode(page.encode_descriptor("grants_age", help, Some(&Unit::Seconds), age.metric_type())?)?;

@@ -14,9 +14,11 @@ use http::{HeaderMap, Method};
 use tokio::sync::{Notify, Semaphore};
 
 use super::calendar::Calendar;
-use super::counts::{AccessCounts, AccessOutcome};
+use super::counts::{AccessCounts, AccessOutcome, NONE};
 use super::decision::{Decision, Need, decide};
 use super::denial::Denial;
+use super::denial_lines::DenialLines;
+use super::deny_file::DenyFile;
 use super::grants::{Grants, Rights};
 use super::issuers::Issuers;
 use super::known::Known;
@@ -28,15 +30,34 @@ use super::verifier::{Recalled, Verifier};
 use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
 use crate::model::time::{Clock, Wall};
 use crate::tasks::Tasks;
-use crate::telemetry::rate_limiter::RateLimiter;
 
 /// A caller at a service's own port.
 #[derive(Clone, Debug, Default)]
 pub struct Admitted {
+    /// `None` where callers are not checked.
+    pub principal: Option<Principal>,
     /// `None` for who is nobody's.
     pub rights: Option<Arc<Rights>>,
     /// It may write the grants.
     pub is_admin: bool,
+}
+
+/// Whom and what a decision is about, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Subject<'s> {
+    pub principal: Option<&'s Principal>,
+    pub consumer: Option<&'s str>,
+    /// Name of the view or type.
+    pub name: Option<&'s str>,
+}
+
+impl Admitted {
+    /// A decision about this caller and the view or type of this name.
+    #[must_use]
+    pub fn subject<'s>(&'s self, name: Option<&'s str>) -> Subject<'s> {
+        let consumer = self.rights.as_deref().map(Rights::consumer);
+        Subject { principal: self.principal.as_ref(), consumer, name }
+    }
 }
 
 /// A decision, or the way to it.
@@ -60,48 +81,71 @@ impl<T> Ruling<T> {
     }
 }
 
+/// Parts of a gate.
+pub struct GateParts {
+    /// Those who sign its tokens.
+    pub issuers: Issuers,
+    /// Those who may do nothing, whatever the grants say.
+    pub deny: Option<DenyFile>,
+    /// Names of its views or types.
+    pub names: Vec<String>,
+    pub clock: Clock,
+    pub tasks: Tasks,
+}
+
 /// Everything that one port needs to decide who may come in.
 #[derive(Debug)]
 pub struct Gate {
-    mode: AccessMode,
+    config: AccessConfig,
     admins: Vec<Principal>,
     verifier: Verifier,
     grants: ArcSwapOption<Grants>,
     /// Time through which the grants are known to be the newest, in Unix milliseconds.
     confirmed: AtomicU64,
-    max_age: Duration,
-    when_unknown: WhenUnknown,
     calendar: Calendar,
     clock: Clock,
     announced: Notify,
     tasks: Tasks,
     /// Places of callers that are only observed and whose tokens are being verified.
     observing: Arc<Semaphore>,
-    pub counts: AccessCounts,
-    denials: RateLimiter,
+    counts: AccessCounts,
+    lines: DenialLines,
+    deny: Option<DenyFile>,
 }
 
 impl Gate {
-    /// Gate of a port whose tokens `issuers` sign. Until the first grants, it lets nobody in.
+    /// Gate of a port. Until the first grants, it lets nobody in.
     #[must_use]
-    pub fn new(config: &AccessConfig, issuers: Issuers, clock: Clock, tasks: Tasks) -> Self {
+    pub fn new(config: &AccessConfig, parts: GateParts) -> Self {
+        let GateParts { issuers, deny, names, clock, tasks } = parts;
         let calendar = Calendar::new(clock.clone());
         Self {
-            mode: config.mode,
+            config: config.clone(),
             admins: config.admins.iter().map(|admin| Principal::token(&admin.iss, &admin.sub)).collect(),
             verifier: Verifier::new(issuers, calendar.clone()),
             grants: ArcSwapOption::empty(),
             confirmed: AtomicU64::new(0),
-            max_age: config.max_age,
-            when_unknown: config.when_unknown,
             calendar,
             clock,
             announced: Notify::new(),
             tasks,
             observing: Arc::new(Semaphore::new(OBSERVED)),
-            counts: AccessCounts::default(),
-            denials: RateLimiter::new(),
+            counts: AccessCounts::new(names),
+            lines: DenialLines::default(),
+            deny,
         }
+    }
+
+    pub const fn deny(&self) -> Option<&DenyFile> {
+        self.deny.as_ref()
+    }
+
+    fn denies(&self, principal: &Principal, consumer: Option<&str>) -> bool {
+        self.deny.as_ref().is_some_and(|deny| deny.denies(principal, consumer))
+    }
+
+    pub const fn counts(&self) -> &AccessCounts {
+        &self.counts
     }
 
     pub const fn issuers(&self) -> &Issuers {
@@ -137,8 +181,11 @@ impl Gate {
 
     /// Why this port lets nobody in, or goes by grants of which nobody knows whether they hold.
     pub fn reason(&self) -> Option<String> {
-        if self.mode == AccessMode::Off {
+        if self.config.mode == AccessMode::Off {
             return None;
+        }
+        if let Some(failure) = self.deny.as_ref().and_then(DenyFile::failure) {
+            return Some(format!("{failure}; the last list stays in use"));
         }
         if !self.issuers().any_known() {
             return Some("no issuer's keys are known: callers get 503".to_owned());
@@ -146,10 +193,11 @@ impl Gate {
         let Some(grants) = self.grants.load_full() else {
             return Some("no grants have arrived yet: readers get 503".to_owned());
         };
-        let age = self.age().filter(|age| *age <= self.max_age);
+        let age = self.age().filter(|age| *age <= self.config.max_age);
         let version = grants.version();
-        age.is_none()
-            .then(|| format!("nobody has confirmed the grants (version {version}) for over {:?}", self.max_age))
+        age.is_none().then(|| {
+            format!("nobody has confirmed the grants (version {version}) for over {:?}", self.config.max_age)
+        })
     }
 
     /// Tells [`Gate::announced`] that there may be newer grants.
@@ -171,24 +219,27 @@ impl Gate {
         path: &str,
         headers: &HeaderMap,
     ) -> Ruling<()> {
-        if self.mode == AccessMode::Off {
+        if self.config.mode == AccessMode::Off {
             return Ruling::Decided(Ok(()));
         }
         let asked = asked(method, path);
         let token = match self.verifier.recall(known, headers) {
-            Ok(Recalled::Known(known)) => {
-                return Ruling::Decided(self.counted_as(answered(asked), self.decide(&known, asked)));
+            Ok(Recalled::Known(known)) => return Ruling::Decided(self.decide(&known, asked)),
+            Err(denial) => {
+                let subject = Subject { name: asked.view(), ..Subject::default() };
+                return Ruling::Decided(self.counted(subject, Err(denial)));
             }
-            Err(denial) => return Ruling::Decided(self.counted(Err(denial))),
             Ok(Recalled::Token(token)) => token,
         };
         let (own, view) = (self.clone(), asked.view().map(str::to_owned));
         let pending = async move {
-            let known = own.verifier.prove(token).await;
             let asked = view.as_deref().map_or(Asked::Elsewhere, Asked::View);
-            own.counted_as(answered(asked), known.and_then(|known| own.decide(&known, asked)))
+            match own.verifier.prove(token).await {
+                Ok(known) => own.decide(&known, asked),
+                Err(denial) => own.counted(Subject { name: asked.view(), ..Subject::default() }, Err(denial)),
+            }
         };
-        if self.mode == AccessMode::Enforce {
+        if self.config.mode == AccessMode::Enforce {
             return Ruling::Pending(pending.boxed());
         }
         self.observe(pending.map(drop));
@@ -197,7 +248,7 @@ impl Gate {
 
     /// Finds out who asks at a service's own port, where the handlers then decide, and count.
     pub fn admit(self: &Arc<Self>, headers: &HeaderMap) -> Ruling<Admitted> {
-        if self.mode == AccessMode::Off {
+        if self.config.mode == AccessMode::Off {
             return Ruling::Decided(Ok(Admitted::default()));
         }
         match self.verifier.recall(&mut None, headers) {
@@ -213,24 +264,26 @@ impl Gate {
 
     fn admitted(&self, known: &Known) -> Result<Admitted, Denial> {
         let principal = &known.token.principal;
-        let is_admin = self.admins.contains(principal);
-        match self.grants_in_use() {
+        let is_admin = self.admins.contains(principal) && !self.denies(principal, None);
+        let rights = match self.grants_in_use() {
             // No document can take an admin's way in, nor can it be lost with the document.
-            Err(_) if is_admin => Ok(Admitted { rights: None, is_admin }),
-            Err(denial) => Err(denial),
-            Ok(grants) => Ok(Admitted { rights: grants.rights_of(principal).cloned(), is_admin }),
-        }
+            Err(_) if is_admin => None,
+            Err(denial) => return Err(denial),
+            Ok(grants) => grants.rights_of(principal).cloned(),
+        };
+        let rights = rights.filter(|rights| !self.denies(principal, Some(rights.consumer())));
+        Ok(Admitted { principal: Some(principal.clone()), rights, is_admin })
     }
 
     /// True if it refuses, and does not only count.
     pub fn enforces(&self) -> bool {
-        self.mode == AccessMode::Enforce
+        self.config.mode == AccessMode::Enforce
     }
 
     /// Finds out beside the answer what would have been decided. Beyond a bound nobody does.
     pub fn observe(&self, finding: impl Future<Output = ()> + Send + 'static) {
         let Ok(place) = self.observing.clone().try_acquire_owned() else {
-            return self.counts.decided(AccessOutcome::VerificationBusy);
+            return self.counts.decided(None, None, AccessOutcome::VerificationBusy);
         };
         let finding = async move {
             finding.await;
@@ -243,57 +296,63 @@ impl Gate {
     ///
     /// # Errors
     /// The denial, where it is enforced.
-    pub fn counted<T: Default>(&self, decided: Result<T, Denial>) -> Result<T, Denial> {
-        self.counted_as(AccessOutcome::Granted, decided)
+    pub fn counted<T: Default>(&self, subject: Subject<'_>, decided: Result<T, Denial>) -> Result<T, Denial> {
+        self.counted_as(AccessOutcome::Granted, subject, decided)
     }
 
     /// [`Gate::counted`], with another word for what is answered.
-    fn counted_as<T: Default>(&self, answered: AccessOutcome, decided: Result<T, Denial>) -> Result<T, Denial> {
-        let outcome = decided.as_ref().map_or_else(|denial| AccessOutcome::from(*denial), |_| answered);
-        self.counts.decided(outcome);
-        match decided {
-            Err(denial) if self.mode == AccessMode::Observe => {
-                if let Some(suppressed) = self.denials.admit(self.clock.now()) {
-                    let word = denial.word();
-                    tracing::info!(word, suppressed, "a request was answered that `enforce` would refuse");
-                }
-                Ok(T::default())
-            }
-            decided => decided,
+    fn counted_as<T: Default>(
+        &self,
+        answered: AccessOutcome,
+        subject: Subject<'_>,
+        decided: Result<T, Denial>,
+    ) -> Result<T, Denial> {
+        let Err(denial) = decided else {
+            self.counts.decided(subject.consumer, subject.name, answered);
+            return decided;
+        };
+        self.counts.decided(subject.consumer, subject.name, denial.into());
+        let view = self.counts.shown(subject.name);
+        if self.lines.admit(subject.principal, view, self.clock.now()) {
+            let principal = subject.principal.map_or_else(|| NONE.to_owned(), ToString::to_string);
+            let (consumer, outcome) = (subject.consumer.unwrap_or(NONE), denial.word());
+            let is_answered = self.config.mode == AccessMode::Observe;
+            tracing::info!(
+                principal,
+                consumer,
+                view,
+                outcome,
+                is_answered,
+                "a request has no grant, or may have none"
+            );
         }
+        if self.config.mode == AccessMode::Observe { Ok(T::default()) } else { Err(denial) }
     }
 
-    /// Decides whether a known caller may read what is asked for.
+    /// Decides whether a known caller may read what is asked for, and counts it.
     fn decide(&self, known: &Known, asked: Asked<'_>) -> Result<(), Denial> {
+        let principal = &known.token.principal;
+        let grants = self.grants_in_use();
+        let rights = grants.as_ref().ok().and_then(|grants| grants.rights_of(principal));
+        let consumer = rights.map(|rights| rights.consumer());
+        let subject = Subject { principal: Some(principal), consumer, name: asked.view() };
         // There is nothing, and only callers that are known learn that.
-        let Asked::View(view) = asked else { return Ok(()) };
-        let grants = self.grants_in_use()?;
-        let rights = grants.rights_of(&known.token.principal).ok_or(Denial::NotGranted)?;
-        match decide(Some(rights), &Need::Read(view)) {
-            Decision::Granted => Ok(()),
-            Decision::Refused => {
-                if let Some(suppressed) = self.denials.admit(self.clock.now()) {
-                    let consumer = rights.consumer();
-                    tracing::info!(consumer, suppressed, "a caller was refused what it has no grant for");
-                }
-                Err(Denial::NotGranted)
-            }
-        }
+        let Asked::View(view) = asked else { return self.counted_as(AccessOutcome::Elsewhere, subject, Ok(())) };
+        let granted = rights.filter(|rights| !self.denies(principal, Some(rights.consumer())));
+        let decided = match (&grants, decide(granted.map(|rights| &**rights), &Need::Read(view))) {
+            (Err(denial), _) => Err(*denial),
+            (Ok(_), Decision::Granted) => Ok(()),
+            (Ok(_), Decision::Refused) => Err(Denial::NotGranted),
+        };
+        self.counted(subject, decided)
     }
 
     /// The grants by which it is decided; none before the first, nor those that are too old to go by.
     fn grants_in_use(&self) -> Result<Arc<Grants>, Denial> {
-        let is_too_old = self.when_unknown == WhenUnknown::Refuse && self.age().is_none_or(|age| age > self.max_age);
+        let is_too_old =
+            self.config.when_unknown == WhenUnknown::Refuse && self.age().is_none_or(|age| age > self.config.max_age);
         let grants = self.grants.load_full().filter(|_| !is_too_old);
         grants.ok_or(Denial::GrantsUnknown)
-    }
-}
-
-/// Outcome of a request that is let through.
-const fn answered(asked: Asked<'_>) -> AccessOutcome {
-    match asked {
-        Asked::View(_) => AccessOutcome::Granted,
-        Asked::Elsewhere => AccessOutcome::Elsewhere,
     }
 }
 

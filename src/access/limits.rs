@@ -40,3 +40,15 @@ pub const TURN_WAIT: Duration = Duration::from_secs(1);
 pub const OBSERVED: usize = 256;
 /// Errors of a document that are listed.
 pub const ERRORS: usize = 100;
+/// Pairs of consumer and view whose decisions are counted apart from all others.
+pub const COUNTED_PAIRS: usize = 1_000;
+/// Pairs with refusals that are shown.
+pub const SHOWN_REFUSALS: usize = 100;
+/// Least time between two log lines about one principal and view.
+pub const LINE_EVERY: Duration = Duration::from_secs(60);
+/// Principals and views about which a line was logged in that time; beyond, none is.
+pub const REMEMBERED_LINES: usize = 4_096;
+/// Size of the file of who is denied everything, in bytes.
+pub const DENY_BYTES: u64 = 256 << 10;
+/// Interval between two looks at it.
+pub const DENY_EVERY: Duration = Duration::from_secs(1);

@@ -141,6 +141,7 @@ mod tests {
             max_age: Duration::from_secs(3_600),
             when_unknown: WhenUnknown::Serve,
             max_key_age: Duration::from_secs(86_400),
+            deny_file: None,
             issuers: vec![IssuerConfig { iss: ISS.to_owned(), keys, ca_file: None, subject: "sub".to_owned() }],
             admins: Vec::new(),
         };

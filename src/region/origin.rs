@@ -266,8 +266,23 @@ mod tests {
     /// Pieces of which paths are made that mean something, or nearly do.
     fn piece() -> impl Strategy<Value = &'static str> {
         prop::sample::select(vec![
-            "/", "/v1", "/v1/contexts/", "/v1/batch/", "acme", "limits", "profile", "limit%73", "%2F", "%", "..", ".",
-            "?x=/limits", "//", "L", "_grants", "\u{e4}",
+            "/",
+            "/v1",
+            "/v1/contexts/",
+            "/v1/batch/",
+            "acme",
+            "limits",
+            "profile",
+            "limit%73",
+            "%2F",
+            "%",
+            "..",
+            ".",
+            "?x=/limits",
+            "//",
+            "L",
+            "_grants",
+            "\u{e4}",
         ])
     }
 

@@ -32,6 +32,7 @@ fn config(keys: PathBuf, mode: AccessMode) -> AccessConfig {
         max_lifetime: Duration::from_secs(86_400),
         max_age: Duration::from_secs(3_600),
         max_key_age: Duration::from_secs(86_400),
+        deny_file: None,
         when_unknown: WhenUnknown::Serve,
         issuers: vec![IssuerConfig {
             iss: ISS.to_owned(),
@@ -51,7 +52,10 @@ fn gate_of(mode: AccessMode, change: impl FnOnce(&mut AccessConfig)) -> Guarded 
     change(&mut config);
     let clock = Clock::simulated(Wall::from_millis(NOW * 1_000));
     let issuers = Issuers::open(&config, REGIONS, &clock).unwrap();
-    let gate = Arc::new(Gate::new(&config, issuers, clock.clone(), Tasks::new()));
+    let deny = config.deny_file.as_deref().map(|file| DenyFile::open(file).unwrap());
+    let names = vec!["limits".to_owned()];
+    let parts = GateParts { issuers, deny, names, clock: clock.clone(), tasks: Tasks::new() };
+    let gate = Arc::new(Gate::new(&config, parts));
     Guarded { clock, issuer, keys, gate, _directory: directory }
 }
 
@@ -97,7 +101,7 @@ async fn grant_opens_its_view_alone() {
     assert_eq!(guarded.ask(&guarded.token("other"), "limit%73").await, Ok(()));
     assert_eq!(guarded.ask_on(&mut None, &[], "limit%73").await, Err(Denial::NoCredential));
     let counted = [AccessOutcome::Granted, AccessOutcome::Elsewhere, AccessOutcome::NotGranted];
-    assert_eq!(counted.map(|outcome| guarded.gate.counts.count(outcome)), [1, 1, 2]);
+    assert_eq!(counted.map(|outcome| guarded.gate.counts().count(outcome)), [1, 1, 2]);
 }
 
 #[tokio::test]
@@ -222,7 +226,7 @@ async fn observing_gate_refuses_nobody_and_counts() {
     assert_eq!(guarded.ask(&guarded.token("jira"), "limits").await, Ok(()));
     let counted = || {
         let outcomes = [AccessOutcome::NoCredential, AccessOutcome::NotGranted, AccessOutcome::Granted];
-        outcomes.map(|outcome| guarded.gate.counts.count(outcome))
+        outcomes.map(|outcome| guarded.gate.counts().count(outcome))
     };
     // Who has not been verified yet is so beside the answer.
     let found = async {
@@ -231,4 +235,35 @@ async fn observing_gate_refuses_nobody_and_counts() {
         }
     };
     tokio::time::timeout(Duration::from_secs(30), found).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn denied_callers_are_refused_within_seconds() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("deny");
+    std::fs::write(&file, "").unwrap();
+    let guarded = gate_of(AccessMode::Enforce, |config| config.deny_file = Some(file.clone()));
+    guarded.grant(1, &["limits"]);
+    let (lines, mut known, tasks) = ([format!("Bearer {}", guarded.token("jira"))], None, Tasks::new());
+    guarded.gate.deny().unwrap().watch(&tasks);
+    assert_eq!(guarded.ask_on(&mut known, &lines, "limits").await, Ok(()));
+    for denial in ["consumer jira", &format!("token {ISS} jira")] {
+        std::fs::write(&file, denial).unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(guarded.ask_on(&mut known, &lines, "limits").await, Err(Denial::NotGranted), "{denial}");
+        // What cannot be read leaves the last.
+        std::fs::write(&file, "consumer").unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(guarded.ask_on(&mut known, &lines, "limits").await, Err(Denial::NotGranted), "{denial}");
+        assert!(guarded.gate.reason().unwrap().contains("line 1: write"), "{:?}", guarded.gate.reason());
+        std::fs::write(&file, "").unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(guarded.ask_on(&mut known, &lines, "limits").await, Ok(()), "{denial}");
+    }
+    std::fs::write(&file, format!("token {ISS} admin")).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let token = format!("Bearer {}", guarded.token("admin"));
+    let admin = Request::get("/").header("authorization", token).body(()).unwrap();
+    assert!(guarded.gate.admit(admin.headers()).settled().await.is_ok_and(|admitted| !admitted.is_admin));
+    assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
 }

@@ -86,6 +86,7 @@ fn config() -> AccessConfig {
         max_age: Duration::from_secs(3_600),
         when_unknown: WhenUnknown::Serve,
         max_key_age: Duration::from_secs(86_400),
+        deny_file: None,
         issuers: vec![issuer(ISS), issuer(OTHER)],
         admins: Vec::new(),
     }

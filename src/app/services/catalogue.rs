@@ -10,10 +10,13 @@ use super::parts::ServiceParts;
 use super::shell::Shell;
 use super::start_error::ServiceStartError;
 use crate::access::gate::Gate;
+use crate::access::record::GRANTS;
 use crate::catalogue::{Catalogue, api, grants};
 
 pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServiceParts, ServiceStartError> {
-    let gate = gate::open(shell, &shell.config.access.catalogue_audience)?;
+    let names =
+        shell.config.catalogue.types.iter().map(|known| known.name.clone()).chain([GRANTS.to_owned()]).collect();
+    let gate = gate::open(shell, &shell.config.access.catalogue_audience, names)?;
     let types = shell.contents.types.clone();
     let types = if gate.is_some() { types.without_suggestions() } else { types };
     let catalogue = Arc::new(Catalogue::new(shell.engine.home(), shell.clock.clone(), types));

@@ -6,22 +6,31 @@ use serde_json::{Value, json};
 
 use super::shell::Shell;
 use super::start_error::ServiceStartError;
+use crate::access::counts::Refusals;
+use crate::access::deny_file::DenyFile;
 use crate::access::exposition::GateExposition;
-use crate::access::gate::Gate;
+use crate::access::gate::{Gate, GateParts};
 use crate::access::issuer::IssuerState;
 use crate::access::issuers::Issuers;
 use crate::admin::service_pages::ServiceState;
 use crate::config::services::AccessMode;
 
-/// The gate of a port whose tokens are for `audience`; `None` where callers are not checked.
-pub(super) fn open(shell: &Shell, audience: &str) -> Result<Option<Arc<Gate>>, ServiceStartError> {
+/// The gate of a port whose tokens are for `audience` and whose views or types have these names; `None` where callers are not checked.
+pub(super) fn open(
+    shell: &Shell,
+    audience: &str,
+    names: Vec<String>,
+) -> Result<Option<Arc<Gate>>, ServiceStartError> {
     let config = &shell.config.access;
     if config.mode == AccessMode::Off {
         return Ok(None);
     }
     let issuers = Issuers::open(config, audience, &shell.clock).map_err(ServiceStartError::Keys)?;
     issuers.watch(&shell.tasks);
-    let gate = Arc::new(Gate::new(config, issuers, shell.clock.clone(), shell.tasks.clone()));
+    let deny = config.deny_file.as_deref().map(DenyFile::open).transpose().map_err(ServiceStartError::Deny)?;
+    deny.iter().for_each(|deny| deny.watch(&shell.tasks));
+    let (clock, tasks) = (shell.clock.clone(), shell.tasks.clone());
+    let gate = Arc::new(Gate::new(config, GateParts { issuers, deny, names, clock, tasks }));
     shell.registry().register_collector(Box::new(GateExposition::new(gate.clone())));
     Ok(Some(gate))
 }
@@ -33,6 +42,8 @@ pub(super) fn status(gate: Option<&Arc<Gate>>) -> Value {
             "enforces": gate.enforces(),
             "grants": gate.grants().map(|grants| grants.version()),
             "grants_age_s": gate.age().map(|age| age.as_secs_f64()),
+            "deny_file": gate.deny().map(|deny| json!({ "entries": deny.entries(), "failure": deny.failure() })),
+            "refused": gate.counts().refusals().iter().map(refusal).collect::<Vec<_>>(),
             "issuers": gate.issuers().states().iter().map(issuer).collect::<Vec<_>>(),
         })
     })
@@ -52,4 +63,14 @@ fn issuer(state: &IssuerState) -> Value {
 pub(super) fn state(gate: Option<&Arc<Gate>>) -> ServiceState {
     let waits = gate.is_some_and(|gate| gate.enforces() && !gate.issuers().any_known());
     if waits { ServiceState::Starting } else { ServiceState::Serving }
+}
+
+/// Requests of a consumer that were refused, or that `enforce` would refuse.
+fn refusal(counted: &Refusals) -> Value {
+    json!({
+        "consumer": counted.consumer,
+        "view": counted.view,
+        "outcome": <&str>::from(counted.outcome),
+        "requests": counted.count,
+    })
 }

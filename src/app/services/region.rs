@@ -42,7 +42,7 @@ pub(super) async fn open(
     let ingester = if duties.ingest { Some(ingest(shell, region, own.clone()).await) } else { None };
     let (node, complete) = if duties.node {
         let complete = watch_completeness(shell, own.clone());
-        gate = open_gate(shell, &own)?;
+        gate = open_gate(shell, region, &own)?;
         (Some(serve(shell, region, own, complete.clone(), gate.as_ref()).await?), complete)
     } else {
         (None, Arc::new(AtomicBool::new(true)))
@@ -113,14 +113,27 @@ async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>)
 }
 
 /// The gate of the region's node, which follows the region's grants.
-fn open_gate(shell: &Arc<Shell>, own: &Arc<dyn Tables>) -> Result<Option<Arc<Gate>>, ServiceStartError> {
-    let Some(gate) = gate::open(shell, &shell.config.access.region_audience)? else { return Ok(None) };
+fn open_gate(
+    shell: &Arc<Shell>,
+    region: &ServedRegion,
+    own: &Arc<dyn Tables>,
+) -> Result<Option<Arc<Gate>>, ServiceStartError> {
+    let opened = gate::open(shell, &shell.config.access.region_audience, views_of(shell, region))?;
+    let Some(gate) = opened else { return Ok(None) };
     let (own, followed, clock, stopping) = (own.clone(), gate.clone(), shell.clock.clone(), shell.tasks.stopping());
     shell.tasks.spawn_service("grants", move || {
         let (own, gate, clock, stopping) = (own.clone(), followed.clone(), clock.clone(), stopping.clone());
         async move { stopping.run_until_cancelled(grants::follow(&*own, &gate, &clock)).await }
     });
     Ok(Some(gate))
+}
+
+/// Names of the views that the region takes.
+fn views_of(shell: &Shell, region: &ServedRegion) -> Vec<String> {
+    match region.views.as_slice() {
+        [] => shell.contents.views.iter().map(|view| view.name.clone()).collect(),
+        listed => listed.to_vec(),
+    }
 }
 
 async fn serve(
@@ -130,10 +143,7 @@ async fn serve(
     complete: Arc<AtomicBool>,
     gate: Option<&Arc<Gate>>,
 ) -> Result<App, ServiceStartError> {
-    let views = match region.views.as_slice() {
-        [] => shell.contents.views.iter().map(|view| view.name.clone()).collect(),
-        listed => listed.to_vec(),
-    };
+    let views = views_of(shell, region);
     if views.is_empty() {
         return Err(ServiceStartError::NoViews(region.name.clone()));
     }

@@ -1,5 +1,6 @@
 //! Reasons for which a service cannot start.
 
+use crate::access::deny_file::DenyFileError;
 use crate::access::key_file::KeysUnread;
 use crate::app::StartError;
 use crate::config::error::ConfigError;
@@ -17,6 +18,8 @@ pub enum ServiceStartError {
     NoViews(String),
     #[error(transparent)]
     Keys(KeysUnread),
+    #[error(transparent)]
+    Deny(DenyFileError),
     /// Settings of the node that make no configuration.
     #[error("the node's settings: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Node(Vec<ConfigError>),

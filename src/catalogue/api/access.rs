@@ -11,7 +11,8 @@ use http::request::Parts;
 use super::refused::RequestRefused;
 use crate::access::decision::{Decision, Need, decide};
 use crate::access::denial::Denial;
-use crate::access::gate::{Admitted, Gate};
+use crate::access::gate::{Admitted, Gate, Subject};
+use crate::access::record::GRANTS;
 
 /// Who a request comes from, and what it may do.
 #[derive(Clone, Default)]
@@ -36,10 +37,14 @@ impl Caller {
         let Some(gate) = gate else { return Ok(Self::default()) };
         let ruling = gate.admit(headers);
         let who = if gate.enforces() {
-            let admitted = ruling.settled().await;
-            Who::Admitted(
-                if admitted.is_err() { gate.counted(admitted) } else { admitted }.map_err(RequestRefused::Denied)?,
-            )
+            match ruling.settled().await {
+                Ok(admitted) => Who::Admitted(admitted),
+                Err(denial) => {
+                    let counted: Result<(), Denial> = gate.counted(Subject::default(), Err(denial));
+                    counted.map_err(RequestRefused::Denied)?;
+                    return Err(RequestRefused::Denied(denial));
+                }
+            }
         } else {
             Who::Observed(ruling.settled().boxed().shared())
         };
@@ -49,20 +54,20 @@ impl Caller {
     /// # Errors
     /// [`RequestRefused::Denied`] unless it may write records of this type, and see their history.
     pub(super) fn needs_type(&self, record_type: &str) -> Result<(), RequestRefused> {
-        let record_type = record_type.to_owned();
-        self.settle(move |admitted| may_write(admitted, &record_type))
+        let asked = record_type.to_owned();
+        self.settle(Some(record_type), move |admitted| may_write(admitted, &asked))
     }
 
     /// # Errors
     /// [`RequestRefused::Denied`] unless there is anything that it may write.
     pub(super) fn needs_any_type(&self) -> Result<(), RequestRefused> {
-        self.settle(|admitted| admitted.rights.as_ref().is_some_and(|rights| rights.writes_anything()))
+        self.settle(None, |admitted| admitted.rights.as_ref().is_some_and(|rights| rights.writes_anything()))
     }
 
     /// # Errors
     /// [`RequestRefused::Denied`] unless it may write the grants.
     pub(super) fn needs_admin(&self) -> Result<(), RequestRefused> {
-        self.settle(|admitted| admitted.is_admin)
+        self.settle(Some(GRANTS), |admitted| admitted.is_admin)
     }
 
     /// True if it may see that there is this type.
@@ -81,15 +86,25 @@ impl Caller {
         }
     }
 
-    fn settle(&self, is_granted: impl FnOnce(&Admitted) -> bool + Send + 'static) -> Result<(), RequestRefused> {
+    fn settle(
+        &self,
+        name: Option<&str>,
+        is_granted: impl FnOnce(&Admitted) -> bool + Send + 'static,
+    ) -> Result<(), RequestRefused> {
         let decided = |admitted: &Admitted| if is_granted(admitted) { Ok(()) } else { Err(Denial::NotGranted) };
         match &self.0 {
             None => Ok(()),
-            Some((gate, Who::Admitted(admitted))) => gate.counted(decided(admitted)).map_err(RequestRefused::Denied),
+            Some((gate, Who::Admitted(admitted))) => {
+                gate.counted(admitted.subject(name), decided(admitted)).map_err(RequestRefused::Denied)
+            }
             Some((gate, Who::Observed(who))) => {
-                let (own, who) = (gate.clone(), who.clone());
+                let (own, who, name) = (gate.clone(), who.clone(), name.map(str::to_owned));
                 gate.observe(async move {
-                    let _ = own.counted(who.await.and_then(|admitted| decided(&admitted)));
+                    let name = name.as_deref();
+                    let _ = match who.await {
+                        Ok(admitted) => own.counted(admitted.subject(name), decided(&admitted)),
+                        Err(denial) => own.counted(Subject { name, ..Subject::default() }, Err(denial)),
+                    };
                 });
                 Ok(())
             }

@@ -30,6 +30,8 @@ settings! {
         when_unknown: WhenUnknown = ACCESS_WHEN_UNKNOWN(words::<WhenUnknown>(), Is("serve")) Restart;
         /// Age from which keys that were fetched from an issuer are no longer used.
         max_key_age: Duration = ACCESS_MAX_KEY_AGE(seconds(10 * MINUTE, 7 * DAY), Is("24h")) Restart;
+        /// A file with principals and consumers that may do nothing, whatever the grants say.
+        deny_file: Option<PathBuf> = ACCESS_DENY_FILE(File, Is("")) Restart;
         /// Those who sign tokens.
         issuers: Vec<IssuerConfig> = list[];
         /// Those who may write the grants, whatever the grants say.

@@ -6,7 +6,7 @@ use super::super::file::content;
 use super::super::files::directory;
 use super::super::scope::Collector;
 use super::super::settings::Setting;
-use super::access::{ISSUER_CA_FILE, ISSUER_KEYS, KeysSource};
+use super::access::{ACCESS_DENY_FILE, ISSUER_CA_FILE, ISSUER_KEYS, KeysSource};
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
@@ -30,6 +30,9 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig) {
         if let Some(file) = &issuer.ca_file {
             note(collector, &ISSUER_CA_FILE, Some(at), text(file).map(drop));
         }
+    }
+    if let Some(file) = &config.access.deny_file {
+        note(collector, &ACCESS_DENY_FILE, None, text(file).map(drop));
     }
     if let Some(file) = &config.views.file {
         note(collector, &schema::VIEWS_FILE, None, text(file).map(drop));

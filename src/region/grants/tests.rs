@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::access::gate::GateParts;
 use crate::access::issuers::Issuers;
 use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
 use crate::engine::memory::MemoryStore;
@@ -20,11 +21,14 @@ fn gate(clock: &Clock) -> Gate {
         max_lifetime: Duration::from_secs(1),
         max_age: Duration::from_secs(60),
         max_key_age: Duration::from_secs(86_400),
+        deny_file: None,
         when_unknown: WhenUnknown::Serve,
         issuers: Vec::new(),
         admins: Vec::new(),
     };
-    Gate::new(&config, Issuers::open(&config, "", clock).unwrap(), clock.clone(), Tasks::new())
+    let issuers = Issuers::open(&config, "", clock).unwrap();
+    let parts = GateParts { issuers, deny: None, names: Vec::new(), clock: clock.clone(), tasks: Tasks::new() };
+    Gate::new(&config, parts)
 }
 
 async fn put(own: &MemoryStore, item: Item) {

@@ -462,7 +462,7 @@ async fn grants_are_applied_stopped_and_rolled_back() {
     std::fs::write(&file, r#"{"consumers": {"jira": {"views": ["Limits"]}}}"#).unwrap();
     let (code, shown) = grants_command(&guarded, &apply).await;
     assert!(
-        code == Some(2) && shown.contains("consumers.jira.who: ") && shown.contains("consumers.jira.views: "),
+        code == Some(2) && shown.contains("consumers.jira.who: ") && shown.contains("consumers.jira.views[0]: "),
         "{shown}"
     );
     guarded.stop().await;
