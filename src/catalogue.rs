@@ -5,7 +5,7 @@
 //! write's own condition: it only grows, and a table that was lost and built anew does not give one
 //! a second time. Every version is kept in the history.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -49,12 +49,22 @@ pub struct Catalogue {
     /// A store that is down, or full, fails each write.
     failure_lines: RateLimiter,
     damaged: Skipped,
+    /// Version of the grants that there was at the start, once that is known: none may be given up to it.
+    grants_floor: OnceLock<u64>,
 }
 
 impl Catalogue {
     pub fn new(store: Arc<dyn Tables>, clock: Clock, types: RecordTypes) -> Self {
         let (counts, failure_lines) = (CatalogueCounts::default(), RateLimiter::new());
-        Self { store, clock, types, counts, failure_lines, damaged: Skipped::default() }
+        Self {
+            store,
+            clock,
+            types,
+            counts,
+            failure_lines,
+            damaged: Skipped::default(),
+            grants_floor: OnceLock::new(),
+        }
     }
 
     pub const fn types(&self) -> &RecordTypes {

@@ -9,7 +9,7 @@ mod counters;
 pub mod definition;
 mod disagreement;
 mod failures;
-mod grants;
+pub mod grants;
 mod jobs;
 pub mod limits;
 mod make;

@@ -19,7 +19,7 @@ use super::decision::{Decision, Need, decide};
 use super::denial::Denial;
 use super::denial_lines::DenialLines;
 use super::deny_file::DenyFile;
-use super::grants::{Grants, Rights};
+use super::grants::{Grants, May, Rights};
 use super::issuers::Issuers;
 use super::known::Known;
 use super::limits::OBSERVED;
@@ -93,22 +93,30 @@ pub struct GateParts {
     pub tasks: Tasks,
 }
 
+/// The grants of a process; gates of its ports share them.
+#[derive(Debug, Default)]
+struct InUse {
+    grants: ArcSwapOption<Grants>,
+    /// Time through which the grants are known to be the newest, in Unix milliseconds.
+    confirmed: AtomicU64,
+    /// Version that there was: older ones were put back, and withdrawn rights with them.
+    least: AtomicU64,
+}
+
 /// Everything that one port needs to decide who may come in.
 #[derive(Debug)]
 pub struct Gate {
     config: AccessConfig,
     admins: Vec<Principal>,
     verifier: Verifier,
-    grants: ArcSwapOption<Grants>,
-    /// Time through which the grants are known to be the newest, in Unix milliseconds.
-    confirmed: AtomicU64,
+    in_use: Arc<InUse>,
     calendar: Calendar,
     clock: Clock,
     announced: Notify,
     tasks: Tasks,
     /// Places of callers that are only observed and whose tokens are being verified.
     observing: Arc<Semaphore>,
-    counts: AccessCounts,
+    counts: Arc<AccessCounts>,
     lines: DenialLines,
     deny: Option<DenyFile>,
 }
@@ -123,14 +131,13 @@ impl Gate {
             config: config.clone(),
             admins: config.admins.iter().map(|admin| Principal::token(&admin.iss, &admin.sub)).collect(),
             verifier: Verifier::new(issuers, calendar.clone()),
-            grants: ArcSwapOption::empty(),
-            confirmed: AtomicU64::new(0),
+            in_use: Arc::default(),
             calendar,
             clock,
             announced: Notify::new(),
             tasks,
             observing: Arc::new(Semaphore::new(OBSERVED)),
-            counts: AccessCounts::new(names),
+            counts: Arc::new(AccessCounts::new(names)),
             lines: DenialLines::default(),
             deny,
         }
@@ -144,7 +151,16 @@ impl Gate {
         self.deny.as_ref().is_some_and(|deny| deny.denies(principal, consumer))
     }
 
-    pub const fn counts(&self) -> &AccessCounts {
+    /// Gate of another port of this process, whose tokens `issuers` sign: by the same grants, and counted
+    /// together.
+    #[must_use]
+    pub fn beside(&self, issuers: Issuers) -> Self {
+        let (clock, tasks) = (self.clock.clone(), self.tasks.clone());
+        let parts = GateParts { issuers, deny: self.deny.clone(), names: Vec::new(), clock, tasks };
+        Self { in_use: self.in_use.clone(), counts: self.counts.clone(), ..Self::new(&self.config, parts) }
+    }
+
+    pub fn counts(&self) -> &AccessCounts {
         &self.counts
     }
 
@@ -154,28 +170,28 @@ impl Gate {
 
     /// The grants in use; `None` before the first.
     pub fn grants(&self) -> Option<Arc<Grants>> {
-        self.grants.load_full()
+        self.in_use.grants.load_full()
     }
 
     /// Takes grants into use, unless those in use are as new.
     pub fn take(&self, grants: Grants) {
-        let is_newer = self.grants.load().as_ref().is_none_or(|own| own.version() < grants.version());
+        let is_newer = self.in_use.grants.load().as_ref().is_none_or(|own| own.version() < grants.version());
         if is_newer {
-            self.grants.store(Some(Arc::new(grants)));
+            self.in_use.grants.store(Some(Arc::new(grants)));
         }
     }
 
     /// Notes that the views service found this version at that time. It says something about the grants
     /// in use only if they are that new.
     pub fn confirm(&self, confirmation: Confirmation) {
-        if self.grants.load().as_ref().is_some_and(|own| own.version() >= confirmation.version) {
-            self.confirmed.fetch_max(confirmation.at.as_millis(), Ordering::Release);
+        if self.in_use.grants.load().as_ref().is_some_and(|own| own.version() >= confirmation.version) {
+            self.in_use.confirmed.fetch_max(confirmation.at.as_millis(), Ordering::Release);
         }
     }
 
     /// Since when the grants in use were known to be the newest.
     pub fn age(&self) -> Option<Duration> {
-        let confirmed = self.confirmed.load(Ordering::Acquire);
+        let confirmed = self.in_use.confirmed.load(Ordering::Acquire);
         (confirmed > 0).then(|| self.calendar.now().since(Wall::from_millis(confirmed)))
     }
 
@@ -190,7 +206,13 @@ impl Gate {
         if !self.issuers().any_known() {
             return Some("no issuer's keys are known: callers get 503".to_owned());
         }
-        let Some(grants) = self.grants.load_full() else {
+        if let Some(least) = self.lacks() {
+            return Some(format!(
+                "the record of the grants is older than version {least}, which was in use: a table was put back; callers \
+                 get 503 until `nearside grants apply` or `rollback` writes a newer one"
+            ));
+        }
+        let Some(grants) = self.in_use.grants.load_full() else {
             return Some("no grants have arrived yet: readers get 503".to_owned());
         };
         let age = self.age().filter(|age| *age <= self.config.max_age);
@@ -198,6 +220,17 @@ impl Gate {
         age.is_none().then(|| {
             format!("nobody has confirmed the grants (version {version}) for over {:?}", self.config.max_age)
         })
+    }
+
+    /// Goes by no grants that are older than this version, which history or views know.
+    pub fn require(&self, version: u64) {
+        self.in_use.least.fetch_max(version, Ordering::AcqRel);
+    }
+
+    /// The version that is required, if the grants in use are older.
+    fn lacks(&self) -> Option<u64> {
+        let (least, grants) = (self.in_use.least.load(Ordering::Acquire), self.in_use.grants.load());
+        (grants.as_ref().map_or(0, |grants| grants.version()) < least).then_some(least)
     }
 
     /// Tells [`Gate::announced`] that there may be newer grants.
@@ -260,6 +293,30 @@ impl Gate {
                 Ruling::Pending(pending.boxed())
             }
         }
+    }
+
+    /// Decides about an operator at a port's pages.
+    ///
+    /// # Errors
+    /// Why the page is not shown.
+    pub async fn admit_operator(self: &Arc<Self>, headers: &HeaderMap, need: May) -> Result<(), Denial> {
+        let ruling = self.admit(headers);
+        let own = self.clone();
+        let finding = async move {
+            match ruling.settled().await {
+                Ok(admitted) => {
+                    let decision = decide(admitted.rights.as_deref(), &Need::May(need));
+                    let granted = if decision == Decision::Granted { Ok(()) } else { Err(Denial::NotGranted) };
+                    own.counted(admitted.subject(None), granted)
+                }
+                Err(denial) => own.counted(Subject::default(), Err(denial)),
+            }
+        };
+        if self.enforces() {
+            return finding.await;
+        }
+        self.observe(finding.map(drop));
+        Ok(())
     }
 
     fn admitted(&self, known: &Known) -> Result<Admitted, Denial> {
@@ -351,7 +408,7 @@ impl Gate {
     fn grants_in_use(&self) -> Result<Arc<Grants>, Denial> {
         let is_too_old =
             self.config.when_unknown == WhenUnknown::Refuse && self.age().is_none_or(|age| age > self.config.max_age);
-        let grants = self.grants.load_full().filter(|_| !is_too_old);
+        let grants = self.in_use.grants.load_full().filter(|_| !is_too_old && self.lacks().is_none());
         grants.ok_or(Denial::GrantsUnknown)
     }
 }

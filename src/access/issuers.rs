@@ -135,7 +135,7 @@ impl Issuers {
 }
 
 fn expectations(config: &AccessConfig, issuer: &IssuerConfig, audience: &str) -> Expectations {
-    let own = [&config.catalogue_audience, &config.region_audience];
+    let own = [&config.catalogue_audience, &config.region_audience, &config.operate_audience];
     Expectations {
         iss: issuer.iss.clone(),
         audience: audience.to_owned(),

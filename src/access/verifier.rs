@@ -137,6 +137,7 @@ mod tests {
             mode: AccessMode::Enforce,
             catalogue_audience: String::new(),
             region_audience: REGIONS.to_owned(),
+            operate_audience: String::new(),
             max_lifetime: Duration::from_secs(86_400),
             max_age: Duration::from_secs(3_600),
             when_unknown: WhenUnknown::Serve,

@@ -9,6 +9,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
+use crate::access::denial::{Denial, Whose};
+use crate::access::gate::Gate;
+use crate::access::grants::May;
 use crate::admin::commands::problem::Problem;
 use crate::config::Listen;
 use crate::http::host;
@@ -18,6 +21,8 @@ use crate::http::site::is_cross_site;
 /// Who may use a port.
 #[derive(Clone, Debug, Default)]
 pub struct Admits {
+    /// Decides about operators who come from elsewhere; without it, everybody on this machine is one.
+    pub operators: Option<Operators>,
     /// Hosts accepted besides loopback and the address connected to.
     pub allowed_hosts: Vec<String>,
     /// Accept requests that a browser makes for a page of another site (`listen.allow_cross_site`).
@@ -26,12 +31,16 @@ pub struct Admits {
 
 impl Admits {
     pub fn of(listen: &Listen) -> Self {
-        Self { allowed_hosts: listen.allowed_hosts.clone(), allow_cross_site: listen.allow_cross_site }
+        Self {
+            operators: None,
+            allowed_hosts: listen.allowed_hosts.clone(),
+            allow_cross_site: listen.allow_cross_site,
+        }
     }
 
     /// These hosts, and no page of another site.
     pub fn hosts(allowed_hosts: &[String]) -> Arc<Self> {
-        Arc::new(Self { allowed_hosts: allowed_hosts.to_vec(), allow_cross_site: false })
+        Arc::new(Self { allowed_hosts: allowed_hosts.to_vec(), ..Self::default() })
     }
 
     /// The answer to a request that goes no further; `None` lets it pass.
@@ -50,14 +59,74 @@ impl Admits {
     }
 }
 
+/// Operators of an admin port that other machines reach.
+#[derive(Clone, Debug)]
+pub struct Operators {
+    /// Whose tokens are for operators.
+    pub gate: Arc<Gate>,
+    /// A proxy hands requests on: one that comes over loopback may be anybody's.
+    pub behind_proxy: bool,
+}
+
+/// Marks a request of somebody who learns the state and no reasons.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unexplained;
+
+impl Operators {
+    /// True if somebody from elsewhere may have sent it.
+    fn asks(&self, reached: ReachedBy) -> bool {
+        match reached {
+            ReachedBy::Tcp(local) => self.behind_proxy || !local.is_some_and(|local| local.is_loopback()),
+            ReachedBy::Unix(_) => false,
+        }
+    }
+
+    /// Lets a request through that a grant covers, or that needs none.
+    async fn admit(&self, request: &mut Request) -> Result<(), Denial> {
+        let need = match request.uri().path() {
+            // Kubelets and load balancers have no token.
+            "/livez" | "/readyz" => {
+                request.extensions_mut().insert(Unexplained);
+                return Ok(());
+            }
+            "/metrics" => May::Metrics,
+            _ => May::Operate,
+        };
+        let headers = std::mem::take(request.headers_mut());
+        let admitted = self.gate.admit_operator(&headers, need).await;
+        *request.headers_mut() = headers;
+        admitted
+    }
+}
+
+fn denied(denial: Denial) -> Response {
+    let mut response = Problem::from(denial).into_response();
+    let headers = response.headers_mut();
+    if let Some(challenge) = denial.challenge() {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    if denial.whose() == Whose::Service {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if let Some(mark) = denial.mark() {
+        response.extensions_mut().insert(mark);
+    }
+    response
+}
+
 /// The router behind the guard of a port of the services.
 pub(crate) fn guarded(router: Router, reached: ReachedBy, admits: Arc<Admits>) -> Router {
     type Port = (ReachedBy, Arc<Admits>);
-    async fn guard(Shared((reached, admits)): Shared<Port>, request: Request, next: Next) -> Response {
-        match admits.refusal(reached, &request) {
-            Some(refusal) => refusal,
-            None => next.run(request).await,
+    async fn guard(Shared((reached, admits)): Shared<Port>, mut request: Request, next: Next) -> Response {
+        if let Some(refusal) = admits.refusal(reached, &request) {
+            return refusal;
         }
+        if let Some(operators) = admits.operators.as_ref().filter(|operators| operators.asks(reached))
+            && let Err(denial) = operators.admit(&mut request).await
+        {
+            return denied(denial);
+        }
+        next.run(request).await
     }
     router.layer(middleware::from_fn_with_state((reached, admits), guard))
 }

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State as Shared;
+use axum::extract::{Extension, State as Shared};
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{Html, IntoResponse, Json};
 use axum::routing::get;
 use serde::Serialize;
 
-use super::guard::{Admits, guarded, unstored};
+use super::guard::{Admits, Unexplained, guarded, unstored};
 use super::{ALIVE, index};
 use crate::http::service::{self, Listener, ReachedBy};
 use crate::tasks::Tasks;
@@ -90,8 +90,14 @@ async fn index_page(Shared(pages): Shared<ServicePages>) -> Html<String> {
     Html(index::service_page(&pages.title, ready.state.into_str(), &ready.reasons))
 }
 
-async fn ready(Shared(pages): Shared<ServicePages>) -> (StatusCode, Json<ServiceReadiness>) {
-    let ready = (pages.ready)();
+async fn ready(
+    Shared(pages): Shared<ServicePages>,
+    unexplained: Option<Extension<Unexplained>>,
+) -> (StatusCode, Json<ServiceReadiness>) {
+    let mut ready = (pages.ready)();
+    if unexplained.is_some() {
+        ready.reasons.clear();
+    }
     (ready.state.code(), Json(ready))
 }
 
@@ -106,20 +112,33 @@ async fn status(Shared(pages): Shared<ServicePages>) -> Json<serde_json::Value> 
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::time::Duration;
 
+    use serde_json::json;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
     use super::*;
+    use crate::access::gate::{Gate, GateParts};
+    use crate::access::grants::Grants;
+    use crate::access::issuers::Issuers;
+    use crate::admin::guard::Operators;
+    use crate::config::services::{AccessConfig, AccessMode, IssuerConfig, KeysSource, WhenUnknown};
     use crate::http::listener::bind_tcp;
+    use crate::lab::issuer::Issuer;
+    use crate::model::time::Clock;
 
     async fn port(state: ServiceState) -> (SocketAddr, Tasks) {
+        port_of(state, Admits::hosts(&["nearside.internal".to_owned()])).await
+    }
+
+    async fn port_of(state: ServiceState, admits: Arc<Admits>) -> (SocketAddr, Tasks) {
         let tasks = Tasks::new();
         let listener = bind_tcp("127.0.0.1:0".parse().unwrap(), "catalogue.admin", "catalogue.admin").unwrap();
         let address = listener.local_addr().unwrap();
         let pages = ServicePages {
             title: "catalogue".to_owned(),
-            admits: Admits::hosts(&["nearside.internal".to_owned()]),
+            admits,
             ready: Arc::new(move || ServiceReadiness { state, reasons: vec!["<slow> store".to_owned()] }),
             status: Arc::new(|| serde_json::json!({ "engine": "memory" })),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
@@ -172,5 +191,73 @@ mod tests {
         for answer in [foreign, cross, page, get(address, "/nowhere", "").await] {
             assert!(answer.to_ascii_lowercase().contains("cache-control: no-store"), "{answer}");
         }
+    }
+
+    const ISS: &str = "https://issuer.example";
+    const OPERATORS: &str = "https://operators.example";
+
+    /// A gate of operators that goes by grants for a scraper and an operator.
+    fn gate(issuer: &Issuer) -> Arc<Gate> {
+        let directory = tempfile::tempdir().unwrap();
+        let keys = directory.path().join("keys.json");
+        std::fs::write(&keys, issuer.jwks()).unwrap();
+        let keys = KeysSource::File(keys);
+        let day = Duration::from_secs(86_400);
+        let config = AccessConfig {
+            mode: AccessMode::Enforce,
+            catalogue_audience: String::new(),
+            region_audience: String::new(),
+            operate_audience: OPERATORS.to_owned(),
+            max_lifetime: day,
+            max_age: day,
+            when_unknown: WhenUnknown::Serve,
+            max_key_age: day,
+            deny_file: None,
+            issuers: vec![IssuerConfig { iss: ISS.to_owned(), keys, ca_file: None, subject: "sub".to_owned() }],
+            admins: Vec::new(),
+        };
+        let issuers = Issuers::open(&config, OPERATORS, &Clock::System).unwrap();
+        let (clock, tasks) = (Clock::System, Tasks::new());
+        let gate = Gate::new(&config, GateParts { issuers, deny: None, names: Vec::new(), clock, tasks });
+        let consumer = |sub: &str, may: &str| json!({"who": [{"iss": ISS, "sub": sub}], "may": [may]});
+        let consumers = json!({"scraper": consumer("s", "metrics"), "operator": consumer("o", "operate")});
+        let document = json!({"format": 1, "consumers": consumers}).to_string();
+        gate.take(Grants::read(document.as_bytes(), 1).unwrap());
+        Arc::new(gate)
+    }
+
+    #[tokio::test]
+    async fn reached_pages_need_a_grant() {
+        let issuer = Issuer::new(ISS, "one");
+        let operators = Operators { gate: gate(&issuer), behind_proxy: true };
+        let admits = Admits { operators: Some(operators.clone()), ..Admits::default() };
+        let (address, _tasks) = port_of(ServiceState::Degraded, Arc::new(admits)).await;
+        let now = Clock::System.wall().as_millis() / 1_000;
+        let line = |sub: &str| format!("Authorization: Bearer {}\r\n", issuer.token(sub, OPERATORS, now));
+        let [nobody, scraper, operator, other] = [String::new(), line("s"), line("o"), line("x")];
+        for (path, caller, status) in [
+            ("/livez", &nobody, "200"),
+            ("/readyz", &nobody, "200"),
+            ("/metrics", &nobody, "401"),
+            ("/status", &nobody, "401"),
+            ("/", &nobody, "401"),
+            ("/nowhere", &nobody, "401"),
+            ("/metrics", &scraper, "200"),
+            ("/status", &scraper, "403"),
+            ("/metrics", &operator, "403"),
+            ("/status", &operator, "200"),
+            ("/", &operator, "200"),
+            ("/status", &other, "403"),
+        ] {
+            let answer = get(address, path, caller).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+            assert!(!answer.contains("slow") || path == "/", "no reasons: {path}: {answer}");
+            assert_eq!(status == "401", answer.to_ascii_lowercase().contains("www-authenticate: bearer"), "{path}");
+        }
+        // On this machine everybody is an operator, unless a proxy hands requests on.
+        let admits = Admits { operators: Some(Operators { behind_proxy: false, ..operators }), ..Admits::default() };
+        let (address, _tasks) = port_of(ServiceState::Degraded, Arc::new(admits)).await;
+        assert!(get(address, "/readyz", "").await.contains("<slow> store"));
+        assert!(get(address, "/status", "").await.starts_with("HTTP/1.1 200 "));
     }
 }

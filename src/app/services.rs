@@ -108,11 +108,12 @@ pub async fn start(
     let admin = admin.expect("a listener that was bound has an address");
     let opened = match &process {
         ServiceProcess::Catalogue => catalogue::open(&shell, callers),
-        ServiceProcess::Views => Ok(views::open(&shell)),
+        ServiceProcess::Views => views::open(&shell),
         ServiceProcess::Region(region, duties) => region::open(&shell, region, *duties).await,
     };
-    let mut parts = match opened {
-        Ok(parts) => parts,
+    let opened = opened.and_then(|parts| Ok((gate::operators(&shell, parts.gate.as_ref(), admin)?, parts)));
+    let (granted, mut parts) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
             // Nothing of a service that did not start keeps running.
             shell.tasks.drain(Duration::ZERO).await;
@@ -123,7 +124,7 @@ pub async fn start(
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
     needed::look_for_needs(&shell, &process, &stop).await;
     probe::start(&shell, &process).await;
-    let pages = overview::pages(&shell, &process, parts, origins);
+    let pages = overview::pages(&shell, &process, parts, origins, granted);
     serve_pages(operators.into_iter().map(Listener::Tcp), bounds.admin(), pages, &shell.tasks);
     tracing::info!(
         service = %process.title(),

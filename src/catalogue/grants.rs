@@ -13,7 +13,7 @@ use crate::access::grants::Grants;
 use crate::access::record::{Confirmation, DOCUMENT, GRANTS};
 use crate::catalogue::counts::ReadKind;
 use crate::catalogue::limits::GRANTS_EVERY;
-use crate::engine::Table;
+use crate::engine::{EngineError, Table};
 
 impl Catalogue {
     /// The document as it is now.
@@ -62,23 +62,62 @@ impl Catalogue {
     }
 }
 
+impl Catalogue {
+    /// Version of the document that there was, if the record is older: then a table was put back, and
+    /// withdrawn rights with it.
+    async fn version_before(&self, record: u64) -> Result<u64, EngineError> {
+        let view = self.item(Table::Views, &place(GRANTS, DOCUMENT)).await?;
+        let viewed = view.map_or(0, |item| item.version);
+        // Without a record, all of the history would be read; what is written then is newer anyway.
+        let before = if record == 0 { 0 } else { self.last_above(GRANTS, DOCUMENT, record).await? };
+        Ok(viewed.max(before))
+    }
+
+    /// Compares the record with what history and views know of it, once.
+    async fn compare_grants(&self, gate: &Gate, record: u64) -> Result<(), CatalogueError> {
+        if self.grants_floor.get().is_some() {
+            return Ok(());
+        }
+        let before = match self.version_before(record).await {
+            Ok(before) => before,
+            Err(error) if error.is_transient() => return Err(CatalogueError::Unread(error)),
+            Err(error) => {
+                tracing::error!(%error, "nobody knows whether the record of the grants was put back; let the catalogue read the table of views");
+                0
+            }
+        };
+        let floor = *self.grants_floor.get_or_init(|| before);
+        gate.require(floor);
+        Ok(())
+    }
+
+    async fn follow_once(&self, gate: &Gate) -> Result<(), CatalogueError> {
+        // Before the record is read: what is written meanwhile is not confirmed.
+        let at = self.clock.wall();
+        let (version, document) = match self.grants().await {
+            Ok(current) => current,
+            // Admins alone come in before the first.
+            Err(CatalogueError::NotFound { .. }) => return self.compare_grants(gate, 0).await,
+            Err(error) => return Err(error),
+        };
+        self.compare_grants(gate, version).await?;
+        match Grants::read(&document, version) {
+            Ok(grants) => {
+                gate.take(grants);
+                gate.confirm(Confirmation { at, version });
+            }
+            Err(errors) => self.grants_unread(&errors.first().map_or_else(String::new, ToString::to_string)),
+        }
+        Ok(())
+    }
+}
+
 /// Keeps the gate's grants as the record is, for as long as it is polled. What cannot be read leaves
 /// those in use; the gate says for how long.
 pub async fn follow(catalogue: &Catalogue, gate: &Gate) {
     loop {
-        // Before the record is read: what is written meanwhile is not confirmed.
-        let at = catalogue.clock.wall();
-        match catalogue.grants().await {
-            Ok((version, document)) => match Grants::read(&document, version) {
-                Ok(grants) => {
-                    gate.take(grants);
-                    gate.confirm(Confirmation { at, version });
-                }
-                Err(errors) => catalogue.grants_unread(&errors.first().map_or_else(String::new, ToString::to_string)),
-            },
-            // Admins alone come in before the first.
-            Err(CatalogueError::NotFound { .. }) => {}
-            Err(error) => catalogue.grants_unread(&error.to_string()),
+        if let Err(error) = catalogue.follow_once(gate).await {
+            catalogue.grants_unread(&error.to_string());
         }
         tokio::select! {
             () = gate.announced() => {}
@@ -86,3 +125,6 @@ pub async fn follow(catalogue: &Catalogue, gate: &Gate) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -188,7 +188,12 @@ impl Catalogue {
 
     async fn head(&self, write: &RecordWrite, now: Wall) -> Result<Head, EngineError> {
         match self.item(Table::Records, &place(&write.record_type, &write.key)).await? {
-            Some(item) => Ok(Head { version: Some(item.version), exists: item.body.is_some(), last: item.version }),
+            Some(item) => {
+                // A document that was put back is followed by one that is newer than what it replaced.
+                let floor = self.grants_floor.get().copied().filter(|_| write.record_type == GRANTS);
+                let last = item.version.max(floor.unwrap_or_default());
+                Ok(Head { version: Some(item.version), exists: item.body.is_some(), last })
+            }
             None => {
                 let last = self.last_given(&write.record_type, &write.key, now).await?;
                 Ok(Head { version: None, exists: false, last })
@@ -199,8 +204,13 @@ impl Catalogue {
     /// The last version that the history knows of a record that is not there, if it is not before
     /// `now`. Frequent writes, or a clock that was set back, may have put a lost record ahead.
     async fn last_given(&self, record_type: &str, key: &str, now: Wall) -> Result<u64, EngineError> {
+        self.last_above(record_type, key, now.as_millis().saturating_sub(1)).await
+    }
+
+    /// The last version above this one that the history knows of a record; 0 where there is none.
+    pub(super) async fn last_above(&self, record_type: &str, key: &str, above: u64) -> Result<u64, EngineError> {
         let (partition, mut last) = (history(record_type, key), 0);
-        let mut after = Some(digits(now.as_millis().saturating_sub(1)));
+        let mut after = Some(digits(above));
         while let Some(from) = after {
             let page = self.query(Table::History, &partition, Some(&from), HISTORY_STEP).await?;
             last = page.items.last().map_or(last, |item| item.version);

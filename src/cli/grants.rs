@@ -70,6 +70,9 @@ pub enum GrantsCommand {
         /// Number of rights that are to be lost
         #[arg(long, value_name = "N")]
         expect_lost: Option<usize>,
+        /// Write it though nothing differs: after a table was put back
+        #[arg(long)]
+        again: bool,
     },
     /// Take all rights from a consumer at once, for an incident
     Stop {
@@ -113,7 +116,9 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
                 String::from_utf8_lossy(&current.document).trim_end()
             ))
         }
-        GrantsCommand::Apply { path, dry_run, expect_lost } => apply(&client, &path, dry_run, expect_lost),
+        GrantsCommand::Apply { path, dry_run, expect_lost, again } => {
+            apply(&client, &path, dry_run, expect_lost, again)
+        }
         GrantsCommand::Stop { consumer } => stop(&client, &consumer, true),
         GrantsCommand::Resume { consumer } => stop(&client, &consumer, false),
         GrantsCommand::History => {
@@ -127,7 +132,7 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
                 CommandError::Usage(format!("there is no version {version}; `nearside grants history` lists them"))
             })?;
             let current = block_on(client.current())?;
-            replace(&client, current.as_ref(), &earlier.document, &|_| Ok(()))
+            replace(&client, current.as_ref(), &earlier.document, true, &|_| Ok(()))
         }
         GrantsCommand::Who { config } => who(&client, config.as_deref()),
     }
@@ -154,12 +159,13 @@ fn apply(
     path: &Path,
     dry_run: bool,
     expect_lost: Option<usize>,
+    again: bool,
 ) -> Result<(), CommandError> {
     let files = files(path).map_err(|error| CommandError::Usage(format!("{}: {error}", path.display())))?;
     let current = block_on(client.current())?;
     let stopped = current.as_ref().map_or_else(BTreeSet::new, |current| editing::stopped(&current.document));
     let document = editing::merged(&files, &stopped).map_err(unedited)?;
-    replace(client, current.as_ref(), &document, &|changes| {
+    replace(client, current.as_ref(), &document, again, &|changes| {
         let lost = changes.iter().filter(|change| !change.is_gained).count();
         if dry_run {
             return Err(CommandError::Usage(String::new()));
@@ -189,14 +195,16 @@ fn files(path: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
 fn stop(client: &CatalogueClient, consumer: &str, is_stopped: bool) -> Result<(), CommandError> {
     let current = block_on(client.current())?.ok_or_else(none_yet)?;
     let document = editing::with_stopped(&current.document, consumer, is_stopped).map_err(unedited)?;
-    replace(client, Some(&current), &document, &|_| Ok(()))
+    replace(client, Some(&current), &document, false, &|_| Ok(()))
 }
 
-/// Says which rights change, and writes the document unless `confirm` refuses or nothing differs.
+/// Says which rights change, and writes the document unless `confirm` refuses, or nothing differs and it
+/// is not to be written again.
 fn replace(
     client: &CatalogueClient,
     current: Option<&Versioned>,
     document: &[u8],
+    again: bool,
     confirm: &dyn Fn(&[Change]) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let new = Grants::read(document, 0).map_err(|errors| wrong(&errors))?;
@@ -207,7 +215,7 @@ fn replace(
         print(&format!("warning: {wide} covers every pod of a cluster; write a namespace before the `*`"))
     })?;
     // A consumer that is stopped may have other rights once it is not.
-    if current.is_some_and(|current| is_same(&current.document, document)) {
+    if !again && current.is_some_and(|current| is_same(&current.document, document)) {
         return print("nothing changes");
     }
     match confirm(&changes) {

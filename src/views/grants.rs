@@ -7,6 +7,8 @@
 
 use super::limits;
 use super::stored::current;
+use crate::access::gate::Gate;
+use crate::access::grants::Grants;
 use crate::access::record::{CONFIRMED, Confirmation, DOCUMENT, GRANTS};
 use crate::engine::{Condition, EngineError, Item, ItemWrite, Table, Tables, WriteError};
 use crate::model::time::Clock;
@@ -54,6 +56,30 @@ async fn put_if_newer(store: &dyn Tables, item: Item) -> Result<(), EngineError>
     match store.write(vec![ItemWrite::Put(Table::Views, item, newer)]).await {
         Ok(()) | Err(WriteError::Conflict(_)) => Ok(()),
         Err(WriteError::Engine(error)) => Err(error),
+    }
+}
+
+/// Keeps the gate's grants as the record is, for as long as it is polled: for this service's own
+/// operators. What cannot be read leaves those in use.
+pub async fn follow(store: &dyn Tables, gate: &Gate, clock: &Clock) {
+    let lines = RateLimiter::new();
+    loop {
+        let at = clock.wall();
+        match store.get(Table::Records, &current(GRANTS, DOCUMENT)).await {
+            Ok(None) => {}
+            Ok(Some(Item { version, body, .. })) => {
+                if let Some(Ok(grants)) = body.map(|document| Grants::read(&document, version)) {
+                    gate.take(grants);
+                    gate.confirm(Confirmation { at, version });
+                }
+            }
+            Err(error) => {
+                if let Some(suppressed) = lines.admit(clock.now()) {
+                    tracing::warn!(%error, suppressed, "the grants cannot be read; those in use stay");
+                }
+            }
+        }
+        tokio::time::sleep(limits::GRANTS_EVERY).await;
     }
 }
 

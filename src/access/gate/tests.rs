@@ -29,6 +29,7 @@ fn config(keys: PathBuf, mode: AccessMode) -> AccessConfig {
         mode,
         catalogue_audience: "https://catalogue.example".to_owned(),
         region_audience: REGIONS.to_owned(),
+        operate_audience: String::new(),
         max_lifetime: Duration::from_secs(86_400),
         max_age: Duration::from_secs(3_600),
         max_key_age: Duration::from_secs(86_400),
@@ -266,4 +267,43 @@ async fn denied_callers_are_refused_within_seconds() {
     let admin = Request::get("/").header("authorization", token).body(()).unwrap();
     assert!(guarded.gate.admit(admin.headers()).settled().await.is_ok_and(|admitted| !admitted.is_admin));
     assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
+}
+
+#[tokio::test]
+async fn grants_that_were_put_back_are_none() {
+    let guarded = guarded();
+    let token = guarded.token("jira");
+    guarded.gate.require(1);
+    assert_eq!(guarded.ask(&token, "limits").await, Ok(()));
+    guarded.gate.require(5);
+    assert_eq!(guarded.ask(&token, "limits").await, Err(Denial::GrantsUnknown));
+    assert!(guarded.gate.reason().unwrap().contains("older than version 5"), "{:?}", guarded.gate.reason());
+    let admin = format!("Bearer {}", guarded.token("admin"));
+    let admin = Request::get("/").header("authorization", admin).body(()).unwrap();
+    assert!(guarded.gate.admit(admin.headers()).settled().await.is_ok_and(|admitted| admitted.is_admin));
+    guarded.grant(6, &["limits"]);
+    assert_eq!(guarded.ask(&token, "limits").await, Ok(()));
+}
+
+#[tokio::test]
+async fn operators_need_their_own_grants() {
+    let guarded = gate_of(AccessMode::Enforce, |_| {});
+    let consumer = |sub: &str, may: &[&str]| json!({"who": [{"iss": ISS, "sub": sub}], "may": may});
+    let document = json!({"format": 1, "consumers": {
+        "scraper": consumer("scraper", &["metrics"]), "operator": consumer("operator", &["operate"])}});
+    guarded.gate.take(Grants::read(document.to_string().as_bytes(), 1).unwrap());
+    let operators = "https://operators.example";
+    let issuers = Issuers::open(&guarded.gate.config, operators, &guarded.clock).unwrap();
+    let gate = Arc::new(guarded.gate.beside(issuers));
+    let admitted = async |sub: &str, audience: &str, need: May| {
+        let token = format!("Bearer {}", guarded.issuer.token(sub, audience, NOW));
+        let request = Request::get("/").header("authorization", token).body(()).unwrap();
+        gate.admit_operator(request.headers(), need).await
+    };
+    assert_eq!(admitted("scraper", operators, May::Metrics).await, Ok(()));
+    assert_eq!(admitted("scraper", operators, May::Operate).await, Err(Denial::NotGranted));
+    assert_eq!(admitted("operator", operators, May::Operate).await, Ok(()));
+    assert_eq!(admitted("admin", operators, May::Operate).await, Err(Denial::NotGranted));
+    let elsewhere = admitted("operator", REGIONS, May::Operate).await;
+    assert_eq!(elsewhere, Err(Denial::BadCredential(TokenError::Audience)));
 }

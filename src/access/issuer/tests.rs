@@ -82,6 +82,7 @@ fn config() -> AccessConfig {
         mode: AccessMode::Enforce,
         catalogue_audience: "https://catalogue.example".to_owned(),
         region_audience: REGIONS.to_owned(),
+        operate_audience: String::new(),
         max_lifetime: Duration::from_secs(2 * 86_400),
         max_age: Duration::from_secs(3_600),
         when_unknown: WhenUnknown::Serve,

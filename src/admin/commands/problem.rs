@@ -6,6 +6,7 @@ use serde_json::Map;
 
 use super::access::Denied;
 use super::refused::CommandRefused;
+use crate::access::denial::{Denial, Whose};
 use crate::http::admission::Refusal;
 use crate::http::problem::document;
 
@@ -39,6 +40,17 @@ impl From<Denied> for Problem {
             Denied::Token => (StatusCode::UNAUTHORIZED, "token"),
         };
         Self::new(status, word, denied.to_string())
+    }
+}
+
+impl From<Denial> for Problem {
+    fn from(denial: Denial) -> Self {
+        let status = match denial.whose() {
+            Whose::Credential => StatusCode::UNAUTHORIZED,
+            Whose::Grants => StatusCode::FORBIDDEN,
+            Whose::Service => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, denial.word(), denial.to_string())
     }
 }
 
@@ -91,6 +103,7 @@ mod tests {
             CommandRefused::Failed(_) => [CommandRefused::Failed(String::new())],
         );
         let problems = denied.into_iter().map(Problem::from).chain(refused.into_iter().map(Problem::from));
+        let problems = problems.chain(Denial::every().into_iter().map(Problem::from));
         let said = problems.chain([Problem::cross_site()]).map(|it| (it.word.to_owned(), it.status.as_u16()));
         assert_eq!(chapter("Commands of operators"), said.collect());
     }

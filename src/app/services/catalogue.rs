@@ -24,8 +24,9 @@ pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServicePa
     gate.iter().for_each(|gate| follow_grants(shell, &catalogue, gate));
     shell.serve(callers, "catalogue-connection", api::router(catalogue, gate.clone()));
     let types: Vec<String> = shell.config.catalogue.types.iter().map(|known| known.name.clone()).collect();
-    let asked = gate.clone();
+    let (asked, own) = (gate.clone(), gate.clone());
     Ok(ServiceParts {
+        gate: own,
         state: Box::new(move || {
             (gate::state(asked.as_ref()), asked.iter().filter_map(|gate| gate.reason()).collect())
         }),

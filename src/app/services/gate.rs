@@ -1,5 +1,6 @@
 //! Opens the gate of a service's port: who its callers are, and what they may do.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use crate::access::exposition::GateExposition;
 use crate::access::gate::{Gate, GateParts};
 use crate::access::issuer::IssuerState;
 use crate::access::issuers::Issuers;
+use crate::admin::guard::Operators;
 use crate::admin::service_pages::ServiceState;
 use crate::config::services::AccessMode;
 
@@ -33,6 +35,20 @@ pub(super) fn open(
     let gate = Arc::new(Gate::new(config, GateParts { issuers, deny, names, clock, tasks }));
     shell.registry().register_collector(Box::new(GateExposition::new(gate.clone())));
     Ok(Some(gate))
+}
+
+/// Whom an admin port at this address lets see its pages; `None` where only this machine reaches it.
+/// `gate` is the process's.
+pub(super) fn operators(
+    shell: &Shell,
+    gate: Option<&Arc<Gate>>,
+    admin: SocketAddr,
+) -> Result<Option<Operators>, ServiceStartError> {
+    let Some(gate) = gate.filter(|_| !admin.ip().is_loopback()) else { return Ok(None) };
+    let config = &shell.config.access;
+    let issuers = Issuers::open(config, &config.operate_audience, &shell.clock).map_err(ServiceStartError::Keys)?;
+    issuers.watch(&shell.tasks);
+    Ok(Some(Operators { gate: Arc::new(gate.beside(issuers)), behind_proxy: false }))
 }
 
 /// Its member of `/status`.

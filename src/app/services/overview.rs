@@ -8,7 +8,7 @@ use strum::VariantNames;
 use super::parts::ServiceParts;
 use super::service_process::ServiceProcess;
 use super::shell::Shell;
-use crate::admin::guard::Admits;
+use crate::admin::guard::{Admits, Operators};
 use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
 use crate::config::scope::Origins;
 use crate::model::time::Moment;
@@ -31,6 +31,7 @@ pub(super) fn pages(
     process: &ServiceProcess,
     parts: ServiceParts,
     origins: &Origins,
+    operators: Option<Operators>,
 ) -> ServicePages {
     let sources = Arc::new(Sources {
         shell: shell.clone(),
@@ -43,7 +44,11 @@ pub(super) fn pages(
     let (ready, status, metrics) = (sources.clone(), sources.clone(), sources.clone());
     ServicePages {
         title: sources.title.clone(),
-        admits: Admits::hosts(process.allowed_hosts(&shell.config)),
+        admits: Arc::new(Admits {
+            operators,
+            allowed_hosts: process.allowed_hosts(&shell.config).to_vec(),
+            allow_cross_site: false,
+        }),
         ready: Arc::new(move || ready.readiness()),
         status: Arc::new(move || status.status()),
         metrics: Arc::new(move || process::page(metrics.gauges(), &metrics.shell.registry())),

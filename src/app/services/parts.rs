@@ -1,5 +1,8 @@
 //! The parts that one service adds to the shell of all.
 
+use std::sync::Arc;
+
+use crate::access::gate::Gate;
 use serde_json::Value;
 
 use crate::admin::service_pages::ServiceState;
@@ -7,6 +10,8 @@ use crate::app::App;
 
 /// A service's own part of its pages, gathered anew on every call.
 pub(super) struct ServiceParts {
+    /// Decides by the grants; `None` where callers are not checked.
+    pub(super) gate: Option<Arc<Gate>>,
     /// Defects, and the state that they amount to.
     pub(super) state: Box<dyn Fn() -> (ServiceState, Vec<String>) + Send + Sync>,
     /// Its own member of `/status`.

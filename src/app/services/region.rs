@@ -47,12 +47,13 @@ pub(super) async fn open(
     } else {
         (None, Arc::new(AtomicBool::new(true)))
     };
-    let (asked, shown) = (gate.clone(), gate);
+    let (asked, shown) = (gate.clone(), gate.clone());
     let admin = node.as_ref().map(|node| node.admin.to_string());
     let name = region.name.clone();
     let unseen = look_for_views(shell, region, table);
     let (watched, since, clock) = (ingester.clone(), shell.clock.clone(), shell.clock.clone());
     Ok(ServiceParts {
+        gate,
         state: Box::new(move || {
             let mut reasons =
                 watched.as_ref().map_or_else(Vec::new, |ingester| views::failing_parts(ingester.progress(), &since));

@@ -5,15 +5,20 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::gate;
 use super::parts::ServiceParts;
 use super::shell::Shell;
+use super::start_error::ServiceStartError;
+use crate::access::gate::Gate;
 use crate::admin::service_pages::ServiceState;
 use crate::engine::Stream;
 use crate::engine::follow::FeedProgress;
 use crate::model::time::Clock;
+use crate::views::grants;
 use crate::views::{ViewsCounters, ViewsService};
 
-pub(super) fn open(shell: &Shell) -> ServiceParts {
+pub(super) fn open(shell: &Shell) -> Result<ServiceParts, ServiceStartError> {
+    let gate = open_gate(shell)?;
     let counters = ViewsCounters::default();
     shell.registry().register_collector(Box::new(counters.metrics.clone()));
     let service = ViewsService {
@@ -43,7 +48,8 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
     });
     let names: Vec<String> = shell.contents.views.iter().map(|view| view.name.clone()).collect();
     let (seen, since, engine) = (progress.clone(), clock.clone(), shell.engine.clone());
-    ServiceParts {
+    Ok(ServiceParts {
+        gate,
         state: Box::new(move || {
             let wrong = wrong.lock().clone();
             let failing = failing_parts(&seen, &since);
@@ -75,7 +81,23 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
             })
         }),
         node: None,
+    })
+}
+
+/// The gate of operators, who are this service's only callers: none where only this machine reaches it.
+fn open_gate(shell: &Shell) -> Result<Option<Arc<Gate>>, ServiceStartError> {
+    if shell.config.views.admin.ip().is_loopback() {
+        return Ok(None);
     }
+    let opened = gate::open(shell, &shell.config.access.operate_audience, Vec::new())?;
+    let Some(gate) = opened else { return Ok(None) };
+    let (store, followed, clock, stopping) =
+        (shell.engine.home(), gate.clone(), shell.clock.clone(), shell.tasks.stopping());
+    shell.tasks.spawn_service("grants", move || {
+        let (store, gate, clock, stopping) = (store.clone(), followed.clone(), clock.clone(), stopping.clone());
+        async move { stopping.run_until_cancelled(grants::follow(&*store, &gate, &clock)).await }
+    });
+    Ok(Some(gate))
 }
 
 /// Parts of reading a feed that fail, that which has failed for longest first.

@@ -22,6 +22,8 @@ settings! {
         catalogue_audience: String = ACCESS_CATALOGUE_AUDIENCE(Text, Is("")) Restart;
         /// Audience (`aud`) of tokens for the regions' nodes; another one than the catalogue's.
         region_audience: String = ACCESS_REGION_AUDIENCE(Text, Is("")) Restart;
+        /// Audience (`aud`) of tokens for the services' admin ports, where other machines reach these.
+        operate_audience: String = ACCESS_OPERATE_AUDIENCE(Text, Is("")) Restart;
         /// Longest time from now to the `exp` of a token; a longer one is refused.
         max_lifetime: Duration = ACCESS_MAX_LIFETIME(seconds(MINUTE, 7 * DAY), Is("24h")) Restart;
         /// Age of a node's grants from which `when_unknown` decides.

@@ -10,8 +10,8 @@ use super::super::checks::{clash, refuse_clashing_names, stop_timeout};
 use super::super::scope::Collector;
 use super::super::settings::{Section, Setting};
 use super::access::{
-    ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_REGION_AUDIENCE, ADMIN_ISS, AccessConfig, AccessMode,
-    ISSUER_CA_FILE, ISSUER_ISS, ISSUER_KEYS, IssuerConfig, KeysSource,
+    ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_OPERATE_AUDIENCE, ACCESS_REGION_AUDIENCE, ADMIN_ISS, AccessConfig,
+    AccessMode, ISSUER_CA_FILE, ISSUER_ISS, ISSUER_KEYS, IssuerConfig, KeysSource,
 };
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use super::role::ServiceRole;
@@ -35,6 +35,7 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig, role: Se
     topics(collector, config);
     ports(collector, config);
     callers(collector, &config.access, role);
+    operators(collector, config);
     needs_of(collector, config, role);
     stop_timeout(collector, config.drain);
 }
@@ -184,6 +185,11 @@ fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) 
             needed(collector, setting, "access.mode", example);
         }
     }
+    let operate = &access.operate_audience;
+    if !operate.is_empty() && [&access.catalogue_audience, &access.region_audience].contains(&operate) {
+        let what = "an audience that callers' tokens have: each of them would be an operator's".to_owned();
+        collector.refuse(&ACCESS_OPERATE_AUDIENCE, None, what, "write an audience of the admin ports' own");
+    }
     if access.catalogue_audience == access.region_audience && !access.region_audience.is_empty() {
         let what = "the catalogue's audience: a region that was taken over could write with its callers' tokens";
         collector.refuse(&ACCESS_REGION_AUDIENCE, None, what.to_owned(), "write an audience of the regions' own");
@@ -194,6 +200,16 @@ fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) 
     for at in unknown {
         let what = "no [[access.issuer]] has this iss, so this admin can prove nothing".to_owned();
         collector.refuse(&ADMIN_ISS, Some(at), what, "write the iss of an issuer, byte for byte");
+    }
+}
+
+/// Requires an audience where other machines reach the admin ports.
+fn operators(collector: &mut Collector, config: &ServicesConfig) {
+    let of_regions = config.regions.iter().map(|region| region.admin);
+    let mut admin_ports = [config.catalogue.admin, config.views.admin].into_iter().chain(of_regions);
+    let is_reached = admin_ports.any(|address| !address.ip().is_loopback());
+    if is_reached && config.access.mode != AccessMode::Off && config.access.operate_audience.is_empty() {
+        needed(collector, &ACCESS_OPERATE_AUDIENCE, "an admin port beyond loopback", "https://operators.example");
     }
 }
 

@@ -18,6 +18,7 @@ fn gate(clock: &Clock) -> Gate {
         mode: AccessMode::Enforce,
         catalogue_audience: String::new(),
         region_audience: String::new(),
+        operate_audience: String::new(),
         max_lifetime: Duration::from_secs(1),
         max_age: Duration::from_secs(60),
         max_key_age: Duration::from_secs(86_400),
