@@ -1,5 +1,7 @@
 //! Decides whether rights cover what a request needs: by both alone, before anything is looked up.
 
+use std::fmt;
+
 use super::grants::{May, Rights};
 
 /// Right that a request needs.
@@ -10,6 +12,16 @@ pub enum Need<'n> {
     /// To write records of this type at the catalogue, and to read them and their history there.
     Write(&'n str),
     May(May),
+}
+
+impl fmt::Display for Need<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(view) => write!(f, "read {view}"),
+            Self::Write(record_type) => write!(f, "write {record_type}"),
+            Self::May(right) => f.write_str((*right).into()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

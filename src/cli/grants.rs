@@ -12,6 +12,7 @@ use url::Url;
 use super::error::CommandError;
 use super::load::{tell, variables};
 use crate::access::calendar::Calendar;
+use crate::access::decision::{Decision, Need, decide};
 use crate::access::editing::{self, EditError};
 use crate::access::grants::{Change, Grants, GrantsError, changes};
 use crate::access::issuer::Unproven;
@@ -23,6 +24,7 @@ use crate::http::token;
 use crate::model::time::Clock;
 
 mod catalogue;
+mod report;
 
 use catalogue::{CatalogueClient, Versioned};
 
@@ -97,6 +99,19 @@ pub enum GrantsCommand {
         /// The services' configuration, which names the issuers
         #[arg(long, short, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Say whether it may read this view; may be given several times
+        #[arg(long, value_name = "NAME")]
+        view: Vec<String>,
+        /// Say whether it may write records of this type; may be given several times
+        #[arg(long = "type", value_name = "NAME")]
+        record_type: Vec<String>,
+    },
+    /// List what services refused, or would refuse once they enforce, and issuers whose keys are old
+    #[command(after_help = "Example:\n  nearside grants report http://127.0.0.1:8741 http://127.0.0.1:8745")]
+    Report {
+        /// Addresses of the services' admin ports
+        #[arg(required = true, value_name = "URL")]
+        admin: Vec<Url>,
     },
 }
 
@@ -134,7 +149,15 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
             let current = block_on(client.current())?;
             replace(&client, current.as_ref(), &earlier.document, true, &|_| Ok(()))
         }
-        GrantsCommand::Who { config } => who(&client, config.as_deref()),
+        GrantsCommand::Who { config, view, record_type } => {
+            let needs = view.iter().map(|view| Need::Read(view));
+            let needs = needs.chain(record_type.iter().map(|record_type| Need::Write(record_type)));
+            who(&client, config.as_deref(), &needs.collect::<Vec<_>>())
+        }
+        GrantsCommand::Report { admin } => admin.iter().try_for_each(|admin| {
+            let lines = block_on(report::of(admin, args.reach.timeout))?;
+            lines.iter().try_for_each(|line| print(line))
+        }),
     }
 }
 
@@ -235,7 +258,7 @@ fn wrong(errors: &[GrantsError]) -> CommandError {
     CommandError::Usage(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn who(client: &CatalogueClient, config: Option<&Path>) -> Result<(), CommandError> {
+fn who(client: &CatalogueClient, config: Option<&Path>, needs: &[Need<'_>]) -> Result<(), CommandError> {
     let loaded = services::load(ServiceRole::Setup, config, variables());
     let (config, _) = loaded.map_err(|errors| {
         tell(&errors);
@@ -266,10 +289,16 @@ fn who(client: &CatalogueClient, config: Option<&Path>) -> Result<(), CommandErr
                 print(&format!("it is {}, and for {service}", verified.principal))?;
                 let current = block_on(client.current())?.ok_or_else(none_yet)?;
                 let grants = Grants::read(&current.document, current.version).map_err(|errors| wrong(&errors))?;
-                return match grants.rights_of(&verified.principal) {
-                    None => print("no consumer has this principal: it may do nothing"),
-                    Some(rights) => print(&rights.to_string()),
-                };
+                let rights = grants.rights_of(&verified.principal);
+                match rights {
+                    None => print("no consumer has this principal: it may do nothing")?,
+                    Some(rights) => print(&rights.to_string())?,
+                }
+                return needs.iter().try_for_each(|need| {
+                    let decision = decide(rights.map(|rights| &**rights), need);
+                    let word = if decision == Decision::Granted { "granted" } else { "refused: not-granted" };
+                    print(&format!("to {need}: {word}"))
+                });
             }
         }
     }

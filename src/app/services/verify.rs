@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Contents, Engine, ServiceStartError};
+use crate::access::record::{DOCUMENT, GRANTS};
 use crate::aws::clients::Sdk;
 use crate::config::services::ServicesConfig;
-use crate::engine::{EngineError, limits::BUCKETS};
+use crate::engine::limits::BUCKETS;
+use crate::engine::{EngineError, ItemKey, Table, bucket};
 use crate::model::time::Clock;
 use crate::views::{Mapper, Verification, VerifiedRegion, VerifyReport, ViewsCounters};
 use progress::VerifyProgress;
@@ -45,6 +47,8 @@ pub struct VerifyOutcome {
     pub compared: Vec<String>,
     /// Those that take none of the views.
     pub skipped: Vec<String>,
+    /// Places whose document of grants is not the record's.
+    pub grants: Vec<String>,
 }
 
 /// Compares everything that `config` names.
@@ -84,13 +88,46 @@ pub async fn verify(
         report = verification.run() => report,
         never = progress.tell(shown) => match never {},
     }?;
+    verified.grants = differing_grants(&engine, config, order.wait, clock).await?;
     Ok(verified)
+}
+
+/// Places that still have another document of grants than the record after `wait`.
+async fn differing_grants(
+    engine: &Engine,
+    config: &ServicesConfig,
+    wait: Duration,
+    clock: &Clock,
+) -> Result<Vec<String>, EngineError> {
+    let key = ItemKey::new(bucket::partition(GRANTS, DOCUMENT), DOCUMENT);
+    let home = engine.home();
+    let mut places = vec![("views".to_owned(), home.clone(), Table::Views)];
+    for region in &config.regions {
+        places.push((region.name.clone(), engine.regional(region).await, Table::Contexts));
+    }
+    let began = clock.now();
+    loop {
+        let record = home.get(Table::Records, &key).await?.filter(|record| record.body.is_some());
+        let Some(record) = record else { return Ok(Vec::new()) };
+        let mut differing = Vec::new();
+        for (name, tables, table) in &places {
+            let copy = tables.get(*table, &key).await?;
+            if copy.as_ref().is_none_or(|copy| (copy.version, &copy.body) != (record.version, &record.body)) {
+                let has = copy.map_or_else(|| "none".to_owned(), |copy| format!("version {}", copy.version));
+                differing.push(format!("grants: {name} has {has}, the record version {}", record.version));
+            }
+        }
+        if differing.is_empty() || clock.now() - began >= wait {
+            return Ok(differing);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 impl VerifyOutcome {
     /// True if something was compared, and nothing of it differs.
     pub fn is_clean(&self) -> bool {
-        self.report.is_clean() && self.has_compared()
+        self.report.is_clean() && self.has_compared() && self.grants.is_empty()
     }
 
     fn has_compared(&self) -> bool {
@@ -127,7 +164,8 @@ impl VerifyOutcome {
         if report.is_partial {
             writeln!(out, "so much differs that not everything was compared")?;
         }
-        match report.differing.values().sum::<u64>() {
+        self.grants.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        match report.differing.values().sum::<u64>() + self.grants.len() as u64 {
             0 if !self.has_compared() => {
                 writeln!(out, "nothing was compared: there is no record of which these views are made")
             }
@@ -151,7 +189,7 @@ mod tests {
     fn of(views: u64, buckets: u64, compared: &[&str]) -> VerifyOutcome {
         let report = VerifyReport { views, buckets, ..VerifyReport::default() };
         let compared = compared.iter().map(|name| (*name).to_owned()).collect();
-        VerifyOutcome { report, compared, skipped: Vec::new() }
+        VerifyOutcome { report, compared, ..VerifyOutcome::default() }
     }
 
     #[test]
@@ -167,6 +205,9 @@ mod tests {
             !reported.contains("not compared") && reported.ends_with("nothing differs in what was compared\n"),
             "{reported}"
         );
+        let grants = vec!["grants: eu-west-1 has none, the record version 7".to_owned()];
+        let ungranted = VerifyOutcome { grants, ..all.clone() };
+        assert!(!ungranted.is_clean() && written(&ungranted).ends_with("version 7\n1 difference\n"));
         let skipped = VerifyOutcome { skipped: vec!["mars".to_owned()], ..home };
         assert!(written(&skipped).contains("not compared: mars, which takes none"), "{}", written(&skipped));
     }

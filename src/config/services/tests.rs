@@ -153,6 +153,43 @@ fn access_needs_issuers_and_two_audiences() {
 }
 
 #[test]
+fn key_sources_and_operators_are_checked() {
+    let common = "catalogue_audience = \"a\"\nregion_audience = \"b\"\n";
+    let of = |lines: &str| {
+        load_text(ServiceRole::Catalogue, &format!("{SMALL}[access]\nmode = \"enforce\"\n{lines}"), &[])
+    };
+    let issuer = |iss: &str, keys: &str| format!("{common}[[access.issuer]]\niss = \"{iss}\"\nkeys = \"{keys}\"\n");
+    for (iss, keys) in [("https://i.example", "discovery"), ("i", "https://i.example/jwks")] {
+        let (config, _) = of(&issuer(iss, keys)).unwrap();
+        assert!(!matches!(config.access.issuers[0].keys, KeysSource::File(_)), "{keys}");
+    }
+    for (text, wanted) in [
+        (issuer("i", "discovery"), "keys: discovery asks at the issuer's own URL"),
+        (issuer("https://i.example?x", "discovery"), "keys: discovery asks at the issuer's own URL"),
+        (issuer("https://i.example", "http://i.example/jwks"), "keys: keys at a URL that is not https"),
+        (issuer("https://i.example", "https://a:b@i.example/jwks"), "keys: a URL with a user name or password"),
+        (format!("{}ca_file = \"none.pem\"\n", issuer("https://i.example", "discovery")), "ca_file: none.pem"),
+        (
+            format!("operate_audience = \"b\"\n{}", issuer("https://i.example", "discovery")),
+            "an audience that callers'",
+        ),
+        (
+            format!("deny_file = \"none\"\n{}", issuer("https://i.example", "discovery")),
+            "deny_file: none cannot be read",
+        ),
+    ] {
+        let errors = of(&text).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(errors.contains(wanted), "{wanted}\n{errors}");
+    }
+    let reached = format!(
+        "[catalogue]\nadmin = \"0.0.0.0:8741\"\n[access]\nmode = \"enforce\"\n{}",
+        issuer("i", "https://i.example/j")
+    );
+    let errors = errors(ServiceRole::Views, &reached, &[]).join("\n");
+    assert!(errors.contains("operate_audience: missing"), "{errors}");
+}
+
+#[test]
 fn variables_alone_configure_process() {
     let env = [
         ("NEARSIDE__ENGINE__KIND", "aws"),

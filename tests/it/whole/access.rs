@@ -359,6 +359,10 @@ async fn observing_services_refuse_nobody() {
         let is_there = metrics.lines().any(|line| line.starts_with(name));
         assert!(is_there && docs.contains(&format!("| `{name}` |")), "{name}");
     }
+    let admin = format!("http://{}", guarded.services[2].admin);
+    let (code, shown) = grants_command(&guarded, &["report", &admin]).await;
+    assert!(code == Some(0) && shown.contains("observes no grants yet"), "{shown}");
+    assert!(shown.contains("requests of - for limits: no-credential"), "{shown}");
     let counted = metrics.lines().find(|line| line.contains("access_requests") && line.contains("no-credential"));
     assert!(counted.is_some_and(|line| !line.ends_with(" 0")), "{counted:?}");
     guarded.stop().await;
