@@ -164,7 +164,8 @@ impl Issuer {
     /// # Errors
     /// [`Unproven`].
     pub(super) fn check(&self, token: &Unverified<'_>, now: Wall) -> Result<(), Unproven> {
-        let (held, _) = self.claimed(token, now)?.1.ok_or(Unproven::KeyUnknown)?;
+        self.claimed(token, now)?;
+        let (held, _) = self.in_use().ok_or(Unproven::KeyUnknown)?;
         key_of(&held.keys, token).map(drop)
     }
 
@@ -173,8 +174,8 @@ impl Issuer {
     /// # Errors
     /// [`Unproven`].
     pub(super) fn verify(&self, token: &Unverified<'_>, now: Wall) -> Result<VerifiedToken, Unproven> {
-        let (claimed, keys) = self.claimed(token, now)?;
-        let (held, left) = keys.ok_or(Unproven::KeyUnknown)?;
+        let claimed = self.claimed(token, now)?;
+        let (held, left) = self.in_use().ok_or(Unproven::KeyUnknown)?;
         if !key_of(&held.keys, token)?.verify(token) {
             return Err(Unproven::Refused(TokenError::Signature));
         }
@@ -182,13 +183,8 @@ impl Issuer {
         Ok(VerifiedToken { principal: Principal::token(self.iss(), &claimed.sub), until })
     }
 
-    fn claimed(
-        &self,
-        token: &Unverified<'_>,
-        now: Wall,
-    ) -> Result<(Claimed, Option<(Arc<Held>, Duration)>), Unproven> {
-        let claimed = token::check_claims(token, &self.expectations, now).map_err(Unproven::Refused)?;
-        Ok((claimed, self.in_use()))
+    fn claimed(&self, token: &Unverified<'_>, now: Wall) -> Result<Claimed, Unproven> {
+        token::check_claims(token, &self.expectations, now).map_err(Unproven::Refused)
     }
 
     /// Verdict on a token whose key is not known, and which `arrived` at this time. Only a set that was
