@@ -146,7 +146,20 @@ async fn other_hosts_are_not_believed() {
     let url = |base: &str| KeysSource::Url(Url::parse(&format!("{base}/jwks")).unwrap());
     let error = other.trusting().keys("x", &url(&host.base)).await.err();
     assert!(matches!(&error, Some(FetchError::Unreachable { why, .. }) if why.contains("certificate")), "{error:?}");
-    let plain = url(&host.base.replacen("https", "http", 1));
+    // One that would answer in the clear.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = url(&format!("http://localhost:{}", listener.local_addr().unwrap().port()));
+    let tasks = Tasks::new();
+    tasks.spawn("plain", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let keys = Issuer::new("x", "one").jwks();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{keys}", keys.len());
+        stream.write_all(answer.as_bytes()).await
+    });
     assert!(matches!(host.trusting().keys("x", &plain).await.err(), Some(FetchError::Unreachable { .. })));
     let missing = Fetcher::Network { ca_file: Some(host.directory.path().join("none.pem")) };
     assert!(matches!(missing.keys("x", &url(&host.base)).await.err(), Some(FetchError::CaFile(_))));
