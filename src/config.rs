@@ -3,6 +3,7 @@
 //! that exists is usable; no code behind it checks a setting again. The file of the services is in
 //! [`services`], and is read in the same way.
 
+mod access;
 mod announcements;
 mod arn;
 mod cache;
@@ -17,6 +18,7 @@ mod file;
 mod files;
 mod filter;
 mod freshness;
+pub(crate) mod grants_version;
 mod identity;
 mod ignored;
 pub(crate) mod limits;
@@ -42,6 +44,7 @@ pub(crate) mod tree;
 mod value;
 mod variables;
 
+pub use access::PermitsConfig;
 pub use announcements::{AnnouncementsConfig, QueuesConfig, Transport};
 pub use arn::TopicArn;
 pub use cache::{Cache, Unrouted};

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderMap, Method, header};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::calendar::Calendar;
@@ -19,14 +20,14 @@ use super::denial::Denial;
 use super::grants::{Grants, Rights};
 use super::issuers::{Issuers, Unproven};
 use super::known::Known;
-use super::limits::REMEMBERED_FOR;
+use super::limits::{AHEAD, PULL_EVERY, PULL_WAIT, REMEMBERED_FOR};
 use super::names::{Asked, asked};
 use super::principal::Principal;
 use super::record::Confirmation;
 use super::remembered::Remembered;
 use super::token;
 use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
-use crate::model::time::{Clock, Wall};
+use crate::model::time::{Clock, Moment, Wall};
 use crate::telemetry::rate_limiter::RateLimiter;
 
 /// A caller at a service's own port.
@@ -53,6 +54,10 @@ pub struct Gate {
     calendar: Calendar,
     clock: Clock,
     announced: Notify,
+    /// Tells those who wait for a look that it is over.
+    looked: Notify,
+    /// Time of the last look that a caller asked for.
+    pulled: Mutex<Option<Moment>>,
     pub counts: AccessCounts,
     denials: RateLimiter,
 }
@@ -73,6 +78,8 @@ impl Gate {
             calendar: Calendar::new(clock.clone()),
             clock,
             announced: Notify::new(),
+            looked: Notify::new(),
+            pulled: Mutex::new(None),
             counts: AccessCounts::default(),
             denials: RateLimiter::new(),
         }
@@ -126,6 +133,45 @@ impl Gate {
     /// Tells [`Gate::announced`] that there may be newer grants.
     pub fn note_announced(&self) {
         self.announced.notify_one();
+    }
+
+    /// Version of the grants in use; 0 before the first, and where nobody goes by them.
+    pub fn version(&self) -> u64 {
+        if self.mode == AccessMode::Off {
+            return 0;
+        }
+        self.grants.load().as_ref().map_or(0, |grants| grants.version())
+    }
+
+    /// True if it is time to look for a version that a caller states: not one that nobody can have
+    /// written yet, and ten times a second at most.
+    pub fn may_look_for(&self, version: u64) -> bool {
+        if version > (self.calendar.now() + AHEAD).as_millis() {
+            return false;
+        }
+        let now = self.clock.now();
+        let mut pulled = self.pulled.lock();
+        let may = pulled.is_none_or(|last| now.since(last) >= PULL_EVERY);
+        if may {
+            *pulled = Some(now);
+        }
+        may
+    }
+
+    /// Looks for newer grants, and waits a moment for them.
+    pub async fn look(&self) {
+        let looked = self.looked.notified();
+        tokio::pin!(looked);
+        // From here on, the end of a look is not missed.
+        looked.as_mut().enable();
+        self.note_announced();
+        // Without them the request is decided by those in use.
+        let _ = tokio::time::timeout(PULL_WAIT, looked).await;
+    }
+
+    /// Tells those who wait that a look at the region's copy is over.
+    pub fn note_looked(&self) {
+        self.looked.notify_waiters();
     }
 
     /// Resolves once newer grants may be there.

@@ -24,3 +24,9 @@ pub const SKEW: Duration = Duration::from_secs(30);
 pub const KEY_ID_BYTES: usize = 256;
 /// Depth to which a set of keys may be nested.
 pub const KEYS_DEPTH: usize = 8;
+/// A version of the grants that lies further ahead of the calendar is nobody's.
+pub const AHEAD: Duration = Duration::from_secs(300);
+/// Least time between two looks for grants that callers know of.
+pub const PULL_EVERY: Duration = Duration::from_millis(100);
+/// Time for which a request waits for such a look.
+pub const PULL_WAIT: Duration = Duration::from_millis(500);

@@ -2,6 +2,7 @@
 //! schema does not exist. [`super::read`], [`super::variables`] and [`super::effective`] follow
 //! them, and `docs/configuration.md` and `docs/service-configuration.md` are checked against them.
 
+pub(crate) use super::access::*;
 pub(crate) use super::announcements::*;
 pub(crate) use super::cache::*;
 pub(crate) use super::candidate::*;
@@ -35,6 +36,7 @@ pub(in crate::config) static SIDECAR: Schema = Schema {
         rows::<Cache>(),
         rows::<RaceConfig>(),
         rows::<FreshnessConfig>(),
+        rows::<PermitsConfig>(),
         rows::<AnnouncementsConfig>(),
         rows::<Drain>(),
         rows::<Log>(),
@@ -73,6 +75,7 @@ macro_rules! defaults {
 }
 
 defaults! { Service, RegionConfig, Route, Listen, Admin, Cache, RaceConfig, FreshnessConfig }
+defaults! { PermitsConfig }
 defaults! { AnnouncementsConfig, Drain, Log, CatalogueConfig, ViewsConfig, ServedRegion, AccessConfig }
 
 #[cfg(test)]

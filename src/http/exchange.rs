@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::config::{UrlPerRegion, overrides};
 use crate::model::ids::{RegionId, Version};
+use crate::model::stated_grants::StatedGrants;
 use crate::model::time::{Moment, Wall};
 use crate::telemetry::metrics::races::AttemptOutcome;
 
@@ -52,6 +53,8 @@ pub struct Reply {
     pub sent_wall: Wall,
     /// Arrival of the last byte.
     pub received: Moment,
+    /// The grants by which the region decided, if it says so (R22).
+    pub grants: Option<StatedGrants>,
 }
 
 /// A request contains credentials, record keys and a body, so only the size of each is printed.

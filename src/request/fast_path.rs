@@ -18,6 +18,9 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use http::HeaderValue;
+
+use crate::access::gate::Gate;
 use crate::cache::entry::Validity;
 use crate::http::admission::{Admission, Head, Refusal};
 use crate::http::connection::spare::Spare;
@@ -29,7 +32,7 @@ use crate::request::answer::{Outcome, respond};
 use crate::request::caller::Caller;
 use crate::request::current::Current;
 use crate::request::lookup::lookup;
-use crate::request::serve::{at_once, execute_plan};
+use crate::request::serve::{after_a_look, at_once, execute_plan};
 use crate::request::settings::Settings;
 use crate::shape::shown::Shown;
 
@@ -88,10 +91,8 @@ impl Answers for Settings {
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
-        if let Some(gate) = &self.shared.gate
-            && let Err(denial) = gate.admit_to_view(&mut caller.known, head.method, head.path(), head.headers)
-        {
-            return Err(ready(Outcome::Denied(denial)).boxed());
+        if let Some(gate) = &self.shared.gate {
+            self.pass_gate(gate, caller, head)?;
         }
         at_once(self, lookup(self, caller, head, false)).map_err(|found| {
             let Some(held) = self.admission.hold() else {
@@ -99,13 +100,38 @@ impl Answers for Settings {
                 return ready(Outcome::Refused(Refusal::Crowded)).boxed();
             };
             let asked = execute_plan(self.clone(), found, head.admitted());
+            let stated = stated_to(caller).cloned();
             async move {
                 let _held = held;
-                asked.await
+                asked.await.stating(stated)
             }
             .boxed()
         })
     }
+}
+
+impl Settings {
+    /// Decides about a request at a node.
+    #[expect(clippy::result_large_err, reason = "as `find`")]
+    fn pass_gate(
+        self: &Arc<Self>,
+        gate: &Arc<Gate>,
+        caller: &mut Caller,
+        head: Head<'_>,
+    ) -> Result<(), BoxFuture<'static, Outcome>> {
+        let memory = caller.gate.get_or_insert_default();
+        let gated = memory.ask(gate, head.method, head.path(), head.headers);
+        if gated.is_behind {
+            return Err(after_a_look(self.clone(), gate.clone(), head.admitted()).boxed());
+        }
+        gated.decided.map_err(|denial| ready(Outcome::Denied(denial).stating(memory.stated().cloned())).boxed())
+    }
+}
+
+/// The line by which answers to this caller state the grants, at a node.
+#[inline]
+fn stated_to(caller: &Caller) -> Option<&HeaderValue> {
+    caller.gate.as_ref().and_then(|memory| memory.stated())
 }
 
 /// One connection's plain requests.
@@ -192,7 +218,7 @@ impl<T: Answers> Hits<T> {
     {
         let names = self.settings.names();
         let under_way = wire.begin();
-        let outcome = outcome.await;
+        let (outcome, stated) = outcome.await.unstated();
         let shown = match outcome {
             // Left to hyper: a reply that may not be stored, which is as the region sent it,
             // perhaps without a date; and an answer that announces the end of the connection.
@@ -201,11 +227,11 @@ impl<T: Answers> Hits<T> {
             {
                 shown
             }
-            outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome, names))))),
+            outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome.stating(stated), names))))),
         };
         drop(under_way);
         let mut out = Spare::to_write();
-        let body = write::put(&shown, names, &mut out);
+        let body = write::put(&shown, stated.as_ref(), names, &mut out);
         wire.answered(len);
         send(wire, &out, body.as_deref().unwrap_or_default()).await?;
         Ok(None)
@@ -234,7 +260,7 @@ impl<T: Answers> Hits<T> {
                 Ok(shown) => shown,
                 Err(asked) => return Taken::Asked(len, asked),
             };
-            let body = write::put(&shown, settings.names(), out);
+            let body = write::put(&shown, caller.as_ref().and_then(stated_to), settings.names(), out);
             wire.answered(len);
             if body.is_some() {
                 return Taken::Enough(body);

@@ -10,19 +10,23 @@ use hyper::body::Incoming;
 use super::answer::{self, ByAccept, Outcome};
 use super::caller::{Caller, by_accept};
 use super::found::{Found, OnRoute, Plan};
+use super::gated::GateMemory;
 use super::lookup::lookup;
+use super::permitted::{self, Permitted};
 use super::report::{count_asked, count_miss, passed_on, warn_of_churn};
 use super::settings::Settings;
 use super::shaping::{in_shape, outcome_of};
 use super::stored::{bound, found, stated_age};
 use super::{batch, limits, pass};
+use crate::access::denial::Denial;
+use crate::access::gate::Gate;
 use crate::cache::entry::{Entry, Validity};
 use crate::cache::rfc9111::OriginTrouble;
 use crate::fill::ask::{Ask, Of, Routing};
 use crate::fill::background::Refresh;
 use crate::fill::flight;
-use crate::fill::outcome::{Failed, Filled, Got, Role};
-use crate::http::admission::{Admitted, Refusal};
+use crate::fill::outcome::{Failed, Filled, Got, Lack, Role};
+use crate::http::admission::{Admitted, Entered, Refusal};
 use crate::http::body::Body;
 use crate::http::connection::Via;
 use crate::model::ids::Version;
@@ -49,16 +53,24 @@ pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) ->
         Err(refusal) => return Either::Left(ready(ended(refused(settings, refusal, by), is_head))),
     };
     // Before the body is read, and before anything is looked up.
-    if let Some(gate) = &settings.shared.gate
-        && let Err(denial) = gate.admit_to_view(&mut None, entered.method(), entered.path(), entered.headers())
-    {
-        let denied = answer::respond(Outcome::Denied(denial).negotiated(by), &settings.fill.shared.names);
-        return Either::Left(ready(ended(denied, is_head)));
+    let mut stated = None;
+    if let Some(gate) = &settings.shared.gate {
+        let mut memory = GateMemory::default();
+        let gated = memory.ask(gate, entered.method(), entered.path(), entered.headers());
+        if gated.is_behind {
+            return Either::Right(answer_after_a_look(settings.clone(), gate.clone(), entered, by));
+        }
+        stated = memory.stated().cloned();
+        if let Err(denial) = gated.decided {
+            let denied = Outcome::Denied(denial).negotiated(by).stating(stated);
+            return Either::Left(ready(ended(answer::respond(denied, &settings.fill.shared.names), is_head)));
+        }
     }
     let found = entered.head().map(|head| lookup(settings, &mut Caller::of(head.headers), head, false));
     let found = match found.map(|found| at_once(settings, found)) {
         Some(Ok(shown)) => {
-            return Either::Left(ready(answer::show(shown, entered.into_headers(), &settings.fill.shared.names)));
+            let shown = answer::show(shown, entered.into_headers(), &settings.fill.shared.names);
+            return Either::Left(ready(answer::state(shown, stated)));
         }
         Some(Err(found)) => Some(found),
         None => None,
@@ -74,9 +86,41 @@ pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) ->
             Some(found) => execute_plan(settings.clone(), found, admitted).await,
             None => serve(&settings, admitted).await,
         };
-        ended(answer::respond(outcome, &settings.fill.shared.names), is_head)
+        ended(answer::respond(outcome.stating(stated), &settings.fill.shared.names), is_head)
     };
     Either::Right(asked.boxed())
+}
+
+/// Answers a caller who knows of newer grants than this node, once it has looked for them.
+fn answer_after_a_look(
+    settings: Arc<Settings>,
+    gate: Arc<Gate>,
+    mut entered: Entered,
+    by: Option<ByAccept>,
+) -> BoxFuture<'static, Response<Body>> {
+    async move {
+        let is_head = *entered.method() == Method::HEAD;
+        let _held = entered.held();
+        let admitted = match entered.whole(&settings.fill.shared.tasks).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => return ended(refused(&settings, refusal, by), is_head),
+        };
+        let outcome = after_a_look(settings.clone(), gate, admitted).await;
+        ended(answer::respond(outcome, &settings.fill.shared.names), is_head)
+    }
+    .boxed()
+}
+
+/// Looks for newer grants, and decides by what there is then.
+pub(super) async fn after_a_look(settings: Arc<Settings>, gate: Arc<Gate>, admitted: Admitted) -> Outcome {
+    gate.look().await;
+    let mut memory = GateMemory::default();
+    let gated = memory.ask(&gate, &admitted.method, admitted.head().path(), &admitted.headers);
+    let outcome = match gated.decided {
+        Ok(()) => serve(&settings, admitted).await,
+        Err(denial) => Outcome::Denied(denial),
+    };
+    outcome.stating(memory.stated().cloned())
 }
 
 #[inline]
@@ -132,18 +176,44 @@ pub fn execute_plan(
         let by = by_accept(&settings, &admitted.headers);
         let outcome = match at_once(&settings, found) {
             Ok(shown) => Outcome::Shown(shown),
-            Err(Found::Ask(plan)) if plan.shape.is_none() => ask(&settings, &plan.ask, plan.fwd, &admitted).await,
-            Err(Found::Ask(plan)) => ask_in_shape(&settings, *plan, &admitted).boxed().await,
+            Err(Found::Ask(plan)) if plan.permit.is_some() => ask_for_permit(&settings, plan, admitted).await,
+            Err(Found::Ask(plan)) => ask_planned(&settings, plan, &admitted).await,
             Err(Found::Pass(route)) => pass::pass(&settings, &admitted, route.as_ref(), false).boxed().await,
             Err(Found::Shape(unshaped, _)) => {
                 outcome_of(unshaped.away(&settings.shared.deriver, &admitted.headers).boxed().await)
             }
             Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
             Err(Found::Many(index)) => batch::answer(&settings, index, admitted, execute_one).boxed().await,
+            Err(Found::Withheld) => Outcome::Denied(Denial::GrantsUnknown),
             Err(_) => Outcome::NotStored,
         };
         outcome.negotiated(by)
     }
+}
+
+async fn ask_planned(settings: &Arc<Settings>, plan: Box<Plan>, admitted: &Admitted) -> Outcome {
+    if plan.shape.is_none() {
+        return ask(settings, &plan.ask, plan.fwd, admitted).await;
+    }
+    ask_in_shape(settings, *plan, admitted).boxed().await
+}
+
+/// Asks for a permit, once for all who need the same (R22): what is stored would do for them. Boxed,
+/// because what it finds afterwards is carried out as any plan.
+fn ask_for_permit(settings: &Arc<Settings>, plan: Box<Plan>, admitted: Admitted) -> BoxFuture<'static, Outcome> {
+    let settings = settings.clone();
+    async move {
+        let Some(key) = plan.permit else { return ask_planned(&settings, plan, &admitted).await };
+        match permitted::turn(&settings, plan, key, &admitted).await {
+            Permitted::Ask(plan, turn) => {
+                let outcome = ask_planned(&settings, plan, &admitted).await;
+                drop(turn);
+                outcome
+            }
+            Permitted::Served(found) => execute_plan(settings, found, admitted).await,
+        }
+    }
+    .boxed()
 }
 
 /// One key of a batch.
@@ -202,7 +272,7 @@ async fn ask(settings: &Arc<Settings>, ask: &Ask, fwd: Fwd, admitted: &Admitted)
                 .get(ask.key.as_ref())
                 .or_else(|| ask.previous.clone())
                 .filter(|_| !insists);
-            failed_with(settings, admitted, stored, &failed, share, fwd)
+            failed_with(settings, admitted, ask, stored, &failed, share, fwd)
         }
         (Filled::Failed(failed), Of::Path(_)) => {
             let trouble = failed
@@ -234,7 +304,7 @@ async fn filled(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
             return (filled, share);
         }
         if tries == limits::REFILLS {
-            let below_floor = Failed { best_error: None, asked: Vec::new(), below_floor: true };
+            let below_floor = Failed { best_error: None, asked: Vec::new(), lack: Lack::NewerContent };
             return if settings.fill.config.freshness.strict {
                 (Filled::Failed(Arc::new(below_floor)), share)
             } else {
@@ -295,6 +365,7 @@ fn shown(settings: &Settings, admitted: &Admitted, got: &Got, share: Role, fwd: 
 fn failed_with(
     settings: &Settings,
     admitted: &Admitted,
+    ask: &Ask,
     stored: Option<Arc<Entry>>,
     failed: &Failed,
     share: Role,
@@ -311,19 +382,26 @@ fn failed_with(
         && !strict
         && now.since(entry.sent) <= routed.ttl.get() + settings.fill.config.cache.stale_if_error
     {
-        settings.fill.shared.metrics.requests.stale(Label::StaleIfError);
+        let label = match permitted::stored_if(settings, ask.permit, now) {
+            Ok(label) => label.unwrap_or(Label::StaleIfError),
+            Err(outcome) => return outcome,
+        };
+        settings.fill.shared.metrics.requests.stale(label);
         let bound = Some(bound(settings, &found, entry.age(now)));
         let line = CacheLine {
             hit: true,
             ttl: Some(found.seconds_left(settings.fill.config.cache.soft_ttl)),
             bound,
-            detail: Some(Detail::Label(Label::StaleIfError)),
+            detail: Some(Detail::Label(label)),
             ..CacheLine::default()
         };
         let age = stated_age(settings, entry.age(now), bound);
         return Outcome::Shown(Shown::of(admitted.head(), entry, Some(age), line));
     }
-    if failed.below_floor || strict {
+    if failed.lack == Lack::Grants {
+        return Outcome::Denied(Denial::GrantsUnknown);
+    }
+    if failed.lack == Lack::NewerContent || strict {
         return Outcome::BelowFloor(failed.asked.clone());
     }
     passed_on(admitted, failed, share, fwd)

@@ -29,7 +29,7 @@ pub enum Section {
     Views,
     /// `[[region]]` of the services: a region that they serve.
     ServedRegion,
-    /// `[access]` of the services.
+    /// `[access]`, of the services or of a sidecar.
     Access,
     /// `[[access.issuer]]`
     Issuer,

@@ -1,0 +1,78 @@
+//! A node's gate before each lookup: whether the caller may read, and the grants by which the answer
+//! says so (R22).
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use crate::access::denial::Denial;
+use crate::access::gate::Gate;
+use crate::access::known::Known;
+use crate::access::names::{Asked, asked};
+use crate::config::grants_version::GRANTS_VERSION;
+use crate::model::stated_grants;
+
+/// What a connection remembers of a caller whose lines are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GateMemory {
+    known: Option<Arc<Known>>,
+    line: Option<Line>,
+    /// The newest version that the caller states; `None` before the lines were read.
+    newest: Option<u64>,
+}
+
+/// `X-Grants-Version` of the last answer, written anew when another is due.
+#[derive(Clone, Debug)]
+struct Line {
+    version: u64,
+    view: Box<str>,
+    value: HeaderValue,
+}
+
+/// A node's decision, and what its answer states.
+pub(crate) struct Gated {
+    pub(crate) decided: Result<(), Denial>,
+    /// True if the caller knows of newer grants than this node, which should read them first.
+    pub(crate) is_behind: bool,
+}
+
+impl GateMemory {
+    /// Decides about a request.
+    pub(crate) fn ask(&mut self, gate: &Gate, method: &Method, path: &str, headers: &HeaderMap) -> Gated {
+        // Taken first: a decision by newer grants than it states does no harm, one by older would.
+        let version = gate.version();
+        let decided = gate.admit_to_view(&mut self.known, method, path, headers);
+        self.state(version, asked(method, path));
+        let newest = *self
+            .newest
+            .get_or_insert_with(|| stated_grants::stated_version(headers, &GRANTS_VERSION).unwrap_or_default());
+        // Nobody without a grant makes a node read.
+        let is_behind = newest > version && decided.is_ok() && self.known.is_some() && gate.may_look_for(newest);
+        Gated { decided, is_behind }
+    }
+
+    /// The line of the answer to the last request.
+    #[inline]
+    pub(crate) fn stated(&self) -> Option<&HeaderValue> {
+        self.line.as_ref().map(|line| &line.value)
+    }
+
+    fn state(&mut self, version: u64, asked: Asked<'_>) {
+        match (asked, &self.line) {
+            (Asked::View(view), Some(line)) if line.version == version && *line.view == *view => {}
+            (Asked::View(view), _) if version > 0 => {
+                let value = stated_grants::line(version, view);
+                self.line = value.map(|value| Line { version, view: view.into(), value });
+            }
+            _ => self.line = None,
+        }
+    }
+}
+
+/// True for an answer that states the grants: one by which something was decided.
+pub(crate) fn is_stated(status: StatusCode) -> bool {
+    status != StatusCode::UNAUTHORIZED && !status.is_server_error()
+}
+
+#[cfg(test)]
+mod tests;
