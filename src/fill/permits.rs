@@ -152,11 +152,19 @@ impl Permits {
     }
 
     /// Notes that regions refused it by this version of the grants, with `entry`. Another region may
-    /// have allowed it by the same: then that holds.
-    pub fn refused(&self, key: PermitKey, version: u64, entry: &Arc<Entry>, floor: u64, now: Moment) {
+    /// have allowed it by the same: then that holds, for `recheck`.
+    pub fn refused(
+        &self,
+        key: PermitKey,
+        version: u64,
+        entry: &Arc<Entry>,
+        (floor, recheck): (u64, Duration),
+        now: Moment,
+    ) {
         let mut shard = self.shard(key);
         let permit = shard.permit(key);
-        if version <= permit.version {
+        let is_fresh = now.since(permit.confirmed) < recheck;
+        if version < permit.version || version == permit.version && is_fresh {
             return;
         }
         *permit = Permit { version: 0, refused: version, ..*permit };

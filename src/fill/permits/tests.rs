@@ -13,17 +13,14 @@ use crate::model::time::ShortSpan;
 const KEY: PermitKey = PermitKey(7, 7);
 /// Regions are held to nothing newer than they state.
 const FLOOR: u64 = 0;
+const RECHECK: Duration = Duration::from_secs(300);
 
 fn at(second: u64) -> Moment {
     Moment::ZERO + Duration::from_secs(10_000 + second)
 }
 
 fn terms() -> PermitsConfig {
-    PermitsConfig {
-        recheck: Duration::from_secs(300),
-        max_age: Duration::from_secs(3_600),
-        when_unknown: WhenUnknown::Serve,
-    }
+    PermitsConfig { recheck: RECHECK, max_age: Duration::from_secs(3_600), when_unknown: WhenUnknown::Serve }
 }
 
 fn entry(bytes: usize) -> Arc<Entry> {
@@ -107,7 +104,7 @@ fn caller_without_permit_gets_nothing() {
 fn refusal_is_remembered_for_a_moment() {
     let permits = Permits::default();
     permits.granted(KEY, 5, FLOOR, at(0), Moment::NEVER);
-    permits.refused(KEY, 6, &entry(100), 6, at(1));
+    permits.refused(KEY, 6, &entry(100), (6, RECHECK), at(1));
     assert_eq!(word(&permits, 6, 1), "refused");
     assert!(permits.is_refused_since(KEY, 5));
     // The floor moved: perhaps it was granted again.
@@ -121,18 +118,22 @@ fn refusal_is_remembered_for_a_moment() {
 fn refusal_at_one_version_is_no_withdrawal() {
     let permits = Permits::default();
     permits.granted(KEY, 6, FLOOR, at(0), Moment::NEVER);
-    permits.refused(KEY, 6, &entry(100), 6, at(1));
-    permits.refused(KEY, 5, &entry(100), 6, at(1));
+    permits.refused(KEY, 6, &entry(100), (6, RECHECK), at(1));
+    permits.refused(KEY, 5, &entry(100), (6, RECHECK), at(1));
     assert_eq!(word(&permits, 6, 1), "granted");
     permits.unauthenticated(KEY, &entry(100), 6, at(1));
     assert_eq!(word(&permits, 6, 1), "granted");
+    // Nobody has allowed it again in time: the region that did was left in `observe`.
+    permits.refused(KEY, 6, &entry(REFUSAL_BYTES + 1), (6, RECHECK), at(300));
+    permits.tried(KEY, 6, at(300));
+    assert_eq!(word(&permits, 6, 300), "withheld");
 }
 
 #[test]
 fn older_grant_revives_nothing() {
     let permits = Permits::default();
     permits.granted(KEY, 5, FLOOR, at(0), Moment::NEVER);
-    permits.refused(KEY, 6, &entry(REFUSAL_BYTES + 1), 6, at(1));
+    permits.refused(KEY, 6, &entry(REFUSAL_BYTES + 1), (6, RECHECK), at(1));
     permits.granted(KEY, 5, 6, at(2), Moment::NEVER);
     assert_eq!(word(&permits, 6, 2), "unknown");
     permits.tried(KEY, 6, at(2));
@@ -169,12 +170,12 @@ fn permits_and_refusals_are_bounded() {
     let permits = Permits::default();
     for number in 0..2 * PERMITS as u64 {
         let key = PermitKey(number, number);
-        permits.refused(key, 6, &entry(1), 6, at(0));
+        permits.refused(key, 6, &entry(1), (6, RECHECK), at(0));
         permits.granted(key, 6, FLOOR, at(0), Moment::NEVER);
     }
     assert_eq!(permits.len(), PERMITS);
     for number in 0..2 * PERMITS as u64 {
-        permits.refused(PermitKey(number, number), 7, &entry(1), 7, at(0));
+        permits.refused(PermitKey(number, number), 7, &entry(1), (7, RECHECK), at(0));
     }
     let refusals: usize = permits.shards.iter().map(|shard| shard.lock().refusals.len()).sum();
     assert_eq!(refusals, REFUSALS);

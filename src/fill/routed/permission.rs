@@ -62,7 +62,8 @@ impl RoutedFill<'_> {
         match (reply.status, &reply.grants) {
             // Nothing better came: then the word of one region is enough, if its version is no surprise.
             (StatusCode::FORBIDDEN, Some(stated)) if stated.version <= floor => {
-                shared.permits.refused(permit.key, stated.version, entry, floor, now);
+                let terms = (floor, self.settings.config.access.recheck);
+                shared.permits.refused(permit.key, stated.version, entry, terms, now);
             }
             (StatusCode::UNAUTHORIZED, _) if floor > 0 => {
                 shared.permits.unauthenticated(permit.key, entry, floor, now);

@@ -200,7 +200,10 @@ fn draw_windows(rng: &mut Rng) -> Vec<Window> {
     (0..rng.usize(0..=3))
         .map(|_| {
             let fault = FAULTS[rng.usize(0..FAULTS.len())];
-            let region = (well + 1 + rng.usize(0..REGIONS - 1)) % REGIONS;
+            let other = rng.usize(0..REGIONS - 1);
+            // Two regions with wrong documents are right about each other.
+            let other = if fault == Fault::Elsewhere { 0 } else { other };
+            let region = (well + 1 + other) % REGIONS;
             let from = between(rng, secs(60), secs(900));
             let longest = if fault == Fault::CutOff { secs(600) } else { secs(240) };
             Window { fault, region, from, until: from + between(rng, secs(10), longest) }
