@@ -266,7 +266,8 @@ async fn after_the_others(pulse: &Pulse) {
     .await
 }
 
-/// Sends all of `head` and `body`, one after the other.
+/// Sends all of `head` and `body`, one after the other, and has what the stream itself buffers sent
+/// too: TLS holds a record until it is flushed.
 async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8]) -> io::Result<()> {
     let (mut sent, all) = (0, head.len() + body.len());
     poll_fn(|cx| {
@@ -284,7 +285,7 @@ async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8
                 count => sent += count,
             }
         }
-        Poll::Ready(Ok(()))
+        Pin::new(&mut *wire).poll_flush(cx)
     })
     .await
 }
