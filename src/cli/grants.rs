@@ -17,6 +17,8 @@ use crate::access::grants::{Change, Grants, GrantsError, changes};
 use crate::access::issuers::{Issuers, Unproven};
 use crate::access::limits::TOKEN_BYTES;
 use crate::app::process;
+use crate::config::limits::PEM_BYTES;
+use crate::config::read_regular;
 use crate::config::services::{self, ServiceRole};
 use crate::http::token;
 use crate::model::time::Clock;
@@ -44,6 +46,9 @@ pub struct CatalogueReach {
     /// A file with the token of an admin (`[[access.admin]]`)
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// A PEM file with the CA certificates that the catalogue's is verified by [default: the machine's]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Longest wait for the catalogue's answer
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
@@ -102,7 +107,8 @@ const LOST_UNASKED: usize = 10;
 pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
     let token = token::read("--token-file", args.reach.token_file.as_deref())
         .map_err(|error| CommandError::Usage(error.to_string()))?;
-    let client = CatalogueClient::new(args.reach.catalogue, token, args.reach.timeout);
+    let authorities = args.reach.ca_file.as_deref().map(authorities).transpose()?;
+    let client = CatalogueClient::new(args.reach.catalogue, token, authorities, args.reach.timeout);
     match args.command {
         GrantsCommand::Show => {
             let current = block_on(client.current())?.ok_or_else(none_yet)?;
@@ -130,6 +136,14 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
         }
         GrantsCommand::Who { config } => who(&client, config.as_deref()),
     }
+}
+
+/// The certificates of `--ca-file`.
+fn authorities(file: &Path) -> Result<Vec<reqwest::Certificate>, CommandError> {
+    let unusable = |why: String| CommandError::Usage(format!("--ca-file {}: {why}", file.display()));
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable(error.to_string()))?;
+    let found = reqwest::Certificate::from_pem_bundle(&text).map_err(|error| unusable(error.to_string()))?;
+    if found.is_empty() { Err(unusable("it holds no certificate in PEM".to_owned())) } else { Ok(found) }
 }
 
 fn block_on<T>(asked: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {

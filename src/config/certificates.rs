@@ -1,7 +1,8 @@
-//! Reads the PEM files of a region's `tls`, both for the checks and for the connections that use
-//! them.
+//! Reads the PEM files of a region's or a service's `tls`, both for the checks and for the connections
+//! that use them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use rustls::pki_types::pem::{self, PemObject};
@@ -12,7 +13,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::file::content;
 use super::schema;
 use super::settings::Setting;
-use super::{ClientCertificate, RegionTls};
+use super::{ClientCertificate, RegionTls, ServerCertificate};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Wall;
@@ -25,6 +26,16 @@ pub(crate) struct Certificates {
     pub client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     /// Equal for equal content.
     pub digest: [u8; 32],
+    /// Warnings, each with its setting.
+    pub warnings: Vec<(&'static Setting, String)>,
+}
+
+/// The content of the files that a service's `tls` names.
+#[derive(Debug)]
+pub(crate) struct ServerFiles {
+    pub certified: Arc<CertifiedKey>,
+    /// The end of the certificate, or of one of its issuers if that is earlier.
+    pub ends: Wall,
     /// Warnings, each with its setting.
     pub warnings: Vec<(&'static Setting, String)>,
 }
@@ -65,10 +76,35 @@ pub(crate) fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableF
         let setting = &schema::TLS_CLIENT_CERT;
         let chain = certificates(setting, cert, &bytes(setting, cert, &mut sum)?)?;
         read.warnings.extend(out_of_date(setting, cert, &chain, now));
-        read.client = Some((chain.clone(), private_key(key, cert, chain, &mut sum)?));
+        let (found, _) = private_key(&schema::TLS_CLIENT_KEY, key, cert, chain.clone(), &mut sum)?;
+        read.client = Some((chain, found));
     }
     read.digest.copy_from_slice(sum.finish().as_ref());
     Ok(read)
+}
+
+/// Reads the files that a service's `tls` names; `now` tells whether a certificate has expired.
+///
+/// # Errors
+/// The first file that cannot be read, or does not hold what it should; a key that belongs to another
+/// certificate.
+pub(crate) fn read_server(files: &ServerCertificate, now: Wall) -> Result<ServerFiles, UnusableFile> {
+    let ServerCertificate { certificate, key, settings: [of_certificate, of_key] } = files;
+    let mut sum = digest::Context::new(&digest::SHA256);
+    let chain = certificates(of_certificate, certificate, &bytes(of_certificate, certificate, &mut sum)?)?;
+    let warnings = out_of_date(of_certificate, certificate, &chain, now);
+    let ends = earliest_end(&chain);
+    let (_, certified) = private_key(of_key, key, certificate, chain, &mut sum)?;
+    Ok(ServerFiles { certified: Arc::new(certified), ends, warnings })
+}
+
+/// The time at which the first of these certificates ends.
+fn earliest_end(chain: &[CertificateDer<'static>]) -> Wall {
+    let ends = chain.iter().filter_map(|der| {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        Some(u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0))
+    });
+    Wall::from_millis(ends.min().unwrap_or(0).saturating_mul(1_000))
 }
 
 /// A file's content, which is also added to `sum`.
@@ -100,14 +136,14 @@ fn certificates(
 }
 
 /// The key in the file `key`, which must belong to the first certificate of `chain`, read from
-/// `cert`.
+/// `cert`; and both, ready to sign.
 fn private_key(
+    setting: &'static Setting,
     key: &Path,
     cert: &Path,
     chain: Vec<CertificateDer<'static>>,
     sum: &mut digest::Context,
-) -> Result<PrivateKeyDer<'static>, UnusableFile> {
-    let setting = &schema::TLS_CLIENT_KEY;
+) -> Result<(PrivateKeyDer<'static>, CertifiedKey), UnusableFile> {
     let found = PrivateKeyDer::from_pem_slice(&bytes(setting, key, sum)?).map_err(|error| {
         let what = match error {
             pem::Error::NoItemsFound => format!("{} holds no private key", key.display()),
@@ -118,7 +154,7 @@ fn private_key(
     })?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let wrong = match CertifiedKey::from_der(chain, found.clone_key(), &provider) {
-        Ok(_) => return Ok(found),
+        Ok(certified) => return Ok((found, certified)),
         Err(rustls::Error::InconsistentKeys(_)) => {
             let what = format!("{} is not the key of the certificate in {}", key.display(), cert.display());
             ConfigProblem::new(what, "name the key that belongs to the certificate")

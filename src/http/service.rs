@@ -18,7 +18,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::Instant;
 use tokio_util::either::Either;
@@ -30,6 +30,8 @@ use crate::http::limits::{
 };
 use crate::http::peers::Peers;
 use crate::http::pulse::{ArrivingBody, Pulse};
+use crate::http::server_tls::{Offers, ServerTls};
+use crate::http::socket::Socket;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -37,6 +39,8 @@ use crate::telemetry::rate_limiter::RateLimiter;
 
 pub enum Listener {
     Tcp(TcpListener),
+    /// TCP that carries TLS.
+    Tls(TcpListener, Arc<ServerTls>),
     Unix(UnixListener),
 }
 
@@ -50,27 +54,6 @@ pub enum ReachedBy {
 }
 
 type Stream = Either<TcpStream, UnixStream>;
-
-/// A connection's bytes, as the one that needs its room sees them.
-pub(crate) struct Watched {
-    stream: Stream,
-    pulse: Arc<Pulse>,
-}
-
-impl Watched {
-    pub(crate) fn new(stream: TcpStream, pulse: Arc<Pulse>) -> Self {
-        Self { stream: Either::Left(stream), pulse }
-    }
-}
-
-impl Drop for Watched {
-    /// As [`crate::http::connection::wire::Wire`] does.
-    fn drop(&mut self) {
-        if self.pulse.is_gone() {
-            KernelBuffers::EITHER.discard(&self.stream);
-        }
-    }
-}
 
 /// A request's body, whose connection makes room for others until it has arrived.
 struct ArrivingRequestBody {
@@ -99,52 +82,26 @@ impl Body for ArrivingRequestBody {
     }
 }
 
-impl AsyncRead for Watched {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let Self { stream, pulse } = &mut *self;
-        let polled = KernelBuffers::EITHER.poll_read(stream, pulse, cx, buf);
-        if buf.filled().len() > before {
-            self.pulse.note_bytes();
-        }
-        polled
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.pulse.written(&polled);
-        polled
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.pulse.written(&polled);
-        polled
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
 impl Listener {
+    /// Listeners with TLS if there is any.
+    pub fn over(tls: Option<&Arc<ServerTls>>, listeners: Vec<TcpListener>) -> Vec<Self> {
+        let over = |listener| match tls {
+            Some(tls) => Self::Tls(listener, tls.clone()),
+            None => Self::Tcp(listener),
+        };
+        listeners.into_iter().map(over).collect()
+    }
+
+    const fn tls(&self) -> Option<&Arc<ServerTls>> {
+        match self {
+            Self::Tls(_, tls) => Some(tls),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
+    }
+
     async fn accept(&self) -> io::Result<(Stream, ReachedBy)> {
         Ok(match self {
-            Self::Tcp(listener) => {
+            Self::Tcp(listener) | Self::Tls(listener, _) => {
                 let stream = listener.accept().await?.0;
                 // Without it a small answer may wait for the caller's ACK; failing to set it costs
                 // only time.
@@ -225,7 +182,8 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
                 let pulse = Arc::new(Pulse::default());
                 port.peers.enter(&pulse);
                 // Boxed, as those of callers are.
-                let connection = Box::pin(connection(stream, (port.router)(reached), pulse, tasks.clone()));
+                let (router, tls) = ((port.router)(reached), port.listener.tls().cloned());
+                let connection = Box::pin(served(stream, tls, router, pulse, tasks.clone()));
                 tasks.spawn(name, async move {
                     connection.await;
                     drop(permit);
@@ -242,7 +200,26 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
     }
 }
 
-async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
+/// Serves a connection to its end, over TLS if its listener has it.
+async fn served(stream: Stream, tls: Option<Arc<ServerTls>>, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
+    let Some(tls) = tls else {
+        return connection(Socket::new(stream, KernelBuffers::EITHER, pulse.clone()), router, pulse, tasks).await;
+    };
+    let below = Socket::below_tls(stream, KernelBuffers::EITHER, pulse.clone());
+    let accepted = tokio::select! {
+        accepted = tls.accept(below, Offers::Http1) => accepted,
+        _ = tasks.draining() => return,
+        () = pulse.evicted() => return,
+    };
+    if let Some(stream) = accepted {
+        connection(Socket::new(stream, KernelBuffers::TLS, pulse.clone()), router, pulse, tasks).await;
+    }
+}
+
+async fn connection<S>(socket: Socket<S>, router: Router, pulse: Arc<Pulse>, tasks: Tasks)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         // It counts from the end of the last answer, and would end an idle connection as early as a
@@ -268,8 +245,7 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
             Ok::<_, Infallible>(answer)
         }
     });
-    let mut connection =
-        std::pin::pin!(http.serve_connection(TokioIo::new(Watched { stream, pulse: pulse.clone() }), service));
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(socket), service));
     let draining = async {
         tasks.draining().await;
         pulse.what_has_come_is_read().await;
@@ -336,7 +312,7 @@ mod tests {
         let stream = Either::Left(listener.accept().await.unwrap().0);
         let router =
             Router::new().route("/", get(|| async { "here" })).route("/never", get(std::future::pending::<()>));
-        (caller, Box::pin(connection(stream, router, Arc::new(Pulse::default()), tasks)))
+        (caller, Box::pin(served(stream, None, router, Arc::new(Pulse::default()), tasks)))
     }
 
     /// Asks on a connection that stays open.

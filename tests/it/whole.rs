@@ -3,11 +3,13 @@
 //! the AWS emulator, once in this process on the memory engine.
 
 mod access;
+pub(crate) mod certified;
 mod denied;
 mod deployment;
 mod emulated;
 mod in_process;
 mod scripted;
+mod tls;
 mod unreachable;
 mod verified;
 

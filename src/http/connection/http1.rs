@@ -49,7 +49,10 @@ where
             None => Next::All,
         };
         let (allowance, ready) = match next {
-            Next::Gone => return Ok(()),
+            Next::Gone => {
+                wire.end().await;
+                return Ok(());
+            }
             Next::One(len, ready) => (Some(len), Some(ready)),
             Next::All => {
                 // The fast path gets nothing of it any more: what it holds may go.
@@ -77,6 +80,7 @@ where
         .await?;
         wire = connection.into_parts().io.into_inner();
         if !wire.goes_on() {
+            wire.end().await;
             return Ok(());
         }
     }

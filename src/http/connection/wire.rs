@@ -178,10 +178,29 @@ impl<S> Wire<S> {
         }
     }
 
+    fn note_written(&self, polled: &Poll<io::Result<usize>>) {
+        if self.buffers.is_direct() {
+            self.pulse.written(polled);
+        }
+    }
+
     /// True if hyper was done with what it was allowed, and would have continued with the
     /// connection.
     pub(crate) fn goes_on(&self) -> bool {
         self.came_back
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Wire<S> {
+    /// Ends a stream that hyper does not end. TLS has to say so, or its peer sees a truncated answer;
+    /// a peer that takes nothing is not waited for.
+    pub(super) async fn end(mut self) {
+        poll_fn(|cx| {
+            // Whatever comes of it, the connection is dropped next.
+            let _ = Pin::new(&mut self.stream).poll_shutdown(cx);
+            Poll::Ready(())
+        })
+        .await;
     }
 }
 
@@ -242,7 +261,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.forget_complete_head();
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.pulse.written(&polled);
+        self.note_written(&polled);
         polled
     }
 
@@ -253,7 +272,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     ) -> Poll<io::Result<usize>> {
         self.forget_complete_head();
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.pulse.written(&polled);
+        self.note_written(&polled);
         polled
     }
 
