@@ -32,7 +32,7 @@ use crate::http::client::attempt::HttpOrigin;
 use crate::http::connection::{ConnectionContext, Shutdown, Via};
 use crate::http::exchange::Origin;
 use crate::http::listener::{self, ListenError};
-use crate::http::server_tls::ServerTls;
+use crate::http::server_tls::{Offers, PortTls, ServerTls};
 use crate::http::service::Listener;
 use crate::model::time::Clock;
 use crate::protocol::event::{Action, Event};
@@ -191,7 +191,7 @@ fn open(
     let (shutdown, topics) = (Shutdown::default(), Topics::default());
     let tasks = &sidecar.fill.shared.tasks;
     let current = sidecar.clone().into_current();
-    let bounds = Bounds::of_the_machine(sidecar.fill.shared.memory.memory).over(tls.is_some());
+    let bounds = Bounds::of_the_machine(sidecar.fill.shared.memory.memory).over(tls.as_ref());
     let connections = Permits::new(bound_connections(bounds, &sidecar.fill.config));
     let permits = bounds.permits(&sidecar.fill.config);
     sidecar.fill.permit(permits);
@@ -213,7 +213,7 @@ fn open(
     let admin = sockets.admin.first().and_then(addr).unwrap_or(sidecar.fill.config.admin.listen);
     for listener in sockets.tcp {
         let (listener, context, handler) = (Arc::new(listener), context.clone(), handler.clone());
-        match tls.clone() {
+        match PortTls::of(tls.as_ref(), Offers::Both) {
             Some(tls) => {
                 let accept =
                     move || listener::accept_tls(listener.clone(), tls.clone(), context.clone(), handler.clone());
@@ -242,7 +242,13 @@ fn open(
     let mut operators = Operators::new(pages.clone(), tasks);
     operators.serve(sidecar.fill.config.admin.unix.as_ref(), sockets.operators);
     let permits = admin::port_connections(bounds.admin());
-    admin::start(Listener::over(tls.as_ref(), sockets.admin), permits, pages, tasks, tasks.stopping());
+    admin::start(
+        Listener::over(PortTls::of(tls.as_ref(), Offers::Pages).as_ref(), sockets.admin),
+        permits,
+        pages,
+        tasks,
+        tasks.stopping(),
+    );
     let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
         bounds,

@@ -2,6 +2,8 @@
 //! shared out before they run out: some for the process itself, some for operators and for what it
 //! opens to regions and AWS, the rest for callers.
 
+use std::sync::Arc;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::limits::{
@@ -10,7 +12,8 @@ use super::limits::{
 };
 use crate::cache::capacity::Memory;
 use crate::config::Config;
-use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS, TLS_BYTES};
+use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
+use crate::http::server_tls::ServerTls;
 
 /// The process may open too few files to do its work.
 #[derive(Debug, thiserror::Error)]
@@ -54,9 +57,9 @@ impl Bounds {
         Self { memory, descriptors: descriptors(), tls: 0 }
     }
 
-    /// Bounds of ports that speak TLS, or of ports that do not.
-    pub(crate) const fn over(self, has_tls: bool) -> Self {
-        Self { tls: if has_tls { TLS_BYTES } else { 0 }, ..self }
+    /// Bounds of ports that speak TLS, if there is any.
+    pub(crate) fn over(self, tls: Option<&Arc<ServerTls>>) -> Self {
+        Self { tls: tls.map_or(0, |tls| tls.connection_bytes()), ..self }
     }
 
     /// Bound on callers connected at once, and its reason if `asked` is too many.
@@ -118,6 +121,7 @@ pub(super) fn bound_connections(bounds: Bounds, config: &Config) -> usize {
 mod tests {
     use super::*;
     use crate::config::read;
+    use crate::http::limits::TLS_BYTES;
 
     #[test]
     fn scarce_descriptors_are_shared_among_all() {
@@ -145,7 +149,7 @@ mod tests {
         assert_eq!(bounds.connections(4096), (341, Some("memory")));
         assert!(bounds.service_connections(1024).0 < 120);
         assert_eq!(bounds.connections(10), (10, None));
-        let over_tls = bounds.over(true);
+        let over_tls = Bounds { tls: TLS_BYTES, ..bounds };
         assert!(over_tls.connections(4096).0 < 341 / 4 && over_tls.service_connections(4096).0 >= 40);
     }
 }

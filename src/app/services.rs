@@ -21,7 +21,7 @@ use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServicesConfig};
 use crate::engine::Feed;
 use crate::http::connection::Shutdown;
-use crate::http::server_tls::ServerTls;
+use crate::http::server_tls::{Offers, PortTls, ServerTls};
 use crate::http::service::Listener;
 use crate::http::tls_exposition::TlsExposition;
 use crate::model::time::Clock;
@@ -99,7 +99,7 @@ pub async fn start(
         }
     };
     let engine = WatchedEngine::new(engine, clock.clone());
-    let bounds = Bounds::of_the_machine(Memory::of_the_machine()).over(tls.is_some());
+    let bounds = Bounds::of_the_machine(Memory::of_the_machine()).over(tls.as_ref());
     let tasks = Tasks::new();
     let connections = Permits::new(process.bound_connections(bounds, &config));
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
@@ -132,7 +132,7 @@ pub async fn start(
     needed::look_for_needs(&shell, &process, &stop).await;
     probe::start(&shell, &process).await;
     let pages = overview::pages(&shell, &process, parts, origins);
-    let operators = Listener::over(shell.tls.as_ref(), operators);
+    let operators = Listener::over(PortTls::of(shell.tls.as_ref(), Offers::Pages).as_ref(), operators);
     serve_pages(operators, bounds.admin(), pages, &shell.tasks);
     tracing::info!(
         service = %process.title(),

@@ -18,6 +18,9 @@ use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Wall;
 
+/// Warnings, each with its setting.
+type Warnings = Vec<(&'static Setting, String)>;
+
 /// The content of the files that a region's `tls` names.
 pub(crate) struct Certificates {
     /// `None` trusts whom the platform trusts.
@@ -27,7 +30,7 @@ pub(crate) struct Certificates {
     /// Equal for equal content.
     pub digest: [u8; 32],
     /// Warnings, each with its setting.
-    pub warnings: Vec<(&'static Setting, String)>,
+    pub warnings: Warnings,
 }
 
 /// The content of the files that a service's `tls` names.
@@ -37,7 +40,7 @@ pub(crate) struct ServerFiles {
     /// The end of the certificate, or of one of its issuers if that is earlier.
     pub ends: Wall,
     /// Warnings, each with its setting.
-    pub warnings: Vec<(&'static Setting, String)>,
+    pub warnings: Warnings,
 }
 
 /// A file that cannot be used, for the operator to fix.
@@ -57,19 +60,9 @@ pub(crate) fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableF
     let mut sum = digest::Context::new(&digest::SHA256);
     if let Some(file) = &tls.ca_file {
         let setting = &schema::TLS_CA_FILE;
-        let certificates = certificates(setting, file, &bytes(setting, file, &mut sum)?)?;
-        let mut roots = rustls::RootCertStore::empty();
-        for certificate in &certificates {
-            roots.add(certificate.clone()).map_err(|error| {
-                let what = format!("{} holds a certificate that cannot be trusted as a CA: {error}", file.display());
-                UnusableFile {
-                    setting,
-                    wrong: ConfigProblem::new(what, "write the CA's own certificates into it, in PEM"),
-                }
-            })?;
-        }
+        let (roots, warnings) = authorities(setting, file, now, &mut sum)?;
         read.roots = Some(roots);
-        read.warnings.extend(out_of_date(setting, file, &certificates, now));
+        read.warnings.extend(warnings);
     }
     sum.update(&[u8::from(tls.ca_file.is_some())]);
     if let Some(ClientCertificate { cert, key }) = &tls.client {
@@ -89,13 +82,46 @@ pub(crate) fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableF
 /// The first file that cannot be read, or does not hold what it should; a key that belongs to another
 /// certificate.
 pub(crate) fn read_server(files: &ServerCertificate, now: Wall) -> Result<ServerFiles, UnusableFile> {
-    let ServerCertificate { certificate, key, settings: [of_certificate, of_key] } = files;
+    let ServerCertificate { certificate, key, settings: [of_certificate, of_key], .. } = files;
     let mut sum = digest::Context::new(&digest::SHA256);
     let chain = certificates(of_certificate, certificate, &bytes(of_certificate, certificate, &mut sum)?)?;
     let warnings = out_of_date(of_certificate, certificate, &chain, now);
     let ends = earliest_end(&chain);
     let (_, certified) = private_key(of_key, key, certificate, chain, &mut sum)?;
     Ok(ServerFiles { certified: Arc::new(certified), ends, warnings })
+}
+
+/// Reads the CAs that vouch for a service's callers, if the settings name any.
+///
+/// # Errors
+/// The file cannot be read, or does not hold certificates of CAs.
+pub(crate) fn read_client_ca(
+    files: &ServerCertificate,
+    now: Wall,
+) -> Result<Option<(rustls::RootCertStore, Warnings)>, UnusableFile> {
+    let (Some(file), Some(setting)) = (&files.client_ca, files.of_client_ca) else { return Ok(None) };
+    authorities(setting, file, now, &mut digest::Context::new(&digest::SHA256)).map(Some)
+}
+
+/// The CAs in a file.
+fn authorities(
+    setting: &'static Setting,
+    file: &Path,
+    now: Wall,
+    sum: &mut digest::Context,
+) -> Result<(rustls::RootCertStore, Warnings), UnusableFile> {
+    let certificates = certificates(setting, file, &bytes(setting, file, sum)?)?;
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in &certificates {
+        roots.add(certificate.clone()).map_err(|error| {
+            let what = format!("{} holds a certificate that cannot be trusted as a CA: {error}", file.display());
+            UnusableFile {
+                setting,
+                wrong: ConfigProblem::new(what, "write the CA's own certificates into it, in PEM"),
+            }
+        })?;
+    }
+    Ok((roots, out_of_date(setting, file, &certificates, now)))
 }
 
 /// The time at which the first of these certificates ends.
@@ -173,7 +199,7 @@ fn out_of_date(
     file: &Path,
     certificates: &[CertificateDer<'static>],
     now: Wall,
-) -> Vec<(&'static Setting, String)> {
+) -> Warnings {
     let now = i64::try_from(now.as_millis() / 1000).unwrap_or(i64::MAX);
     let sentences = certificates.iter().filter_map(|der| {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;

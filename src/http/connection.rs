@@ -23,7 +23,7 @@ use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits;
 use crate::http::peers::Peers;
 use crate::http::pulse::Pulse;
-use crate::http::server_tls::{Offers, ServerTls};
+use crate::http::server_tls::{Accepted, PortTls};
 use crate::http::socket::Socket;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
@@ -99,7 +99,7 @@ pub async fn serve<S, P, H, F>(
 /// make room before its handshake is done.
 pub(crate) async fn serve_tls<P, H, F>(
     stream: TcpStream,
-    tls: Arc<ServerTls>,
+    tls: PortTls,
     via: Via,
     context: ConnectionContext<P>,
     handler: H,
@@ -112,8 +112,9 @@ pub(crate) async fn serve_tls<P, H, F>(
     context.peers.enter(&pulse);
     let served = async {
         let socket = Socket::below_tls(stream, KernelBuffers::TCP, pulse.clone());
-        let Some(stream) = tls.accept(socket, Offers::Both).await else { return };
-        requests(stream, KernelBuffers::TLS, Answering::new(handler, via, pulse.clone()), &context).await;
+        let Some(Accepted { stream, peer }) = tls.accept(socket).await else { return };
+        let answering = Answering::new(handler, via, pulse.clone()).to(peer);
+        requests(stream, KernelBuffers::TLS, answering, &context).await;
     };
     unless_it_keeps_us_waiting(served, &pulse, &context).await;
 }

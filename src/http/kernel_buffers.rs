@@ -22,8 +22,6 @@ pub struct KernelBuffers<S> {
     /// Has the stream's end discard what is buffered for its peer, who gets a reset. Else the
     /// kernel goes on offering it for minutes.
     discard: fn(&S),
-    /// True if the kernel has taken all that the stream took.
-    is_direct: bool,
 }
 
 impl<S> Clone for KernelBuffers<S> {
@@ -36,15 +34,9 @@ impl<S> Copy for KernelBuffers<S> {}
 
 impl<S> KernelBuffers<S> {
     /// Those of a stream that is no socket: there are none.
-    pub const NONE: Self =
-        Self { read: |_, _| Err(io::ErrorKind::WouldBlock.into()), discard: |_| {}, is_direct: true };
+    pub const NONE: Self = Self { read: |_, _| Err(io::ErrorKind::WouldBlock.into()), discard: |_| {} };
     /// Those of TLS: they lie below it ([`crate::http::socket::Socket::below_tls`]), in ciphertext.
-    pub(crate) const TLS: Self = Self { is_direct: false, ..Self::NONE };
-
-    /// True if a write to the stream says what the peer takes. TLS keeps some of it.
-    pub(crate) const fn is_direct(self) -> bool {
-        self.is_direct
-    }
+    pub(crate) const TLS: Self = Self::NONE;
 
     pub(crate) fn discard(self, stream: &S) {
         (self.discard)(stream);
@@ -52,12 +44,12 @@ impl<S> KernelBuffers<S> {
 }
 
 impl KernelBuffers<TcpStream> {
-    pub const TCP: Self = Self { read: |stream, room| read(stream.as_fd(), room), discard, is_direct: true };
+    pub const TCP: Self = Self { read: |stream, room| read(stream.as_fd(), room), discard };
 }
 
 impl KernelBuffers<UnixStream> {
     /// The kernel keeps nothing for a peer of a Unix socket that was closed but what it has received.
-    pub const UNIX: Self = Self { read: |stream, room| read(stream.as_fd(), room), discard: |_| {}, is_direct: true };
+    pub const UNIX: Self = Self { read: |stream, room| read(stream.as_fd(), room), discard: |_| {} };
 }
 
 impl KernelBuffers<Either<TcpStream, UnixStream>> {
@@ -71,7 +63,6 @@ impl KernelBuffers<Either<TcpStream, UnixStream>> {
                 discard(tcp);
             }
         },
-        is_direct: true,
     };
 }
 

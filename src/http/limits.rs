@@ -37,6 +37,8 @@ pub const CONNECTION_BYTES: u64 = 12 * KIB as u64;
 pub const TLS_BYTES: usize = 40 * KIB;
 /// Bytes of answers that TLS keeps while the kernel takes no more.
 pub const TLS_WRITE_BYTES: usize = 16 * KIB;
+/// A caller's certificate and its issuers' in bytes; with more, the handshake fails.
+pub const CLIENT_CHAIN_BYTES: usize = 12 * KIB;
 /// Longest time for a TLS handshake, from the first byte on.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
 /// TLS handshakes that run at once on all of a service's ports. The others wait, so that those that

@@ -7,7 +7,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
@@ -19,7 +18,7 @@ use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, FastPath, Via};
 use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits::ACCEPT_PAUSE;
-use crate::http::server_tls::ServerTls;
+use crate::http::server_tls::PortTls;
 use crate::telemetry::rate_limiter::RateLimiter;
 
 /// Why a listener could not be set up. The operator has to fix it; a retry helps once the cause is
@@ -145,7 +144,7 @@ pub async fn accept_tcp<P, H, F>(
 /// Like [`accept_tcp`], of connections that carry TLS. Their handshakes hold up nobody else.
 pub(crate) async fn accept_tls<P, H, F>(
     listener: impl Borrow<TcpListener> + Send + Sync,
-    tls: Arc<ServerTls>,
+    tls: PortTls,
     context: ConnectionContext<P>,
     handler: H,
 ) where

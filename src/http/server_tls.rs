@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
-use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{Acceptor, ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
@@ -15,7 +16,8 @@ use tokio_rustls::server::TlsStream;
 use crate::config::ServerCertificate;
 use crate::config::certificates::{self, ServerFiles, UnusableFile};
 use crate::http::limits::{
-    CERTIFICATE_LOOK, CERTIFICATE_NOTICE, HANDSHAKE_SLOT_WAIT, HANDSHAKE_WAIT, HANDSHAKES, TLS_WRITE_BYTES,
+    CERTIFICATE_LOOK, CERTIFICATE_NOTICE, CLIENT_CHAIN_BYTES, HANDSHAKE_SLOT_WAIT, HANDSHAKE_WAIT, HANDSHAKES,
+    TLS_BYTES, TLS_WRITE_BYTES,
 };
 use crate::model::time::{Clock, Wall};
 use crate::tasks::file_stamp::FileStamp;
@@ -24,14 +26,18 @@ use crate::tasks::{Tasks, on_disk};
 use crate::telemetry::rate_limiter::RateLimiter;
 
 mod counts;
+pub mod peer;
 
 use counts::{HandshakeOutcome, TlsCounts};
+use peer::{ClientAuthorities, KeyHolders, PeerCertificate};
 
 /// A certificate and its key that ports cannot be served with. The operator has to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{setting}: {what}; {suggestion}")]
     Files { setting: String, what: String, suggestion: String },
+    #[error("the CA certificates of callers cannot be used: {0}; write them into the file of client_ca, in PEM")]
+    ClientCa(rustls::server::VerifierBuilderError),
     #[error("TLS cannot be set up: {0}")]
     Settings(#[from] rustls::Error),
 }
@@ -44,10 +50,42 @@ impl From<UnusableFile> for TlsError {
 
 /// Protocols that a port offers by ALPN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offers {
+pub enum Offers {
+    /// HTTP/1.1, to operators: no certificate is asked for.
+    Pages,
     Http1,
     /// HTTP/2 before HTTP/1.1.
     Both,
+}
+
+/// TLS of one port.
+#[derive(Clone, Debug)]
+pub struct PortTls {
+    tls: Arc<ServerTls>,
+    offers: Offers,
+}
+
+impl PortTls {
+    /// That of a port which offers so much, if there is any.
+    #[must_use]
+    pub fn of(tls: Option<&Arc<ServerTls>>, offers: Offers) -> Option<Self> {
+        tls.map(|tls| Self { tls: tls.clone(), offers })
+    }
+
+    /// Performs a handshake; `None` if nothing comes of it. Drop the future to give up earlier.
+    pub(crate) async fn accept<S>(&self, socket: S) -> Option<Accepted<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.tls.accept(socket, self.offers).await
+    }
+}
+
+/// A connection whose handshake is done.
+pub(crate) struct Accepted<S> {
+    pub(crate) stream: TlsStream<S>,
+    /// Certificate of the caller, of any issuer.
+    pub(crate) peer: Option<Arc<PeerCertificate>>,
 }
 
 /// TLS as all ports of a service speak it.
@@ -55,8 +93,11 @@ pub(crate) enum Offers {
 pub struct ServerTls {
     files: ServerCertificate,
     /// The files as they were when they were read first.
-    opened_with: Stamps,
+    opened_with: Seen,
     current: Arc<Current>,
+    /// CAs that vouch for callers; `None` where callers are asked for no certificate.
+    authorities: Option<Arc<ClientAuthorities>>,
+    pages: Arc<ServerConfig>,
     http1: Arc<ServerConfig>,
     both: Arc<ServerConfig>,
     handshakes: Semaphore,
@@ -73,10 +114,45 @@ impl ResolvesServerCert for Current {
     }
 }
 
-type Stamps = [Option<FileStamp>; 2];
+/// Files as a look found them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    pair: [Option<FileStamp>; 2],
+    client_ca: Option<FileStamp>,
+}
 
-fn stamps(files: &ServerCertificate) -> Stamps {
-    [&files.certificate, &files.key].map(|file| FileStamp::of(file))
+impl Seen {
+    fn of(files: &ServerCertificate) -> Self {
+        Self {
+            pair: [&files.certificate, &files.key].map(|file| FileStamp::of(file)),
+            client_ca: files.client_ca.as_deref().and_then(FileStamp::of),
+        }
+    }
+}
+
+/// Content of files that have changed.
+struct Reread {
+    seen: Seen,
+    pair: Option<Result<ServerFiles, TlsError>>,
+    client_ca: Option<Result<Arc<dyn ClientCertVerifier>, TlsError>>,
+}
+
+impl Reread {
+    fn look(files: &ServerCertificate, before: Seen) -> Self {
+        let seen = Seen::of(files);
+        let pair = (seen.pair != before.pair)
+            .then(|| certificates::read_server(files, Clock::System.wall()).map_err(TlsError::from));
+        let client_ca = if seen.client_ca == before.client_ca { None } else { verifier(files).transpose() };
+        Self { seen, pair, client_ca }
+    }
+}
+
+/// Verifier of callers' certificates by the CAs of the file, if there is one.
+fn verifier(files: &ServerCertificate) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let Some((roots, _)) = certificates::read_client_ca(files, Clock::System.wall())? else { return Ok(None) };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let built = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    built.map(|verifier| Some(verifier as Arc<dyn ClientCertVerifier>)).map_err(TlsError::ClientCa)
 }
 
 impl ServerTls {
@@ -86,18 +162,28 @@ impl ServerTls {
     /// See [`TlsError`].
     pub fn open(files: &ServerCertificate) -> Result<Arc<Self>, TlsError> {
         // Taken before the content, so that a write in between is seen as a change later.
-        let opened_with = stamps(files);
+        let opened_with = Seen::of(files);
         let read = certificates::read_server(files, Clock::System.wall())?;
         let current = Arc::new(Current(ArcSwap::from_pointee(read)));
+        let authorities = verifier(files)?.map(ClientAuthorities::new);
+        let asks = authorities.is_some();
         Ok(Arc::new(Self {
             files: files.clone(),
             opened_with,
-            http1: Arc::new(settings(current.clone(), &["http/1.1"])?),
-            both: Arc::new(settings(current.clone(), &["h2", "http/1.1"])?),
+            pages: Arc::new(settings(current.clone(), &["http/1.1"], false)?),
+            http1: Arc::new(settings(current.clone(), &["http/1.1"], asks)?),
+            both: Arc::new(settings(current.clone(), &["h2", "http/1.1"], asks)?),
             current,
+            authorities,
             handshakes: Semaphore::new(HANDSHAKES),
             counts: TlsCounts::default(),
         }))
+    }
+
+    /// Bytes that a connection takes besides those of plain TCP.
+    pub(crate) const fn connection_bytes(&self) -> usize {
+        // The session has the caller's certificate, and so has the connection.
+        TLS_BYTES + if self.authorities.is_some() { 2 * CLIENT_CHAIN_BYTES } else { 0 }
     }
 
     /// The end of the certificate, or of one of its issuers if that is earlier.
@@ -128,8 +214,7 @@ impl ServerTls {
         serde_json::json!({ "certificate": self.files.certificate.display().to_string(), "ends": ends })
     }
 
-    /// Performs a handshake; `None` if nothing comes of it. Drop the future to give up earlier.
-    pub(crate) async fn accept<S>(&self, socket: S, offers: Offers) -> Option<TlsStream<S>>
+    async fn accept<S>(&self, socket: S, offers: Offers) -> Option<Accepted<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -144,7 +229,10 @@ impl ServerTls {
             Err(_) => (HandshakeOutcome::TimedOut, None),
         };
         self.counts.shaken(outcome);
-        stream
+        let stream = stream?;
+        let presented = self.authorities.as_ref().zip(stream.get_ref().1.peer_certificates());
+        let peer = presented.and_then(|(authorities, chain)| PeerCertificate::new(chain, authorities));
+        Some(Accepted { stream, peer: peer.map(Arc::new) })
     }
 
     async fn handshake<S>(&self, socket: S, offers: Offers) -> io::Result<TlsStream<S>>
@@ -155,6 +243,7 @@ impl ServerTls {
         // A peer that has not sent a whole ClientHello keeps nobody from a handshake.
         let slot = self.handshakes.acquire().await.map_err(io::Error::other)?;
         let config = match offers {
+            Offers::Pages => self.pages.clone(),
             Offers::Http1 => self.http1.clone(),
             Offers::Both => self.both.clone(),
         };
@@ -183,24 +272,32 @@ impl ServerTls {
             tokio::time::sleep(CERTIFICATE_LOOK).await;
             let files = self.files.clone();
             // A mount that stalls holds up only this watch.
-            let looked = on_disk(move || {
-                let now = stamps(&files);
-                (now, (now != seen).then(|| certificates::read_server(&files, Clock::System.wall())))
-            });
-            let Some((now, changed)) = looked.await else { pass_panic_on() };
-            match changed {
+            let Some(reread) = on_disk(move || Reread::look(&files, seen)).await else { pass_panic_on() };
+            match reread.pair {
                 None => {}
                 Some(Ok(read)) => {
                     let ends = humantime::format_rfc3339_seconds(read.ends.to_system_time());
                     let certificate = self.files.certificate.display();
                     tracing::info!(%certificate, %ends, "the certificate and its key were replaced");
                     self.current.0.store(Arc::new(read));
-                    seen = now;
+                    seen.pair = reread.seen.pair;
                 }
-                Some(Err(unusable)) => {
+                Some(Err(error)) => {
                     if let Some(suppressed) = lines.admit(Clock::System.now()) {
-                        let error = TlsError::from(unusable);
                         tracing::warn!(%error, suppressed, "the last good certificate stays in use");
+                    }
+                }
+            }
+            match reread.client_ca.zip(self.authorities.as_ref()) {
+                None => {}
+                Some((Ok(verifier), authorities)) => {
+                    tracing::info!("the CAs of callers were replaced");
+                    authorities.replace(verifier);
+                    seen.client_ca = reread.seen.client_ca;
+                }
+                Some((Err(error), _)) => {
+                    if let Some(suppressed) = lines.admit(Clock::System.now()) {
+                        tracing::warn!(%error, suppressed, "the last good CAs of callers stay in use");
                     }
                 }
             }
@@ -209,10 +306,15 @@ impl ServerTls {
 }
 
 /// TLS 1.2 and 1.3, without early data, which could be replayed.
-fn settings(current: Arc<Current>, offered: &[&str]) -> Result<ServerConfig, rustls::Error> {
+fn settings(current: Arc<Current>, offered: &[&str], asks: bool) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(current);
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = if asks {
+        builder.with_client_cert_verifier(Arc::new(KeyHolders(provider)))
+    } else {
+        builder.with_no_client_auth()
+    };
+    let mut config = builder.with_cert_resolver(current);
     config.alpn_protocols = offered.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     config.max_early_data_size = 0;
     Ok(config)

@@ -30,7 +30,8 @@ use crate::http::limits::{
 };
 use crate::http::peers::Peers;
 use crate::http::pulse::{ArrivingBody, Pulse};
-use crate::http::server_tls::{Offers, ServerTls};
+use crate::http::server_tls::peer::PeerCertificate;
+use crate::http::server_tls::{Accepted, PortTls};
 use crate::http::socket::Socket;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
@@ -40,7 +41,7 @@ use crate::telemetry::rate_limiter::RateLimiter;
 pub enum Listener {
     Tcp(TcpListener),
     /// TCP that carries TLS.
-    Tls(TcpListener, Arc<ServerTls>),
+    Tls(TcpListener, PortTls),
     Unix(UnixListener),
 }
 
@@ -84,15 +85,15 @@ impl Body for ArrivingRequestBody {
 
 impl Listener {
     /// Listeners with TLS if there is any.
-    pub fn over(tls: Option<&Arc<ServerTls>>, listeners: Vec<TcpListener>) -> Vec<Self> {
-        let over = |listener| match tls {
+    pub fn over(tls: Option<&PortTls>, listeners: Vec<TcpListener>) -> Vec<Self> {
+        let over = listeners.into_iter().map(|listener| match tls {
             Some(tls) => Self::Tls(listener, tls.clone()),
             None => Self::Tcp(listener),
-        };
-        listeners.into_iter().map(over).collect()
+        });
+        over.collect()
     }
 
-    const fn tls(&self) -> Option<&Arc<ServerTls>> {
+    const fn tls(&self) -> Option<&PortTls> {
         match self {
             Self::Tls(_, tls) => Some(tls),
             Self::Tcp(_) | Self::Unix(_) => None,
@@ -201,23 +202,30 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
 }
 
 /// Serves a connection to its end, over TLS if its listener has it.
-async fn served(stream: Stream, tls: Option<Arc<ServerTls>>, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
+async fn served(stream: Stream, tls: Option<PortTls>, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
     let Some(tls) = tls else {
-        return connection(Socket::new(stream, KernelBuffers::EITHER, pulse.clone()), router, pulse, tasks).await;
+        let socket = Socket::new(stream, KernelBuffers::EITHER, pulse.clone());
+        return connection(socket, None, router, pulse, tasks).await;
     };
     let below = Socket::below_tls(stream, KernelBuffers::EITHER, pulse.clone());
     let accepted = tokio::select! {
-        accepted = tls.accept(below, Offers::Http1) => accepted,
+        accepted = tls.accept(below) => accepted,
         _ = tasks.draining() => return,
         () = pulse.evicted() => return,
     };
-    if let Some(stream) = accepted {
-        connection(Socket::new(stream, KernelBuffers::TLS, pulse.clone()), router, pulse, tasks).await;
+    if let Some(Accepted { stream, peer }) = accepted {
+        connection(Socket::new(stream, KernelBuffers::TLS, pulse.clone()), peer, router, pulse, tasks).await;
     }
 }
 
-async fn connection<S>(socket: Socket<S>, router: Router, pulse: Arc<Pulse>, tasks: Tasks)
-where
+/// Serves what comes on a socket; its requests carry the certificate of the `peer`.
+async fn connection<S>(
+    socket: Socket<S>,
+    peer: Option<Arc<PeerCertificate>>,
+    router: Router,
+    pulse: Arc<Pulse>,
+    tasks: Tasks,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -231,10 +239,13 @@ where
     let (router, requests) = (TowerToHyperService::new(router), pulse.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let under_way = requests.begin();
-        let request = request.map(|body| {
+        let mut request = request.map(|body| {
             let arriving = (!body.is_end_stream()).then(|| requests.arrives());
             ArrivingRequestBody { body, arriving }
         });
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
         let answer = router.call(request);
         async move {
             let _under_way = under_way;
@@ -296,6 +307,8 @@ mod tests {
 
     use super::*;
     use crate::http::limits::{HEADER_WAIT, IDLE_WAIT};
+    use crate::http::server_tls::Offers;
+    use crate::http::server_tls::scripted::Certified;
 
     async fn ask(address: std::net::SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -316,7 +329,7 @@ mod tests {
     }
 
     /// Asks on a connection that stays open.
-    async fn asks(caller: &mut TcpStream) -> String {
+    async fn asks(caller: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> String {
         caller.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let mut reply = Vec::new();
         while !reply.ends_with(b"here") && caller.read_buf(&mut reply).await.unwrap_or(0) > 0 {}
@@ -336,6 +349,21 @@ mod tests {
             announced.push(reply.contains("connection: close"));
         }
         assert_eq!(announced, [false, false, false, false, true], "and then the connection is gone");
+    }
+
+    /// A connection that was opened ahead is as silent as over TCP: its handshake is no head.
+    #[tokio::test(start_paused = true)]
+    async fn ready_tls_connection_outlives_header_wait() {
+        let (certified, tasks) = (Certified::new(), Tasks::new());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = Either::Left(listener.accept().await.unwrap().0);
+        let router = Router::new().route("/", get(|| async { "here" }));
+        let tls = Some(certified.port(Offers::Http1));
+        tasks.spawn("connection", served(stream, tls, router, Arc::new(Pulse::default()), tasks.clone()));
+        let mut caller = certified.connect(caller, &[]).await.unwrap();
+        tokio::time::sleep(HEADER_WAIT * 4).await;
+        assert!(asks(&mut caller).await.starts_with("HTTP/1.1 200 OK"));
     }
 
     #[tokio::test(start_paused = true)]

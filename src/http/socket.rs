@@ -25,15 +25,9 @@ impl<S> Socket<S> {
     }
 
     /// A socket that carries TLS. What arrives on it is noted above TLS, in plaintext: a handshake is
-    /// no head that has begun. What the peer takes is noted here, where it is known.
+    /// no head that has begun. What the peer takes is noted here too: TLS keeps some of it.
     pub(crate) const fn below_tls(stream: S, buffers: KernelBuffers<S>, pulse: Arc<Pulse>) -> Self {
         Self { stream, buffers, pulse, notes_reads: false }
-    }
-
-    fn note_written(&self, polled: &Poll<io::Result<usize>>) {
-        if self.buffers.is_direct() {
-            self.pulse.written(polled);
-        }
     }
 }
 
@@ -61,7 +55,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.note_written(&polled);
+        self.pulse.written(&polled);
         polled
     }
 
@@ -71,7 +65,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.note_written(&polled);
+        self.pulse.written(&polled);
         polled
     }
 

@@ -18,6 +18,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::access::credentials::Credentials;
 use crate::cache::entry::Validity;
 use crate::http::admission::{Admission, Head, Refusal};
 use crate::http::connection::spare::Spare;
@@ -25,6 +26,7 @@ use crate::http::connection::wire::Wire;
 use crate::http::connection::{FastPath, Next, Via};
 use crate::http::limits::ANSWERS_BYTES;
 use crate::http::pulse::Pulse;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::request::answer::{Outcome, respond};
 use crate::request::caller::Caller;
 use crate::request::current::Current;
@@ -61,10 +63,11 @@ pub trait Answers: Send + Sync + 'static {
     fn is_fast(&self) -> bool;
 
     /// Looks up the stored answer, or returns the future that will have one. `caller` is remembered
-    /// for the next request with the same lines.
+    /// for the next request with the same lines; `peer` is the certificate that it presented.
     fn find(
         self: &Arc<Self>,
         caller: &mut Option<Caller>,
+        peer: Option<&PeerCertificate>,
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>>;
 }
@@ -85,11 +88,13 @@ impl Answers for Settings {
     fn find(
         self: &Arc<Self>,
         caller: &mut Option<Caller>,
+        peer: Option<&PeerCertificate>,
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
         if let Some(gate) = &self.shared.gate
-            && let Err(denial) = gate.admit_to_view(&mut caller.known, head.method, head.path(), head.headers)
+            && let Err(denial) =
+                gate.admit_to_view(&mut caller.known, head.method, head.path(), Credentials::of(head.headers, peer))
         {
             return Err(ready(Outcome::Denied(denial)).boxed());
         }
@@ -117,13 +122,15 @@ pub struct Hits<T = Settings> {
     plain: Plain,
     /// The caller whose lines are in `plain`.
     caller: Option<Caller>,
+    /// Certificate that the connection's caller presented.
+    peer: Option<Arc<PeerCertificate>>,
 }
 
 impl<T> Hits<T> {
-    fn new(current: Arc<Current<T>>) -> Self {
+    fn new(current: Arc<Current<T>>, peer: Option<Arc<PeerCertificate>>) -> Self {
         let replaced = current.replaced();
         let settings = current.load_full();
-        Self { current, settings, replaced, plain: Plain::default(), caller: None }
+        Self { current, settings, replaced, plain: Plain::default(), caller: None, peer }
     }
 
     /// Switches to the newest settings. Lines admitted under the old one are checked again.
@@ -141,8 +148,8 @@ impl<T> Hits<T> {
 impl<T: Answers> FastPath for Arc<Current<T>> {
     type Kept = Hits<T>;
 
-    fn begin(&self) -> Hits<T> {
-        Hits::new(self.clone())
+    fn begin(&self, peer: Option<&Arc<PeerCertificate>>) -> Hits<T> {
+        Hits::new(self.clone(), peer.cloned())
     }
 
     async fn answer<S>(hits: &mut Hits<T>, wire: &mut Wire<S>, via: Via) -> io::Result<Next>
@@ -215,7 +222,7 @@ impl<T: Answers> Hits<T> {
     fn take<S>(&mut self, wire: &mut Wire<S>, via: Via, out: &mut Vec<u8>) -> Taken {
         while out.len() < ANSWERS_BYTES {
             self.renew();
-            let Self { settings, plain, caller, .. } = self;
+            let Self { settings, plain, caller, peer, .. } = self;
             // The end of the connection is announced by hyper, with an answer.
             if wire.pulse().lingers() || !settings.is_fast() {
                 return Taken::Left(Next::All);
@@ -230,7 +237,7 @@ impl<T: Answers> Hits<T> {
                 Parsed::Part => return Taken::Short,
                 Parsed::Other => return Taken::Left(Next::All),
             };
-            let shown = match settings.find(caller, head) {
+            let shown = match settings.find(caller, peer.as_deref(), head) {
                 Ok(shown) => shown,
                 Err(asked) => return Taken::Asked(len, asked),
             };

@@ -16,6 +16,7 @@ use super::settings::Settings;
 use super::shaping::{in_shape, outcome_of};
 use super::stored::{bound, found, stated_age};
 use super::{batch, limits, pass};
+use crate::access::credentials::Credentials;
 use crate::cache::entry::{Entry, Validity};
 use crate::cache::rfc9111::OriginTrouble;
 use crate::fill::ask::{Ask, Of, Routing};
@@ -25,6 +26,7 @@ use crate::fill::outcome::{Failed, Filled, Got, Role};
 use crate::http::admission::{Admitted, Refusal};
 use crate::http::body::Body;
 use crate::http::connection::Via;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::model::ids::Version;
 use crate::model::time::Moment;
 use crate::protocol::label::Label;
@@ -44,13 +46,15 @@ pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Respons
 pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) -> AnswerFuture {
     let by = by_accept(settings, request.headers());
     let is_head = *request.method() == Method::HEAD;
+    let peer = request.extensions().get::<Arc<PeerCertificate>>().cloned();
     let mut entered = match settings.admission.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(ended(refused(settings, refusal, by), is_head))),
     };
     // Before the body is read, and before anything is looked up.
     if let Some(gate) = &settings.shared.gate
-        && let Err(denial) = gate.admit_to_view(&mut None, entered.method(), entered.path(), entered.headers())
+        && let credentials = Credentials::of(entered.headers(), peer.as_deref())
+        && let Err(denial) = gate.admit_to_view(&mut None, entered.method(), entered.path(), credentials)
     {
         let denied = answer::respond(Outcome::Denied(denial).negotiated(by), &settings.fill.shared.names);
         return Either::Left(ready(ended(denied, is_head)));

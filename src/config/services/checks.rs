@@ -14,8 +14,8 @@ use super::access::{
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use super::role::ServiceRole;
 use super::tls::{
-    CATALOGUE_TLS_CERTIFICATE, CATALOGUE_TLS_KEY, SERVED_TLS_CERTIFICATE, SERVED_TLS_KEY, VIEWS_TLS_CERTIFICATE,
-    VIEWS_TLS_KEY,
+    CATALOGUE_TLS_CERTIFICATE, CATALOGUE_TLS_CLIENT_CA, CATALOGUE_TLS_KEY, SERVED_TLS_CERTIFICATE,
+    SERVED_TLS_CLIENT_CA, SERVED_TLS_KEY, VIEWS_TLS_CERTIFICATE, VIEWS_TLS_KEY,
 };
 use crate::config::error::{ConfigError, ConfigProblem, Place, quoted};
 use crate::config::limits;
@@ -264,8 +264,29 @@ fn operators_port(collector: &mut Collector, setting: &'static Setting, item: Op
 /// A certificate and its key go together.
 fn certificates(collector: &mut Collector, config: &ServicesConfig) {
     pair(collector, None, [&CATALOGUE_TLS_CERTIFICATE, &CATALOGUE_TLS_KEY]);
+    client_ca(collector, config, None, [&CATALOGUE_TLS_CERTIFICATE, &CATALOGUE_TLS_CLIENT_CA]);
     pair(collector, None, [&VIEWS_TLS_CERTIFICATE, &VIEWS_TLS_KEY]);
     for at in 0..config.regions.len() {
         pair(collector, Some(at), [&SERVED_TLS_CERTIFICATE, &SERVED_TLS_KEY]);
+        client_ca(collector, config, Some(at), [&SERVED_TLS_CERTIFICATE, &SERVED_TLS_CLIENT_CA]);
+    }
+}
+
+/// Callers are asked for a certificate over TLS alone, and what it says matters where they are checked.
+fn client_ca(
+    collector: &mut Collector,
+    config: &ServicesConfig,
+    item: Option<usize>,
+    [certificate, authorities]: [&'static Setting; 2],
+) {
+    if !collector.origins.is_changed(authorities, item) {
+        return;
+    }
+    if !collector.origins.is_changed(certificate, item) {
+        let what = format!("no {} beside it", certificate.key);
+        collector.refuse(authorities, item, what, "write the service's own certificate and key too");
+    } else if config.access.mode == AccessMode::Off {
+        let text = format!("{} has no effect with access.mode = \"off\"", authorities.path());
+        collector.warn_of(authorities, item, text);
     }
 }

@@ -45,15 +45,16 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig) {
     }
 }
 
-/// Checks that a certificate and its key can be used, and belong together.
+/// Checks that a certificate and its key can be used, and belong together; and the CAs of callers.
 fn certificate(collector: &mut Collector, item: Option<usize>, server: &ServerCertificate) {
-    match certificates::read_server(server, Clock::System.wall()) {
-        Ok(read) => {
-            for (setting, text) in read.warnings {
-                collector.warn_of(setting, item, text);
-            }
+    let now = Clock::System.wall();
+    let pair = certificates::read_server(server, now).map(|read| read.warnings);
+    let authorities = certificates::read_client_ca(server, now).map(|read| read.map_or_else(Vec::new, |read| read.1));
+    for read in [pair, authorities] {
+        match read {
+            Ok(warnings) => warnings.into_iter().for_each(|(setting, text)| collector.warn_of(setting, item, text)),
+            Err(UnusableFile { setting, wrong }) => note(collector, setting, item, Err(wrong)),
         }
-        Err(UnusableFile { setting, wrong }) => note(collector, setting, item, Err(wrong)),
     }
 }
 

@@ -230,6 +230,25 @@ fn certificate_and_key_belong_together() {
 }
 
 #[test]
+fn cas_of_callers_need_tls() {
+    let directory = certificates();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let with = |tls: &[(&str, &str)]| {
+        let tls: Vec<_> = tls.iter().map(|(key, file)| format!("{key} = \"{}\"", path(file))).collect();
+        let text = SMALL.replace("[[cat", &format!("[catalogue]\ntls = {{ {} }}\n[[cat", tls.join(", ")));
+        load_text(ServiceRole::Catalogue, &text, &[])
+    };
+    let pair = [("certificate", "one.pem"), ("key", "one.key")];
+    let (config, origins) = with(&[&pair[..], &[("client_ca", "two.pem")]].concat()).unwrap();
+    assert_eq!(config.catalogue.tls.server.unwrap().client_ca, Some(directory.path().join("two.pem")));
+    assert!(origins.warnings[0].text.contains("has no effect with access.mode"), "{:?}", origins.warnings);
+    let wrong = with(&[("client_ca", "two.pem")]).unwrap_err();
+    assert!(wrong.len() == 1 && wrong[0].to_string().contains("catalogue.tls.client_ca: no certificate beside it"));
+    let wrong = with(&[&pair[..], &[("client_ca", "two.key")]].concat()).unwrap_err();
+    assert!(wrong.len() == 1 && wrong[0].to_string().contains("holds no certificate"), "{wrong:?}");
+}
+
+#[test]
 fn variables_alone_configure_process() {
     let env = [
         ("NEARSIDE__ENGINE__KIND", "aws"),

@@ -16,15 +16,24 @@ settings! {
             CATALOGUE_TLS_CERTIFICATE("certificate", File, Is(""));
             /// A PEM file with the private key of the catalogue's certificate.
             CATALOGUE_TLS_KEY("key", File, Is(""));
+            /// A PEM file with the CA certificates that vouch for the catalogue's callers, instead of or beside
+            /// tokens; none: no caller is asked for a certificate.
+            CATALOGUE_TLS_CLIENT_CA("client_ca", File, Is(""));
         ] Restart;
     }
 }
 
 #[cfg(test)]
 impl CatalogueTls {
-    /// The certificate and key in these files.
-    pub(crate) fn at(certificate: PathBuf, key: PathBuf) -> ServerCertificate {
-        ServerCertificate { certificate, key, settings: [&CATALOGUE_TLS_CERTIFICATE, &CATALOGUE_TLS_KEY] }
+    /// The certificate, key and CAs in these files.
+    pub(crate) fn at(certificate: PathBuf, key: PathBuf, client_ca: Option<PathBuf>) -> ServerCertificate {
+        ServerCertificate {
+            certificate,
+            key,
+            client_ca,
+            settings: [&CATALOGUE_TLS_CERTIFICATE, &CATALOGUE_TLS_KEY],
+            of_client_ca: Some(&CATALOGUE_TLS_CLIENT_CA),
+        }
     }
 }
 
@@ -33,7 +42,7 @@ settings! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ViewsTls in ViewsTls {
         /// Certificate of its port; without one it speaks plain HTTP.
-        server: Option<ServerCertificate> = ServerCertificate::read[
+        server: Option<ServerCertificate> = ServerCertificate::read_pair[
             /// A PEM file with the certificate of the views service's port, and its issuers'; none: no TLS.
             VIEWS_TLS_CERTIFICATE("certificate", File, Is(""));
             /// A PEM file with the private key of the views service's certificate.
@@ -52,6 +61,9 @@ settings! {
             SERVED_TLS_CERTIFICATE("certificate", File, Is(""));
             /// A PEM file with the private key of the region's certificate.
             SERVED_TLS_KEY("key", File, Is(""));
+            /// A PEM file with the CA certificates that vouch for the node's callers, instead of or beside
+            /// tokens; none: no caller is asked for a certificate.
+            SERVED_TLS_CLIENT_CA("client_ca", File, Is(""));
         ] Restart;
     }
 }

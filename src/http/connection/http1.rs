@@ -42,7 +42,7 @@ where
         .max_header_size(REQUEST_HEAD_BYTES)
         .max_buf_size(REQUEST_HEAD_BYTES * 2)
         .half_close(true);
-    let mut kept = fast_path.map(|fast_path| fast_path.begin());
+    let mut kept = fast_path.map(|fast_path| fast_path.begin(answering.peer.as_ref()));
     loop {
         let next = match &mut kept {
             Some(kept) => P::answer(kept, &mut wire, answering.via).await.unwrap_or(Next::Gone),

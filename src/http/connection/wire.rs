@@ -178,12 +178,6 @@ impl<S> Wire<S> {
         }
     }
 
-    fn note_written(&self, polled: &Poll<io::Result<usize>>) {
-        if self.buffers.is_direct() {
-            self.pulse.written(polled);
-        }
-    }
-
     /// True if hyper was done with what it was allowed, and would have continued with the
     /// connection.
     pub(crate) fn goes_on(&self) -> bool {
@@ -261,7 +255,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.forget_complete_head();
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.note_written(&polled);
+        self.pulse.written(&polled);
         polled
     }
 
@@ -272,7 +266,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     ) -> Poll<io::Result<usize>> {
         self.forget_complete_head();
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.note_written(&polled);
+        self.pulse.written(&polled);
         polled
     }
 

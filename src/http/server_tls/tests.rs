@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use rustls::HandshakeKind;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio_rustls::TlsConnector;
 
 use super::scripted::Certified;
 use super::*;
@@ -15,8 +18,8 @@ fn connection(tls: &Arc<ServerTls>, tasks: &Tasks, offers: Offers) -> DuplexStre
     tasks.spawn("handshake", async move {
         let stream = tls.accept(ours, offers).await;
         // Open until the caller hangs up.
-        if let Some(mut stream) = stream {
-            let _ = stream.read(&mut [0]).await;
+        if let Some(mut accepted) = stream {
+            let _ = accepted.stream.read(&mut [0]).await;
         }
     });
     caller
@@ -112,6 +115,101 @@ async fn silence_after_hello_frees_slot_soon() {
     }
     certified.connect(connection(&tls, &tasks, Offers::Both), &[]).await.unwrap();
     assert_eq!(began.elapsed(), HANDSHAKE_SLOT_WAIT);
+}
+
+/// A handshake of this caller; the certificate that the port saw, and if the session was resumed.
+async fn seen(
+    tls: &Arc<ServerTls>,
+    connector: &TlsConnector,
+    offers: Offers,
+) -> std::io::Result<(Option<Arc<PeerCertificate>>, HandshakeKind)> {
+    let (caller, ours) = duplex(64 << 10);
+    let asking = async {
+        let mut stream = connector.connect(ServerName::try_from("localhost").unwrap(), caller).await?;
+        // Tickets and refusals come after a client's part of the handshake.
+        let _ = stream.read(&mut [0]).await?;
+        Ok(())
+    };
+    let answering = async {
+        let mut accepted = tls.accept(ours, offers).await?;
+        let kind = accepted.stream.get_ref().1.handshake_kind().unwrap();
+        accepted.stream.shutdown().await.unwrap();
+        Some((accepted.peer, kind))
+    };
+    let (asked, answered) = tokio::join!(asking, answering);
+    asked.map(|()| answered.unwrap())
+}
+
+#[tokio::test]
+async fn callers_are_asked_only_with_cas() {
+    let certified = Certified::new();
+    let caller = certified.connector(&[], Some(certified.client(|_| {})));
+    let (peer, _) = seen(&certified.tls(), &caller, Offers::Both).await.unwrap();
+    assert!(peer.is_none());
+    certified.write("client_ca", certified.root());
+    for (offers, is_asked) in [(Offers::Pages, false), (Offers::Http1, true), (Offers::Both, true)] {
+        let (peer, _) = seen(&certified.tls(), &caller, offers).await.unwrap();
+        assert_eq!(peer.is_some(), is_asked, "{offers:?}");
+        let without = certified.connector(&[], None);
+        assert!(seen(&certified.tls(), &without, offers).await.unwrap().0.is_none(), "none is demanded");
+    }
+}
+
+#[tokio::test]
+async fn resumed_session_keeps_its_certificate() {
+    let certified = Certified::new();
+    certified.write("client_ca", certified.root());
+    let (tls, now) = (certified.tls(), Clock::System.wall());
+    let caller = certified.connector(&[], Some(certified.client(|_| {})));
+    for wanted in [HandshakeKind::Full, HandshakeKind::Resumed] {
+        let (peer, kind) = seen(&tls, &caller, Offers::Both).await.unwrap();
+        assert_eq!(kind, wanted);
+        assert!(peer.unwrap().holds(now), "{kind:?}");
+    }
+    // The CAs of the moment are asked, not those of the first handshake.
+    tls.authorities.as_ref().unwrap().replace(verifier_of(&Certified::new()));
+    let (peer, kind) = seen(&tls, &caller, Offers::Both).await.unwrap();
+    assert_eq!((kind, peer.unwrap().holds(now)), (HandshakeKind::Resumed, false));
+}
+
+fn verifier_of(certified: &Certified) -> Arc<dyn ClientCertVerifier> {
+    certified.write("client_ca", certified.root());
+    verifier(&certified.files()).unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn large_client_chain_is_refused() {
+    let certified = Certified::new();
+    certified.write("client_ca", certified.root());
+    let mut pair = certified.client(|_| {});
+    while pair.chain.iter().map(|der| der.len()).sum::<usize>() <= CLIENT_CHAIN_BYTES {
+        pair.chain.push(pair.chain[0].clone());
+    }
+    let (caller, ours) = duplex(64 << 10);
+    let (tls, connector) = (certified.tls(), certified.connector(&[], Some(pair)));
+    let name = ServerName::try_from("localhost").unwrap();
+    let (_, accepted) = tokio::join!(connector.connect(name, caller), tls.accept(ours, Offers::Both));
+    assert!(accepted.is_none() && tls.counts.count(HandshakeOutcome::Failed) == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cas_are_replaced_with_their_file() {
+    let (certified, other, tasks, lines) = (Certified::new(), Certified::new(), Tasks::new(), CountedLines::start());
+    certified.write("client_ca", other.root());
+    let (tls, now) = (certified.tls(), Clock::System.wall());
+    tls.watch(&tasks);
+    let caller = certified.connector(&[], Some(certified.client(|_| {})));
+    let (peer, _) = seen(&tls, &caller, Offers::Both).await.unwrap();
+    let peer = peer.unwrap();
+    assert!(!peer.holds(now));
+    certified.write("client_ca", "nothing");
+    while lines.with("the last good CAs of callers stay in use") == 0 {
+        tokio::time::sleep(CERTIFICATE_LOOK).await;
+    }
+    certified.write("client_ca", certified.root());
+    while !peer.holds(now) {
+        tokio::time::sleep(CERTIFICATE_LOOK).await;
+    }
 }
 
 #[test]

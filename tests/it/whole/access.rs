@@ -22,7 +22,7 @@ use super::deployment::{service_file, sidecar_settings};
 use crate::world::World;
 
 const REGION: &str = "eu-west-1";
-const ISS: &str = "https://issuer.example";
+pub(super) const ISS: &str = "https://issuer.example";
 const CATALOGUE: &str = "https://catalogue.example";
 const REGIONS: &str = "https://regions.example";
 
@@ -90,6 +90,9 @@ impl Guarded {
         let tls = certified.map(Certified::setting).unwrap_or_default();
         let mut text = std::fs::read_to_string(&file).unwrap() + &access;
         for section in ["[catalogue]\n", "[views]\n", "[[region]]\n"] {
+            // The views service has no callers.
+            let without = tls.split_once(", client_ca").map(|(before, _)| format!("{before} }}\n"));
+            let tls = without.filter(|_| section == "[views]\n").unwrap_or_else(|| tls.clone());
             text = text.replacen(section, &format!("{section}{tls}"), 1);
         }
         std::fs::write(&file, text).unwrap();
@@ -144,7 +147,7 @@ impl Guarded {
         self.send(method, address, path, Some(&token), body).await
     }
 
-    async fn grant(&self, consumers: &Value, stopped: &[&str]) {
+    pub(super) async fn grant(&self, consumers: &Value, stopped: &[&str]) {
         let document = json!({"format": 1, "stopped": stopped, "consumers": consumers}).to_string();
         let reply = self.ask("admin", "PUT", &self.catalogue, "/v1/grants", &document).await;
         assert!(matches!(reply.status, 200 | 201), "{reply:?}");
@@ -162,17 +165,23 @@ impl Guarded {
     pub(super) async fn sidecar(&self, sub: &str) -> App {
         let file = self.directory.path().join(format!("{sub}.token"));
         std::fs::write(&file, self.token(sub, &self.node)).unwrap();
+        let own = format!(
+            "identity = \"sidecar\"\ncredentials = {{ file = \"{}\", prefix = \"Bearer \" }}\n",
+            file.display()
+        );
+        self.sidecar_with(&own, "").await
+    }
+
+    /// A sidecar of the region with these lines of its route, and of the region's `tls`.
+    pub(super) async fn sidecar_with(&self, own: &str, tls: &str) -> App {
         let mut settings =
             sidecar_settings(&self.world.aws.base, &[(REGION, self.topic.as_str(), self.node.clone())]);
         if let Some(file) = &self.ca_file {
             settings = settings.replace("url = \"http:", "url = \"https:");
-            settings += &format!("tls = {{ ca_file = \"{}\" }}\n", file.display());
+            settings += &format!("tls = {{ ca_file = \"{}\"{tls} }}\n", file.display());
         }
-        let own = format!(
-            "identity = \"sidecar\"\ncredentials = {{ file = \"{}\", prefix = \"Bearer \" }}\n[listen]\n",
-            file.display()
-        );
-        app::start_with(read(&settings.replacen("[listen]\n", &own, 1)), Overrides::default()).await.unwrap()
+        let settings = settings.replacen("[listen]\n", &format!("{own}[listen]\n"), 1);
+        app::start_with(read(&settings), Overrides::default()).await.unwrap()
     }
 
     pub(super) async fn stop(self) {
@@ -191,7 +200,7 @@ fn consumers() -> Value {
 }
 
 pub(super) const VIEW: &str = "/v1/contexts/acme/limits";
-const TENANT: &str = r#"{"users": 5, "shard": "s1"}"#;
+pub(super) const TENANT: &str = r#"{"users": 5, "shard": "s1"}"#;
 
 async fn with_a_record(mode: &str) -> Guarded {
     record(Guarded::start(mode).await).await
