@@ -213,17 +213,9 @@ fn open(
     let admin = sockets.admin.first().and_then(addr).unwrap_or(sidecar.fill.config.admin.listen);
     for listener in sockets.tcp {
         let (listener, context, handler) = (Arc::new(listener), context.clone(), handler.clone());
-        match PortTls::of(tls.as_ref(), Offers::Both) {
-            Some(tls) => {
-                let accept =
-                    move || listener::accept_tls(listener.clone(), tls.clone(), context.clone(), handler.clone());
-                tasks.spawn_service("accept", accept);
-            }
-            None => {
-                let accept = move || listener::accept_tcp(listener.clone(), context.clone(), handler.clone());
-                tasks.spawn_service("accept", accept);
-            }
-        }
+        let port = PortTls::of(tls.as_ref(), Offers::Both);
+        let accept = move || listener::accept(listener.clone(), port.clone(), context.clone(), handler.clone());
+        tasks.spawn_service("accept", accept);
     }
     let unix = sidecar.fill.config.listen.unix.as_ref();
     if let (Some(listener), Some(socket)) = (sockets.unix, unix) {

@@ -125,6 +125,23 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Accepts connections of callers until the linger ends, over TLS if the port speaks it.
+pub(crate) async fn accept<P, H, F>(
+    listener: impl Borrow<TcpListener> + Send + Sync,
+    tls: Option<PortTls>,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    match tls {
+        Some(tls) => accept_tls(listener, tls, context, handler).await,
+        None => accept_tcp(listener, context, handler).await,
+    }
+}
+
 /// Accepts TCP connections until the linger ends.
 pub async fn accept_tcp<P, H, F>(
     listener: impl Borrow<TcpListener> + Send + Sync,
