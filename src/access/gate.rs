@@ -9,17 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderMap, Method, header};
+use http::{Method, header};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::calendar::Calendar;
+use super::certificate;
 use super::counts::{AccessCounts, AccessOutcome};
+use super::credentials::Credentials;
 use super::decision::{Decision, Need, decide};
 use super::denial::Denial;
 use super::grants::{Grants, Rights};
 use super::issuers::{Issuers, Unproven};
-use super::known::Known;
+use super::known::{Known, Proof};
 use super::limits::{AHEAD, PULL_EVERY, PULL_WAIT, REMEMBERED_FOR};
 use super::names::{Asked, asked};
 use super::principal::Principal;
@@ -27,6 +29,7 @@ use super::record::Confirmation;
 use super::remembered::Remembered;
 use super::token;
 use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::model::time::{Clock, Moment, Wall};
 use crate::telemetry::rate_limiter::RateLimiter;
 
@@ -189,15 +192,15 @@ impl Gate {
         known: &mut Option<Arc<Known>>,
         method: &Method,
         path: &str,
-        headers: &HeaderMap,
+        credentials: Credentials<'_>,
     ) -> Result<(), Denial> {
         if self.mode == AccessMode::Off {
             return Ok(());
         }
         let decided = match asked(method, path) {
-            Asked::View(view) => self.decide(known, headers, &Need::Read(view)).map(drop),
+            Asked::View(view) => self.decide(known, credentials, &Need::Read(view)).map(drop),
             // There is nothing, and only callers that are known learn that.
-            Asked::Elsewhere => self.known(known, headers).map(drop),
+            Asked::Elsewhere => self.known(known, credentials).map(drop),
         };
         self.counted(decided)
     }
@@ -206,17 +209,17 @@ impl Gate {
     ///
     /// # Errors
     /// Why it is not answered, whatever it asks for.
-    pub fn admit(&self, headers: &HeaderMap) -> Result<Admitted, Denial> {
+    pub fn admit(&self, credentials: Credentials<'_>) -> Result<Admitted, Denial> {
         if self.mode == AccessMode::Off {
             return Ok(Admitted::default());
         }
-        let admitted = self.admitted(headers);
+        let admitted = self.admitted(credentials);
         if admitted.is_err() { self.counted(admitted) } else { admitted }
     }
 
-    fn admitted(&self, headers: &HeaderMap) -> Result<Admitted, Denial> {
+    fn admitted(&self, credentials: Credentials<'_>) -> Result<Admitted, Denial> {
         let mut known = None;
-        let principal = &self.known(&mut known, headers)?.token.principal;
+        let principal = &self.known(&mut known, credentials)?.principal;
         let is_admin = self.admins.contains(principal);
         match self.grants_in_use() {
             // No document can take an admin's way in, nor can it be lost with the document.
@@ -257,12 +260,12 @@ impl Gate {
     pub fn decide(
         &self,
         known: &mut Option<Arc<Known>>,
-        headers: &HeaderMap,
+        credentials: Credentials<'_>,
         need: &Need<'_>,
     ) -> Result<Arc<Rights>, Denial> {
-        let known = self.known(known, headers)?;
+        let known = self.known(known, credentials)?;
         let grants = self.grants_in_use()?;
-        let rights = grants.rights_of(&known.token.principal).ok_or(Denial::NotGranted)?;
+        let rights = grants.rights_of(&known.principal).ok_or(Denial::NotGranted)?;
         match decide(Some(rights), need) {
             Decision::Granted => Ok(rights.clone()),
             Decision::Refused => {
@@ -283,23 +286,28 @@ impl Gate {
     }
 
     /// The caller, by what the connection remembers, by what the process remembers, or by a signature.
-    fn known<'k>(&self, known: &'k mut Option<Arc<Known>>, headers: &HeaderMap) -> Result<&'k Arc<Known>, Denial> {
+    fn known<'k>(
+        &self,
+        known: &'k mut Option<Arc<Known>>,
+        credentials: Credentials<'_>,
+    ) -> Result<&'k Arc<Known>, Denial> {
         let (now, epoch) = (self.calendar.now(), self.issuers.epoch());
-        if known.as_ref().is_none_or(|known| !known.holds(now, epoch)) {
-            *known = Some(self.verified(headers, now, epoch)?);
+        if known.as_ref().is_none_or(|known| !known.holds(now, epoch, credentials.certificate)) {
+            *known = Some(self.verified(credentials, now, epoch)?);
         }
         known.as_ref().ok_or(Denial::NoCredential)
     }
 
-    fn verified(&self, headers: &HeaderMap, now: Wall, epoch: u64) -> Result<Arc<Known>, Denial> {
-        let mut lines = headers.get_all(header::AUTHORIZATION).iter();
-        let line = lines.next().ok_or(Denial::NoCredential)?;
+    /// The caller by its token, if it sends one: whatever becomes of that, the certificate counts no more.
+    fn verified(&self, credentials: Credentials<'_>, now: Wall, epoch: u64) -> Result<Arc<Known>, Denial> {
+        let mut lines = credentials.headers.get_all(header::AUTHORIZATION).iter();
+        let Some(line) = lines.next() else { return by_certificate(credentials.certificate, now) };
         let token = token::bearer(line.as_bytes()).ok_or(Denial::NoCredential)?;
         if lines.next().is_some() {
             return Err(Denial::NoCredential);
         }
         let place = self.remembered.place(token);
-        if let Some(known) = self.remembered.get(&place).filter(|known| known.holds(now, epoch)) {
+        if let Some(known) = self.remembered.get(&place).filter(|known| known.holds(now, epoch, None)) {
             return Ok(known);
         }
         let token = self.issuers.verify(token, now).map_err(|why| match why {
@@ -307,10 +315,17 @@ impl Gate {
             Unproven::KeyUnknown => Denial::KeysUnknown,
         })?;
         let until = token.until.min(now + REMEMBERED_FOR);
-        let known = Arc::new(Known { token, until, epoch });
+        let known = Arc::new(Known { principal: token.principal, proof: Proof::Token { until, epoch } });
         self.remembered.note(place, known.clone());
         Ok(known)
     }
+}
+
+/// The caller by the certificate of its connection. One that no CA vouches for is none.
+fn by_certificate(certificate: Option<&PeerCertificate>, now: Wall) -> Result<Arc<Known>, Denial> {
+    let certificate = certificate.filter(|certificate| certificate.holds(now)).ok_or(Denial::NoCredential)?;
+    let principal = certificate::principal(&certificate.names).ok_or(Denial::NoCredential)?;
+    Ok(Arc::new(Known { principal, proof: Proof::Certificate }))
 }
 
 #[cfg(test)]

@@ -7,17 +7,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use url::Url;
 
 use super::error::CommandError;
 use super::load::{tell, variables};
 use crate::access::calendar::Calendar;
+use crate::access::certificate;
 use crate::access::editing::{self, EditError};
 use crate::access::grants::{Change, Grants, GrantsError, changes};
 use crate::access::issuers::{Issuers, Unproven};
 use crate::access::limits::TOKEN_BYTES;
+use crate::access::principal::Principal;
 use crate::app::process;
+use crate::config::limits::PEM_BYTES;
+use crate::config::read_regular;
 use crate::config::services::{self, ServiceRole};
+use crate::http::server_tls::peer::AlternativeNames;
 use crate::http::token;
 use crate::model::time::Clock;
 
@@ -44,6 +51,9 @@ pub struct CatalogueReach {
     /// A file with the token of an admin (`[[access.admin]]`)
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// A PEM file with the CA certificates that the catalogue's is verified by [default: the machine's]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Longest wait for the catalogue's answer
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
@@ -88,11 +98,16 @@ pub enum GrantsCommand {
         version: u64,
     },
     /// Say what a token may do, or why nothing: the token comes from standard input
-    #[command(after_help = "Example:\n  nearside grants who --config service.toml < token")]
+    #[command(
+        after_help = "Examples:\n  nearside grants who --config service.toml < token\n  nearside grants who --certificate caller.pem"
+    )]
     Who {
         /// The services' configuration, which names the issuers
         #[arg(long, short, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// A PEM file with a client certificate, instead of a token
+        #[arg(long, value_name = "FILE", conflicts_with = "config")]
+        certificate: Option<PathBuf>,
     },
 }
 
@@ -102,7 +117,8 @@ const LOST_UNASKED: usize = 10;
 pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
     let token = token::read("--token-file", args.reach.token_file.as_deref())
         .map_err(|error| CommandError::Usage(error.to_string()))?;
-    let client = CatalogueClient::new(args.reach.catalogue, token, args.reach.timeout);
+    let authorities = args.reach.ca_file.as_deref().map(authorities).transpose()?;
+    let client = CatalogueClient::new(args.reach.catalogue, token, authorities, args.reach.timeout);
     match args.command {
         GrantsCommand::Show => {
             let current = block_on(client.current())?.ok_or_else(none_yet)?;
@@ -128,8 +144,17 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
             let current = block_on(client.current())?;
             replace(&client, current.as_ref(), &earlier.document, &|_| Ok(()))
         }
-        GrantsCommand::Who { config } => who(&client, config.as_deref()),
+        GrantsCommand::Who { certificate: Some(file), .. } => who_presents(&client, &file),
+        GrantsCommand::Who { config, certificate: None } => who(&client, config.as_deref()),
     }
+}
+
+/// The certificates of `--ca-file`.
+fn authorities(file: &Path) -> Result<Vec<reqwest::Certificate>, CommandError> {
+    let unusable = |why: String| CommandError::Usage(format!("--ca-file {}: {why}", file.display()));
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable(error.to_string()))?;
+    let found = reqwest::Certificate::from_pem_bundle(&text).map_err(|error| unusable(error.to_string()))?;
+    if found.is_empty() { Err(unusable("it holds no certificate in PEM".to_owned())) } else { Ok(found) }
 }
 
 fn block_on<T>(asked: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
@@ -243,14 +268,31 @@ fn who(client: &CatalogueClient, config: Option<&Path>) -> Result<(), CommandErr
             Err(Unproven::KeyUnknown) => said.push(format!("at {service}: its key is not in access.issuer.keys")),
             Ok(verified) => {
                 print(&format!("it is {}, and for {service}", verified.principal))?;
-                let current = block_on(client.current())?.ok_or_else(none_yet)?;
-                let grants = Grants::read(&current.document, current.version).map_err(|errors| wrong(&errors))?;
-                return match grants.rights_of(&verified.principal) {
-                    None => print("no consumer has this principal: it may do nothing"),
-                    Some(rights) => print(&rights.to_string()),
-                };
+                return print_rights(client, &verified.principal);
             }
         }
     }
     Err(CommandError::Failed(format!("the token is refused: {}", said.join("; "))))
+}
+
+/// Says what the holder of a certificate may do. Services ask their `client_ca` besides.
+fn who_presents(client: &CatalogueClient, file: &Path) -> Result<(), CommandError> {
+    let unusable = |why: &str| CommandError::Usage(format!("--certificate {}: {why}", file.display()));
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable(&error.to_string()))?;
+    let certificate = CertificateDer::from_pem_slice(&text).map_err(|error| unusable(&error.to_string()))?;
+    let names = AlternativeNames::of(&certificate).ok_or_else(|| unusable("it cannot be read"))?;
+    let principal = certificate::principal(&names);
+    let principal =
+        principal.ok_or_else(|| unusable("it has neither one SPIFFE ID as its only URI, nor one DNS name"))?;
+    print(&format!("it is {principal}, if a CA of the service's client_ca vouches for it"))?;
+    print_rights(client, &principal)
+}
+
+fn print_rights(client: &CatalogueClient, principal: &Principal) -> Result<(), CommandError> {
+    let current = block_on(client.current())?.ok_or_else(none_yet)?;
+    let grants = Grants::read(&current.document, current.version).map_err(|errors| wrong(&errors))?;
+    match grants.rights_of(principal) {
+        None => print("no consumer has this principal: it may do nothing"),
+        Some(rights) => print(&rights.to_string()),
+    }
 }

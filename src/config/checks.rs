@@ -24,7 +24,7 @@ mod names;
 mod regions;
 mod signer;
 mod sockets;
-mod tls;
+pub(in crate::config) mod tls;
 
 pub(super) use names::refuse_clashing_names;
 

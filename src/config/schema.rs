@@ -18,6 +18,7 @@ use super::services::access::{AccessConfig, AdminConfig, IssuerConfig};
 use super::services::config::{
     CatalogueConfig, ENGINE_ENDPOINT_URL, EngineSettings, RecordTypeConfig, ServedRegion, ViewsConfig,
 };
+use super::services::tls::{CatalogueTls, ServedRegionTls, ViewsTls};
 use super::settings::Schema;
 use super::table::{rows, unwritten};
 
@@ -50,9 +51,12 @@ pub(in crate::config) static SERVICES: Schema = Schema {
     sections: &[
         rows::<EngineSettings>(),
         rows::<CatalogueConfig>(),
+        rows::<CatalogueTls>(),
         rows::<RecordTypeConfig>(),
         rows::<ViewsConfig>(),
+        rows::<ViewsTls>(),
         rows::<ServedRegion>(),
+        rows::<ServedRegionTls>(),
         rows::<AccessConfig>(),
         rows::<IssuerConfig>(),
         rows::<AdminConfig>(),

@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use http::HeaderValue;
 
+use crate::access::credentials::Credentials;
 use crate::access::gate::Gate;
 use crate::cache::entry::Validity;
 use crate::http::admission::{Admission, Head, Refusal};
@@ -28,6 +29,7 @@ use crate::http::connection::wire::Wire;
 use crate::http::connection::{FastPath, Next, Via};
 use crate::http::limits::ANSWERS_BYTES;
 use crate::http::pulse::Pulse;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::request::answer::{Outcome, respond};
 use crate::request::caller::Caller;
 use crate::request::current::Current;
@@ -64,10 +66,11 @@ pub trait Answers: Send + Sync + 'static {
     fn is_fast(&self) -> bool;
 
     /// Looks up the stored answer, or returns the future that will have one. `caller` is remembered
-    /// for the next request with the same lines.
+    /// for the next request with the same lines; `peer` is the certificate that it presented.
     fn find(
         self: &Arc<Self>,
         caller: &mut Option<Caller>,
+        peer: Option<&Arc<PeerCertificate>>,
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>>;
 }
@@ -88,11 +91,12 @@ impl Answers for Settings {
     fn find(
         self: &Arc<Self>,
         caller: &mut Option<Caller>,
+        peer: Option<&Arc<PeerCertificate>>,
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
         if let Some(gate) = &self.shared.gate {
-            self.pass_gate(gate, caller, head)?;
+            self.pass_gate(gate, caller, peer, head)?;
         }
         at_once(self, lookup(self, caller, head, false)).map_err(|found| {
             let Some(held) = self.admission.hold() else {
@@ -117,12 +121,14 @@ impl Settings {
         self: &Arc<Self>,
         gate: &Arc<Gate>,
         caller: &mut Caller,
+        peer: Option<&Arc<PeerCertificate>>,
         head: Head<'_>,
     ) -> Result<(), BoxFuture<'static, Outcome>> {
         let memory = caller.gate.get_or_insert_default();
-        let gated = memory.ask(gate, head.method, head.path(), head.headers);
+        let credentials = Credentials::of(head.headers, peer.map(Arc::as_ref));
+        let gated = memory.ask(gate, head.method, head.path(), credentials);
         if gated.is_behind {
-            return Err(after_a_look(self.clone(), gate.clone(), head.admitted()).boxed());
+            return Err(after_a_look(self.clone(), gate.clone(), head.admitted(), peer.cloned()).boxed());
         }
         gated.decided.map_err(|denial| ready(Outcome::Denied(denial).stating(memory.stated().cloned())).boxed())
     }
@@ -143,13 +149,15 @@ pub struct Hits<T = Settings> {
     plain: Plain,
     /// The caller whose lines are in `plain`.
     caller: Option<Caller>,
+    /// Certificate that the connection's caller presented.
+    peer: Option<Arc<PeerCertificate>>,
 }
 
 impl<T> Hits<T> {
-    fn new(current: Arc<Current<T>>) -> Self {
+    fn new(current: Arc<Current<T>>, peer: Option<Arc<PeerCertificate>>) -> Self {
         let replaced = current.replaced();
         let settings = current.load_full();
-        Self { current, settings, replaced, plain: Plain::default(), caller: None }
+        Self { current, settings, replaced, plain: Plain::default(), caller: None, peer }
     }
 
     /// Switches to the newest settings. Lines admitted under the old one are checked again.
@@ -167,8 +175,8 @@ impl<T> Hits<T> {
 impl<T: Answers> FastPath for Arc<Current<T>> {
     type Kept = Hits<T>;
 
-    fn begin(&self) -> Hits<T> {
-        Hits::new(self.clone())
+    fn begin(&self, peer: Option<&Arc<PeerCertificate>>) -> Hits<T> {
+        Hits::new(self.clone(), peer.cloned())
     }
 
     async fn answer<S>(hits: &mut Hits<T>, wire: &mut Wire<S>, via: Via) -> io::Result<Next>
@@ -241,7 +249,7 @@ impl<T: Answers> Hits<T> {
     fn take<S>(&mut self, wire: &mut Wire<S>, via: Via, out: &mut Vec<u8>) -> Taken {
         while out.len() < ANSWERS_BYTES {
             self.renew();
-            let Self { settings, plain, caller, .. } = self;
+            let Self { settings, plain, caller, peer, .. } = self;
             // The end of the connection is announced by hyper, with an answer.
             if wire.pulse().lingers() || !settings.is_fast() {
                 return Taken::Left(Next::All);
@@ -256,7 +264,7 @@ impl<T: Answers> Hits<T> {
                 Parsed::Part => return Taken::Short,
                 Parsed::Other => return Taken::Left(Next::All),
             };
-            let shown = match settings.find(caller, head) {
+            let shown = match settings.find(caller, peer.as_ref(), head) {
                 Ok(shown) => shown,
                 Err(asked) => return Taken::Asked(len, asked),
             };
@@ -292,7 +300,8 @@ async fn after_the_others(pulse: &Pulse) {
     .await
 }
 
-/// Sends all of `head` and `body`, one after the other.
+/// Sends all of `head` and `body`, one after the other, and has what the stream itself buffers sent
+/// too: TLS holds a record until it is flushed.
 async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8]) -> io::Result<()> {
     let (mut sent, all) = (0, head.len() + body.len());
     poll_fn(|cx| {
@@ -310,7 +319,7 @@ async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8
                 count => sent += count,
             }
         }
-        Poll::Ready(Ok(()))
+        Pin::new(&mut *wire).poll_flush(cx)
     })
     .await
 }

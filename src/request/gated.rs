@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 
+use crate::access::credentials::Credentials;
 use crate::access::denial::Denial;
 use crate::access::gate::Gate;
 use crate::access::known::Known;
@@ -38,14 +39,14 @@ pub(crate) struct Gated {
 
 impl GateMemory {
     /// Decides about a request.
-    pub(crate) fn ask(&mut self, gate: &Gate, method: &Method, path: &str, headers: &HeaderMap) -> Gated {
+    pub(crate) fn ask(&mut self, gate: &Gate, method: &Method, path: &str, credentials: Credentials<'_>) -> Gated {
         // Taken first: a decision by newer grants than it states does no harm, one by older would.
         let version = gate.version();
-        let decided = gate.admit_to_view(&mut self.known, method, path, headers);
+        let decided = gate.admit_to_view(&mut self.known, method, path, credentials);
         self.state(version, asked(method, path));
-        let newest = *self
-            .newest
-            .get_or_insert_with(|| stated_grants::stated_version(headers, &GRANTS_VERSION).unwrap_or_default());
+        let newest = *self.newest.get_or_insert_with(|| {
+            stated_grants::stated_version(credentials.headers, &GRANTS_VERSION).unwrap_or_default()
+        });
         // Nobody without a grant makes a node read.
         let is_behind = newest > version && decided.is_ok() && self.known.is_some() && gate.may_look_for(newest);
         Gated { decided, is_behind }

@@ -18,6 +18,7 @@ use super::settings::Settings;
 use super::shaping::{in_shape, outcome_of};
 use super::stored::{bound, found, stated_age};
 use super::{batch, limits, pass};
+use crate::access::credentials::Credentials;
 use crate::access::denial::Denial;
 use crate::access::gate::Gate;
 use crate::cache::entry::{Entry, Validity};
@@ -29,6 +30,7 @@ use crate::fill::outcome::{Failed, Filled, Got, Lack, Role};
 use crate::http::admission::{Admitted, Entered, Refusal};
 use crate::http::body::Body;
 use crate::http::connection::Via;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::model::ids::Version;
 use crate::model::time::Moment;
 use crate::protocol::label::Label;
@@ -48,6 +50,7 @@ pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Respons
 pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) -> AnswerFuture {
     let by = by_accept(settings, request.headers());
     let is_head = *request.method() == Method::HEAD;
+    let peer = request.extensions().get::<Arc<PeerCertificate>>().cloned();
     let mut entered = match settings.admission.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(ended(refused(settings, refusal, by), is_head))),
@@ -56,9 +59,10 @@ pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) ->
     let mut stated = None;
     if let Some(gate) = &settings.shared.gate {
         let mut memory = GateMemory::default();
-        let gated = memory.ask(gate, entered.method(), entered.path(), entered.headers());
+        let credentials = Credentials::of(entered.headers(), peer.as_deref());
+        let gated = memory.ask(gate, entered.method(), entered.path(), credentials);
         if gated.is_behind {
-            return Either::Right(answer_after_a_look(settings.clone(), gate.clone(), entered, by));
+            return Either::Right(answer_after_a_look(settings.clone(), gate.clone(), entered, peer, by));
         }
         stated = memory.stated().cloned();
         if let Err(denial) = gated.decided {
@@ -96,6 +100,7 @@ fn answer_after_a_look(
     settings: Arc<Settings>,
     gate: Arc<Gate>,
     mut entered: Entered,
+    peer: Option<Arc<PeerCertificate>>,
     by: Option<ByAccept>,
 ) -> BoxFuture<'static, Response<Body>> {
     async move {
@@ -105,17 +110,23 @@ fn answer_after_a_look(
             Ok(admitted) => admitted,
             Err(refusal) => return ended(refused(&settings, refusal, by), is_head),
         };
-        let outcome = after_a_look(settings.clone(), gate, admitted).await;
+        let outcome = after_a_look(settings.clone(), gate, admitted, peer).await;
         ended(answer::respond(outcome, &settings.fill.shared.names), is_head)
     }
     .boxed()
 }
 
 /// Looks for newer grants, and decides by what there is then.
-pub(super) async fn after_a_look(settings: Arc<Settings>, gate: Arc<Gate>, admitted: Admitted) -> Outcome {
+pub(super) async fn after_a_look(
+    settings: Arc<Settings>,
+    gate: Arc<Gate>,
+    admitted: Admitted,
+    peer: Option<Arc<PeerCertificate>>,
+) -> Outcome {
     gate.look().await;
     let mut memory = GateMemory::default();
-    let gated = memory.ask(&gate, &admitted.method, admitted.head().path(), &admitted.headers);
+    let credentials = Credentials::of(&admitted.headers, peer.as_deref());
+    let gated = memory.ask(&gate, &admitted.method, admitted.head().path(), credentials);
     let outcome = match gated.decided {
         Ok(()) => serve(&settings, admitted).await,
         Err(denial) => Outcome::Denied(denial),

@@ -1,5 +1,7 @@
 //! Ports under a simulated calendar: whom they let in, and for how long they remember it.
 
+mod certificates;
+
 use std::path::PathBuf;
 
 use http::{HeaderValue, Request};
@@ -71,7 +73,12 @@ impl Guarded {
         for line in lines {
             request.headers_mut().append(header::AUTHORIZATION, HeaderValue::try_from(line).unwrap());
         }
-        self.gate.admit_to_view(known, request.method(), request.uri().path(), request.headers())
+        self.gate.admit_to_view(
+            known,
+            request.method(),
+            request.uri().path(),
+            Credentials::of(request.headers(), None),
+        )
     }
 
     fn ask(&self, token: &str, view: &str) -> Result<(), Denial> {
@@ -173,7 +180,7 @@ fn nobody_comes_in_before_first_grants() {
     assert!(guarded.gate.reason().unwrap().contains("no grants"));
     let lines =
         Request::get("/").header("authorization", format!("Bearer {}", guarded.token("admin"))).body(()).unwrap();
-    let admitted = guarded.gate.admit(lines.headers()).unwrap();
+    let admitted = guarded.gate.admit(Credentials::of(lines.headers(), None)).unwrap();
     assert!(admitted.is_admin && admitted.rights.is_none(), "the way in at the beginning");
 }
 
@@ -199,7 +206,10 @@ async fn old_grants_are_named_and_may_refuse() {
     assert_eq!((late, too_late), (Ok(()), Err(Denial::GrantsUnknown)));
     let token = refusing.issuer.token("admin", REGIONS, NOW + 3_601);
     let lines = Request::get("/").header("authorization", format!("Bearer {token}")).body(()).unwrap();
-    assert!(refusing.gate.admit(lines.headers()).is_ok_and(|admitted| admitted.is_admin), "who has to mend it");
+    assert!(
+        refusing.gate.admit(Credentials::of(lines.headers(), None)).is_ok_and(|admitted| admitted.is_admin),
+        "who has to mend it"
+    );
 }
 
 #[test]

@@ -7,9 +7,11 @@ use axum::extract::{FromRequestParts, Request};
 use http::request::Parts;
 
 use super::refused::RequestRefused;
+use crate::access::credentials::Credentials;
 use crate::access::decision::{Decision, Need, decide};
 use crate::access::denial::Denial;
 use crate::access::gate::{Admitted, Gate};
+use crate::http::server_tls::peer::PeerCertificate;
 
 /// Who a request comes from, and what it may do.
 #[derive(Clone, Default)]
@@ -25,7 +27,9 @@ impl Caller {
     /// [`RequestRefused::Denied`].
     pub(super) fn of(gate: Option<&Arc<Gate>>, request: &Request) -> Result<Self, RequestRefused> {
         let Some(gate) = gate else { return Ok(Self::default()) };
-        let admitted = gate.admit(request.headers()).map_err(RequestRefused::Denied)?;
+        let peer = request.extensions().get::<Arc<PeerCertificate>>();
+        let credentials = Credentials::of(request.headers(), peer.map(|peer| &**peer));
+        let admitted = gate.admit(credentials).map_err(RequestRefused::Denied)?;
         Ok(Self(Some((gate.clone(), admitted))))
     }
 

@@ -313,7 +313,9 @@ fn tables(schema: &Schema) -> String {
             Section::Credentials => "credentials = { .. } of a route".to_owned(),
             Section::Candidate => "candidate = { .. } of a route".to_owned(),
             Section::Dictionary => "dictionary = { .. } of a route".to_owned(),
-            Section::Tls => "tls = { .. } of a region".to_owned(),
+            Section::Tls | Section::ServedRegionTls => "tls = { .. } of a region".to_owned(),
+            Section::CatalogueTls => "tls = { .. } of the catalogue".to_owned(),
+            Section::ViewsTls => "tls = { .. } of the views service".to_owned(),
             _ => section.heading(),
         };
         writeln!(text, "### `{heading}`\n\n| setting | takes | default | about |\n| --- | --- | --- | --- |")

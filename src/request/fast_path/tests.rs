@@ -2,6 +2,7 @@
 
 mod drains;
 mod idle;
+mod tls;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header;
+use http::{HeaderMap, header};
 use serde_json::json;
 
 use super::*;
@@ -53,7 +53,7 @@ impl Node {
         let token = self.issuer.token(sub, "https://r.example", NOW);
         headers.insert(header::AUTHORIZATION, format!("Bearer {token}").try_into().unwrap());
         headers.extend(newest.map(|newest| (GRANTS_VERSION, HeaderValue::from(newest))));
-        let gated = memory.ask(&self.gate, &Method::GET, path, &headers);
+        let gated = memory.ask(&self.gate, &Method::GET, path, Credentials::of(&headers, None));
         let stated = memory.stated().map_or("", |line| line.to_str().unwrap()).to_owned();
         (gated.decided.is_ok(), stated, gated.is_behind)
     }
