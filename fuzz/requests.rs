@@ -132,7 +132,7 @@ impl Answers for Store {
     fn find(
         self: &Arc<Self>,
         _: &mut Option<Caller>,
-        _: Option<&PeerCertificate>,
+        _: Option<&Arc<PeerCertificate>>,
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         note(&self.log, head.method, head.path_and_query, head.headers);
