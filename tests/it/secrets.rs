@@ -78,12 +78,17 @@ async fn no_secret_appears_in_any_output() {
     });
     let tasks = Tasks::new();
     let region = Region::start(&tasks, std::sync::Arc::new(|request: &Message| answer_with_canaries(request))).await;
+    // An issuer of canaries.
+    let issuer = Region::start(&tasks, std::sync::Arc::new(|_: &Message| reply(200, "", CANARY_TOKEN))).await;
     let settings = format!(
         "listen.token_file = \"{port}\"\nlog.format = \"json\"\nlog.filter = \"nearside=trace,debug\"\n\
          race.deadline = \"200ms\"\n\
          [[service.route]]\npath = \"/own/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nidentity = \"sidecar\"\n\
          credentials = {{ file = \"{own}\" }}\n\
-         [[service.route]]\npath = \"/r/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nforward = [\"x-tenant\"]\n"
+         [[service.route]]\npath = \"/minted/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nidentity = \"sidecar\"\n\
+         credentials = {{ kind = \"oauth\", token_url = \"{}/c\", client_id = \"id\", secret_file = \"{own}\" }}\n\
+         [[service.route]]\npath = \"/r/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nforward = [\"x-tenant\"]\n",
+        issuer.url()
     );
     let file = dir.path().join("nearside.toml");
     std::fs::write(&file, configuration(&[region], &settings)).unwrap();
@@ -97,7 +102,7 @@ async fn no_secret_appears_in_any_output() {
         "Traceparent: 00-c4n4ry",
     ];
     let deeds = ["good", "absent", "refused", "error", "garbage", "truncated", "silent", "large", "old", "moved"];
-    for prefix in ["/own", "/r", "/unrouted"] {
+    for prefix in ["/own", "/minted", "/r", "/unrouted"] {
         for deed in deeds {
             for method in ["GET", "GET", "POST"] {
                 let body: &[u8] = if method == "POST" { b"c4n4ry-body" } else { b"" };
@@ -140,6 +145,10 @@ async fn no_secret_appears_in_any_output() {
     assert!(leaks.is_empty(), "{leaks:#?}");
     tasks.drain(Duration::from_secs(10)).await;
 }
+
+/// Answer of an issuer.
+const CANARY_TOKEN: &str =
+    r#"{"access_token": "c4n4ry-minted", "token_type": "Bearer", "expires_in": 900, "c4n4ry": 1}"#;
 
 /// A region that misbehaves as the target says, with a canary wherever one fits.
 fn answer_with_canaries(request: &Message) -> Say {
