@@ -134,9 +134,13 @@ impl Minter {
             }
             return None;
         }
-        let ended = self.minted.borrow().ended;
+        let (ended, has_failed) = {
+            let minted = self.minted.borrow();
+            (minted.ended, minted.failure.is_some())
+        };
         if self.is_current(sent) {
-            if sent.is_accepted.load(Ordering::Relaxed) || !self.discard(sent, deps) {
+            // After a failure the next mint may be a minute away.
+            if sent.is_accepted.load(Ordering::Relaxed) || !self.discard(sent, deps) || has_failed {
                 return None;
             }
             self.wait(within, |minted| minted.ended > ended).await;

@@ -160,6 +160,18 @@ async fn wait_for_replacement_ends_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn refusals_wait_for_no_failing_issuer() {
+    let issued = issued(LIFE, false);
+    let _ = issued.sent(SECOND).await;
+    *issued.script.is_down.lock() = true;
+    assert_eq!(answered(&issued, StatusCode::UNAUTHORIZED).await, None);
+    let start = tokio::time::Instant::now();
+    assert_eq!(answered(&issued, StatusCode::UNAUTHORIZED).await, None);
+    assert!(start.elapsed() < Duration::from_millis(5), "{:?}", start.elapsed());
+    issued.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn minting_ends_with_its_last_user() {
     let issued = issued(LIFE, false);
     let _ = issued.sent(SECOND).await;
