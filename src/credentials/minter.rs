@@ -115,8 +115,7 @@ impl Minter {
             return held;
         }
         self.wait(within, |minted| minted.failure.is_some() || usable(minted).is_some()).await;
-        let held = usable(&self.minted.borrow());
-        held
+        usable(&self.minted.borrow())
     }
 
     /// Takes note of a region's answer to a request with `sent`. After a 401 that may be the token's

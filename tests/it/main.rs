@@ -25,7 +25,7 @@ mod check;
 mod compression;
 #[cfg(test)]
 mod credentials;
-
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod drill;

@@ -16,9 +16,11 @@ const WITHIN: Duration = Duration::from_secs(2);
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);
 
+type Takes = Box<dyn Fn(RegionId, &str) -> bool + Send + Sync>;
+
 /// Regions that take these tokens, and remember what they were sent.
 struct Guarded {
-    takes: Box<dyn Fn(RegionId, &str) -> bool + Send + Sync>,
+    takes: Takes,
     sent: Mutex<Vec<(RegionId, String)>>,
 }
 
