@@ -38,7 +38,7 @@ pub struct MinterStatus {
 impl MinterStatus {
     /// A line about what is wrong with it.
     pub(crate) fn reason(&self) -> Option<String> {
-        let why = self.failure.as_deref().unwrap_or("the first one is being minted");
+        let why = self.failure.as_deref().unwrap_or("one is being minted");
         let kind = self.kind.into_str();
         match self.left.filter(|_| self.is_usable) {
             None => Some(format!("credentials ({kind}): there are none, so regions are not asked: {why}")),

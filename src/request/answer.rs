@@ -229,7 +229,7 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     let lacks_credentials = AttemptOutcome::NoCredential.into_str();
     if asked.iter().any(|attempt| attempt.outcome == lacks_credentials) && is_unasked(&asked) {
         let detail = "the sidecar has no credentials of its own to ask with: its /readyz says why; retry shortly";
-        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-credentials", detail)
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "credentials-unavailable", detail)
             .asked(asked)
             .retry_after(1)
             .respond();

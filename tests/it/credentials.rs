@@ -139,7 +139,7 @@ async fn without_token_misses_are_503() {
     let asked = wire.seen().len();
     let refused = wire.get("/r/newer", &[]).await;
     assert_eq!((refused.status(), refused.header("content-type")), (503, "application/problem+json"));
-    assert!(refused.text().contains("urn:nearside:problem:no-credentials"), "{}", refused.text());
+    assert!(refused.text().contains("urn:nearside:problem:credentials-unavailable"), "{}", refused.text());
     assert_eq!(wire.seen().len(), asked, "no region was asked");
     assert!(wire.get("/r/stored", &[]).await.is_hit());
     let ready = wire.page("/readyz").await;
