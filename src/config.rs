@@ -12,6 +12,7 @@ pub(crate) mod certificates;
 pub(crate) mod change;
 mod checks;
 mod compression;
+mod credentials;
 pub mod effective;
 pub mod error;
 mod file;
@@ -51,10 +52,13 @@ pub use arn::TopicArn;
 pub use cache::{Cache, Unrouted};
 pub use candidate::{Candidate, MigrationMode, Share, UrlPerRegion};
 pub use compression::{Compression, DictionaryFile};
+pub use credentials::{
+    BEARER, CredentialSource, Credentials, CredentialsFile, JwtMinting, Minting, OauthMinting, StsMinting,
+};
 pub use file::read_regular;
 pub use filter::check_filter;
 pub use freshness::{FreshnessConfig, Heartbeats};
-pub use identity::{Credentials, IdentityMode};
+pub use identity::IdentityMode;
 pub use ignored::HeaderPattern;
 pub use listen::{Admin, Listen, UnixSocket};
 pub use loopback::is_loopback;

@@ -22,6 +22,7 @@ pub mod telemetry;
 pub mod access;
 pub mod aws;
 pub mod cache;
+pub mod credentials;
 pub mod engine;
 pub mod http;
 pub mod payload;

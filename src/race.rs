@@ -7,9 +7,9 @@
 
 pub(crate) mod attempted;
 mod attempts;
+pub(crate) mod authorized;
 mod budget;
 pub mod compression;
-pub mod credentials;
 mod drained;
 pub(crate) mod floors;
 pub mod gather;

@@ -147,6 +147,9 @@ pub enum Failure {
     /// An operator took every region out, so nothing was sent.
     #[error("every region is drained")]
     Drained,
+    /// There is no credential of the sidecar's own to send, so nothing was sent.
+    #[error("the sidecar has no credentials")]
+    NoCredential,
     /// The caller's target cannot be appended to the region's URL, so nothing was sent.
     #[error("the target cannot be sent")]
     Target,
@@ -166,13 +169,17 @@ impl Failure {
             Self::NoRoom => AttemptOutcome::NoRoom,
             Self::Saturated => AttemptOutcome::Saturated,
             Self::Drained => AttemptOutcome::Drained,
+            Self::NoCredential => AttemptOutcome::NoCredential,
             Self::Target => AttemptOutcome::Target,
         }
     }
 
     /// True if it is certain that the region did not act on the request.
     pub const fn is_without_effect(&self) -> bool {
-        matches!(self, Self::Connect | Self::Unprocessed | Self::Saturated | Self::Drained | Self::Target)
+        matches!(
+            self,
+            Self::Connect | Self::Unprocessed | Self::Saturated | Self::Drained | Self::NoCredential | Self::Target
+        )
     }
 
     /// True if the region may have a good reply that just cannot be held: it can be streamed.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use http::{HeaderValue, header};
 
-use super::credentials::HeldCredentials;
 use super::floors::{self, Stated};
 use super::region::Regions;
 use crate::config::grants_version::GRANTS_VERSION;
 use crate::config::{Form, PathTemplate};
+use crate::credentials::HeldCredentials;
 use crate::http::exchange::Outgoing;
 use crate::model::time::Moment;
 use crate::shape::common_form::CommonForm;
@@ -94,7 +94,9 @@ pub(crate) fn prepare_request(upstream: &Upstream, request: Arc<Outgoing>, with:
         Some((common, at)) => common.negotiated(request, at),
         None => request,
     };
-    if with.is_empty() && upstream.credentials.is_none() && upstream.rewrite.is_none() {
+    // A minted token is added to each attempt: it may change between two.
+    let credentials = upstream.credentials.as_ref().and_then(HeldCredentials::of_file);
+    if with.is_empty() && credentials.is_none() && upstream.rewrite.is_none() {
         return request;
     }
     let prepared = Arc::make_mut(&mut request);
@@ -111,7 +113,7 @@ pub(crate) fn prepare_request(upstream: &Upstream, request: Arc<Outgoing>, with:
     if with.grants > 0 {
         prepared.headers.insert(GRANTS_VERSION, HeaderValue::from(with.grants));
     }
-    if let Some(credentials) = &upstream.credentials {
+    if let Some(credentials) = credentials {
         prepared.headers.insert(credentials.header.clone(), credentials.value());
     }
     request

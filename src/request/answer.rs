@@ -243,6 +243,10 @@ fn refused_batch(refused: Refused) -> (StatusCode, Option<u32>) {
     }
 }
 
+fn is_unasked(asked: &[Attempted]) -> bool {
+    asked.iter().all(|attempt| attempt.blame == Blame::NotAsked)
+}
+
 fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     let drained =
         !asked.is_empty() && asked.iter().all(|attempt| attempt.outcome == AttemptOutcome::Drained.into_str());
@@ -251,7 +255,15 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     } else {
         "no region gave an answer that could be passed on; retry shortly"
     };
-    if asked.iter().all(|attempt| attempt.blame == Blame::NotAsked) {
+    let lacks_credentials = AttemptOutcome::NoCredential.into_str();
+    if asked.iter().any(|attempt| attempt.outcome == lacks_credentials) && is_unasked(&asked) {
+        let detail = "the sidecar has no credentials of its own to ask with: its /readyz says why; retry shortly";
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "credentials-unavailable", detail)
+            .asked(asked)
+            .retry_after(1)
+            .respond();
+    }
+    if is_unasked(&asked) {
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-region-asked", detail)
             .asked(asked)
             .retry_after(1)

@@ -127,13 +127,16 @@ fn own_outcomes() -> Vec<Outcome> {
     );
     let [unusable, late, not_asked] = [Blame::Unusable, Blame::Late, Blame::NotAsked]
         .map(|blame| vec![Attempted { region: "eu".into(), outcome: "a word".into(), blame }]);
+    let outcome = AttemptOutcome::NoCredential.into_str().to_owned();
+    let uncredentialed = vec![Attempted { region: "eu".into(), outcome, blame: Blame::NotAsked }];
     let own = every!(
         Outcome: [BadKey, LargePart, NotStored, Busy],
         Outcome::BelowFloor(_) => [Outcome::BelowFloor(unusable.clone())],
         Outcome::NoneAnswered(_) => [
             Outcome::NoneAnswered(unusable),
             Outcome::NoneAnswered(late),
-            Outcome::NoneAnswered(not_asked)
+            Outcome::NoneAnswered(not_asked),
+            Outcome::NoneAnswered(uncredentialed)
         ],
         Outcome::Refused(_) | Outcome::Unshaped(_) | Outcome::RefusedBatch(_) => [],
         // The others are a node's own.
