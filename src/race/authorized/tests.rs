@@ -39,7 +39,17 @@ impl Origin for Guarded {
         let (sent, received) = Default::default();
         let status = if is_taken { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
         let (headers, body, versions) = (HeaderMap::new(), Bytes::new(), Vec::new());
-        let reply = Reply { region, status, headers, body, versions, sent, sent_wall: Wall::default(), received };
+        let reply = Reply {
+            region,
+            status,
+            headers,
+            body,
+            versions,
+            sent,
+            sent_wall: Wall::default(),
+            received,
+            grants: None,
+        };
         async move {
             tokio::time::sleep(ms(5)).await;
             Ok(reply)
