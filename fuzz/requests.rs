@@ -27,6 +27,7 @@ use nearside::http::admission::{Admission, Admitted, Entered, Head, TOKEN};
 use nearside::http::body::Body;
 use nearside::http::connection::{ConnectionContext, Shutdown, Via};
 use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
+use nearside::http::server_tls::peer::PeerCertificate;
 use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Moment, ShortSpan, Wall};
 use nearside::request::answer::Outcome;
@@ -128,7 +129,12 @@ impl Answers for Store {
         true
     }
 
-    fn find(self: &Arc<Self>, _: &mut Option<Caller>, head: Head<'_>) -> Result<Shown, BoxFuture<'static, Outcome>> {
+    fn find(
+        self: &Arc<Self>,
+        _: &mut Option<Caller>,
+        _: Option<&Arc<PeerCertificate>>,
+        head: Head<'_>,
+    ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         note(&self.log, head.method, head.path_and_query, head.headers);
         let length = head.path_and_query.len();
         if length.is_multiple_of(2) {

@@ -5,7 +5,9 @@
 //! [`grants`], and decides by [`decision`]; all of these are pure.
 
 pub mod calendar;
+pub mod certificate;
 pub mod counts;
+pub mod credentials;
 pub mod decision;
 pub mod denial;
 mod denial_lines;

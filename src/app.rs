@@ -32,6 +32,7 @@ use crate::http::client::attempt::HttpOrigin;
 use crate::http::connection::{ConnectionContext, Shutdown, Via};
 use crate::http::exchange::Origin;
 use crate::http::listener::{self, ListenError};
+use crate::http::server_tls::{Offers, PortTls, ServerTls};
 use crate::http::service::Listener;
 use crate::model::time::Clock;
 use crate::protocol::event::{Action, Event};
@@ -98,6 +99,8 @@ pub struct Overrides {
     pub pace: Option<Pace>,
     /// Decides who may read, at a region's node.
     pub gate: Option<Arc<Gate>>,
+    /// TLS of its TCP ports, at a region's node.
+    pub tls: Option<Arc<ServerTls>>,
     /// Source that a reload reads again; without it there are no reloads.
     pub source: Option<Source>,
 }
@@ -134,7 +137,7 @@ pub async fn start_with(config: Config, instead: Overrides) -> Result<App, Start
     let memory = Memory::of_the_machine();
     let (sidecar, http) = build(config, &instead, memory)?;
     sockets.bound_buffers(memory);
-    let app = open(sockets, access, sidecar, http, instead.source);
+    let app = open(sockets, access, sidecar, http, instead.tls, instead.source);
     if let Err(error) = subscribe(&app.sidecar, &app.topics, instead.pace.unwrap_or_default()) {
         // Nothing of a sidecar that did not start keeps running.
         app.sidecar.fill.shared.tasks.drain(Duration::ZERO).await;
@@ -182,12 +185,13 @@ fn open(
     access: Access,
     sidecar: Arc<Settings>,
     http: Option<Arc<HttpOrigin>>,
+    tls: Option<Arc<ServerTls>>,
     source: Option<Source>,
 ) -> App {
     let (shutdown, topics) = (Shutdown::default(), Topics::default());
     let tasks = &sidecar.fill.shared.tasks;
     let current = sidecar.clone().into_current();
-    let bounds = Bounds::of_the_machine(sidecar.fill.shared.memory.memory);
+    let bounds = Bounds::of_the_machine(sidecar.fill.shared.memory.memory).over(tls.as_ref());
     let connections = Permits::new(bound_connections(bounds, &sidecar.fill.config));
     let permits = bounds.permits(&sidecar.fill.config);
     sidecar.fill.permit(permits);
@@ -209,7 +213,8 @@ fn open(
     let admin = sockets.admin.first().and_then(addr).unwrap_or(sidecar.fill.config.admin.listen);
     for listener in sockets.tcp {
         let (listener, context, handler) = (Arc::new(listener), context.clone(), handler.clone());
-        let accept = move || listener::accept_tcp(listener.clone(), context.clone(), handler.clone());
+        let port = PortTls::of(tls.as_ref(), Offers::Both);
+        let accept = move || listener::accept(listener.clone(), port.clone(), context.clone(), handler.clone());
         tasks.spawn_service("accept", accept);
     }
     let unix = sidecar.fill.config.listen.unix.as_ref();
@@ -229,7 +234,13 @@ fn open(
     let mut operators = Operators::new(pages.clone(), tasks);
     operators.serve(sidecar.fill.config.admin.unix.as_ref(), sockets.operators);
     let permits = admin::port_connections(bounds.admin());
-    admin::start(sockets.admin.into_iter().map(Listener::Tcp), permits, pages, tasks, tasks.stopping());
+    admin::start(
+        Listener::over(PortTls::of(tls.as_ref(), Offers::Pages).as_ref(), sockets.admin),
+        permits,
+        pages,
+        tasks,
+        tasks.stopping(),
+    );
     let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
         bounds,

@@ -13,5 +13,6 @@ mod profile;
 pub mod remembered;
 pub mod sdk_settings;
 pub mod sqs;
+mod token_client;
 mod usable;
 pub mod verify;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::admin::health::AdminPort;
 use crate::config::read;
 
 mod args;
@@ -156,14 +157,17 @@ fn run(command: Command) -> Result<(), CommandError> {
 }
 
 fn health(args: HealthArgs) -> Result<(), CommandError> {
-    let address = match (args.admin, args.config) {
-        (Some(address), _) => address,
-        (None, Some(path)) => settings(Some(&path))?.0.admin.listen,
-        (None, None) => {
-            read::admin_alone(variables()).map_err(|errors| CommandError::Usage(errors[0].to_string()))?.listen
+    let port = match (args.service, args.admin, args.config) {
+        (Some(service), _, path) => services::admin_port(service, path.as_deref(), args.name.as_deref())?,
+        (None, Some(address), _) => AdminPort { address, has_tls: args.tls },
+        (None, None, Some(path)) => AdminPort::plain(settings(Some(&path))?.0.admin.listen),
+        (None, None, None) => {
+            let admin =
+                read::admin_alone(variables()).map_err(|errors| CommandError::Usage(errors[0].to_string()))?;
+            AdminPort::plain(admin.listen)
         }
     };
-    probe(address, args.timeout)
+    probe(port, args.timeout)
 }
 
 #[cfg(test)]

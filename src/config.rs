@@ -3,6 +3,7 @@
 //! that exists is usable; no code behind it checks a setting again. The file of the services is in
 //! [`services`], and is read in the same way.
 
+mod access;
 mod announcements;
 mod arn;
 mod cache;
@@ -11,12 +12,14 @@ pub(crate) mod certificates;
 pub(crate) mod change;
 mod checks;
 mod compression;
+mod credentials;
 pub mod effective;
 pub mod error;
 mod file;
 mod files;
 mod filter;
 mod freshness;
+pub(crate) mod grants_version;
 mod identity;
 mod ignored;
 pub(crate) mod limits;
@@ -32,6 +35,7 @@ pub(crate) mod record_floor;
 mod route;
 mod schema;
 pub mod scope;
+mod server_certificate;
 mod service;
 pub mod services;
 mod settings;
@@ -42,15 +46,19 @@ pub(crate) mod tree;
 mod value;
 mod variables;
 
+pub use access::PermitsConfig;
 pub use announcements::{AnnouncementsConfig, QueuesConfig, Transport};
 pub use arn::TopicArn;
 pub use cache::{Cache, Unrouted};
 pub use candidate::{Candidate, MigrationMode, Share, UrlPerRegion};
 pub use compression::{Compression, DictionaryFile};
+pub use credentials::{
+    BEARER, CredentialSource, Credentials, CredentialsFile, JwtMinting, Minting, OauthMinting, StsMinting,
+};
 pub use file::read_regular;
 pub use filter::check_filter;
 pub use freshness::{FreshnessConfig, Heartbeats};
-pub use identity::{Credentials, IdentityMode};
+pub use identity::IdentityMode;
 pub use ignored::HeaderPattern;
 pub use listen::{Admin, Listen, UnixSocket};
 pub use loopback::is_loopback;
@@ -58,6 +66,7 @@ pub use payload::{Form, MessageRef, MessageSettings, RoutePayload};
 pub use process::{Drain, Log, LogFormat};
 pub use race::{RaceConfig, RaceMode};
 pub use route::Route;
+pub use server_certificate::ServerCertificate;
 pub use service::{ClientCertificate, RegionConfig, RegionTls, Service};
 pub use sidecar::Config;
 pub use template::{PathTemplate, RecordTemplate, Segment};

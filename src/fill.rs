@@ -21,6 +21,7 @@ pub mod memory;
 pub(crate) mod orders;
 pub mod outcome;
 mod pending;
+pub mod permits;
 pub(crate) mod prepare;
 pub mod purge;
 mod routed;

@@ -3,7 +3,7 @@
 //! An application calls `http://127.0.0.1:8700/...` as it would call the service. On a miss every
 //! region is asked at once and the first good reply is served; it is kept for an hour or more,
 //! because the regions announce their changes. `docs/architecture.md` is the map,
-//! `docs/life-of-a-request.md` the way through it; the rules R1 to R21 and R23 are those of the
+//! `docs/life-of-a-request.md` the way through it; the rules R1 to R23 are those of the
 //! freshness protocol (`docs/freshness.md`).
 //!
 //! The order of the rooms is that of `docs/architecture.md`: each imports only from rooms before it,
@@ -22,6 +22,7 @@ pub mod telemetry;
 pub mod access;
 pub mod aws;
 pub mod cache;
+pub mod credentials;
 pub mod engine;
 pub mod http;
 pub mod payload;

@@ -5,4 +5,5 @@ pub mod ids;
 pub(crate) mod limits;
 pub mod names;
 pub mod size;
+pub mod stated_grants;
 pub mod time;

@@ -28,6 +28,7 @@
 //! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds; `stamp` and `arrivals` for what comes late |
 //! | R20 own writes | [`Freshness::wrote`]; `request::write` says when |
 //! | R21 wiring | `wiring`; `standing::Assessment` |
+//! | R22 grants | `grants_floor`; [`crate::race`] compares permissions, [`crate::fill::permits`] remembers them |
 //! | R23 one content | `audit`; [`crate::fill::audit`] asks for it, and compares after other races |
 //! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::Assessment` |
 
@@ -38,6 +39,7 @@ mod doubts;
 pub mod event;
 mod flood;
 pub(crate) mod freshness;
+pub(crate) mod grants_floor;
 pub(crate) mod holding;
 pub mod label;
 pub mod limits;

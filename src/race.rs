@@ -7,9 +7,9 @@
 
 pub(crate) mod attempted;
 mod attempts;
+pub(crate) mod authorized;
 mod budget;
 pub mod compression;
-pub mod credentials;
 mod drained;
 pub(crate) mod floors;
 pub mod gather;
@@ -29,15 +29,16 @@ pub(crate) mod verdict;
 
 use std::sync::Arc;
 
-use http::Method;
+use http::{Method, StatusCode};
 
 use self::question::{Purpose, Question, Sending};
 use self::region::{Attempt, Regions};
-use self::verdict::{Judged, Verdict, Winner};
+use self::verdict::{Judged, Known, Verdict, Winner};
 use crate::http::exchange::Reply;
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
 use crate::payload::digest;
+use crate::protocol::event::Alarm;
 use crate::protocol::label::Label;
 use crate::protocol::record::Snapshot;
 use crate::protocol::vote::{self, Rank, Votes};
@@ -69,6 +70,8 @@ pub(crate) struct Tally {
     pub votes: Votes,
     /// Digests of the replies that state no version, by region.
     pub digests: Vec<(RegionId, u128)>,
+    /// What was noticed about the regions' grants (R22).
+    pub alarms: Vec<(RegionId, Alarm)>,
 }
 
 impl Tally {
@@ -101,6 +104,8 @@ pub(crate) struct Race {
     /// comes.
     late_at: Option<Moment>,
     decided: Option<First>,
+    /// What was noticed about the regions' grants (R22).
+    alarms: Vec<(RegionId, Alarm)>,
 }
 
 enum Step {
@@ -139,6 +144,7 @@ impl Race {
             resort_at: now + regions.deadline() / 2,
             late_at: None,
             decided: None,
+            alarms: Vec::new(),
         };
         race.ask(&plan.first);
         for probe in plan.probes {
@@ -259,7 +265,7 @@ impl Race {
         if !self.reserve.is_empty() && !self.is_refusal_confirmed() {
             return Step::Ask(self.regions.take_from(&mut self.reserve));
         }
-        let answered = best.as_ref().is_some_and(|best| best.label.is_none());
+        let answered = best.as_ref().is_some_and(|best| best.label.is_none() && !self.is_lone_denial(best));
         if !answered && !self.skipped.is_empty() {
             return Step::Ask(self.regions.take_from(&mut self.skipped));
         }
@@ -277,6 +283,12 @@ impl Race {
         let mut statuses = refused.map(|attempt| attempt.outcome.as_ref().ok().map(|reply| reply.status));
         let first = statuses.next().flatten();
         first.is_some() && statuses.any(|status| status == first)
+    }
+
+    /// R22: one region says that the grants do not allow it. Its settings may be wrong, so others are
+    /// asked, well or not.
+    fn is_lone_denial(&self, best: &Winner) -> bool {
+        best.reply.status == StatusCode::FORBIDDEN && best.reply.grants.is_some() && !self.is_refusal_confirmed()
     }
 
     fn ask(&mut self, regions: &[RegionId]) {
@@ -300,6 +312,9 @@ impl Race {
             (self.missing, self.probes) = (RegionSet::EMPTY, RegionSet::EMPTY);
             return;
         };
+        let stated = attempt.outcome.as_ref().ok();
+        let alarm = stated.and_then(|reply| self.standard.note_stated(reply, self.regions.clock.now()));
+        self.alarms.extend(alarm.map(|why| (attempt.region, why)));
         let floors = self.standard.floors();
         attempt.verdict =
             attempt.outcome.as_ref().ok().map(|reply| verdict::judge(reply, self.standard.scales(&floors)).verdict);
@@ -323,21 +338,50 @@ impl Race {
     fn best(&self, judged: &[(&Arc<Reply>, Judged)], floors: &[Snapshot]) -> Option<Winner> {
         let place = match &self.standard {
             Standard::Unrouted => first_judged(judged, Verdict::Good),
-            Standard::Routed { known, .. } => {
-                let (places, ballots) = verdict::ballots(judged.iter().map(|(reply, _)| *reply), known.as_ref());
-                let best = vote::best(&ballots, floors).map(|place| places[place]);
-                let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
-                // A refusal by one region must not hide what the others can still tell, labelled.
-                let refused = first_judged(judged, Verdict::Refused);
-                let confirmed = refused.filter(|_| self.is_refusal_confirmed());
-                usable.or(confirmed).or(best).or(refused)
-            }
+            Standard::Routed { known, .. } => self.best_routed(judged, floors, known.as_ref()),
         };
         let (reply, judged) = judged[place?];
-        let label = (judged.verdict == Verdict::TooOld).then_some(Label::BelowFloor);
+        let label = match judged {
+            Judged { verdict: Verdict::TooOld, .. } => Some(Label::BelowFloor),
+            Judged { is_unproven: true, .. } => Some(Label::GrantsUnproven),
+            _ => None,
+        };
         let known = self.standard.known();
         let versions = verdict::ballot(reply, known).map(|ballot| ballot.versions.to_vec()).unwrap_or_default();
         Some(Winner { reply: reply.clone(), verdict: judged.verdict, label, rank: judged.rank, versions })
+    }
+
+    fn best_routed(
+        &self,
+        judged: &[(&Arc<Reply>, Judged)],
+        floors: &[Snapshot],
+        known: Option<&Known>,
+    ) -> Option<usize> {
+        let (places, ballots) = verdict::ballots(judged.iter().map(|(reply, _)| *reply), known);
+        let of_permission = |is_unproven: bool| {
+            let cast = places.iter().zip(&ballots).filter(|(place, _)| judged[**place].1.is_unproven == is_unproven);
+            let (places, ballots): (Vec<usize>, Vec<_>) =
+                cast.map(|(place, ballot)| (*place, ballot.clone())).unzip();
+            vote::best(&ballots, floors).map(|place| places[place])
+        };
+        let (best, unproven) = (of_permission(false), of_permission(true));
+        let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
+        // A refusal by one region must not hide what the others can still tell, labelled.
+        let refused = first_judged(judged, Verdict::Refused);
+        let confirmed = refused.filter(|_| self.is_refusal_confirmed() && unproven.is_none());
+        let withdrawn = unproven.and_then(|unproven| self.withdrawn(judged, unproven));
+        usable.or(confirmed).or(best).or(withdrawn).or(unproven).or(refused)
+    }
+
+    /// R22: a refusal by newer grants than allowed the reply at `unproven`, if somebody vouches for
+    /// them. At one version the good reply wins, so a region with wrong settings refuses nobody.
+    fn withdrawn(&self, judged: &[(&Arc<Reply>, Judged)], unproven: usize) -> Option<usize> {
+        let allowed_by = judged[unproven].0.grants.as_ref()?.version;
+        judged.iter().position(|(reply, judged)| {
+            let refused_by = reply.grants.as_ref().filter(|_| reply.status == StatusCode::FORBIDDEN);
+            judged.verdict == Verdict::Refused
+                && refused_by.is_some_and(|by| by.version > allowed_by && self.standard.vouches_for(by.version))
+        })
     }
 
     fn tally(&mut self, digests: Vec<(RegionId, u128)>) -> Tally {
@@ -349,13 +393,14 @@ impl Race {
                 let replies: Vec<_> = self.replies().collect();
                 let (places, ballots) = verdict::ballots(replies.iter().copied(), known.as_ref());
                 vote::count(&ballots, &floors, self.regions.count(), |ballot| match replies[places[ballot]] {
-                    reply if reply.status == http::StatusCode::NOT_MODIFIED => known.as_ref()?.digest,
+                    reply if reply.status == StatusCode::NOT_MODIFIED => known.as_ref()?.digest,
                     reply => digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest),
                 })
             }
         };
         let best_error = if best.is_none() { verdict::best_error(self.replies()) } else { None };
-        Tally { best, best_error, votes, digests, attempts: std::mem::take(&mut self.ended) }
+        let alarms = std::mem::take(&mut self.alarms);
+        Tally { best, best_error, votes, digests, alarms, attempts: std::mem::take(&mut self.ended) }
     }
 
     /// Digests of the replies that state no version for some record; they stand for it in a vote. A

@@ -12,9 +12,11 @@ mod churn;
 pub mod current;
 pub mod fast_path;
 pub mod found;
+pub(crate) mod gated;
 pub mod limits;
 pub mod lookup;
 pub(crate) mod pass;
+mod permitted;
 mod report;
 #[cfg(test)]
 pub(crate) mod scripted;

@@ -33,6 +33,7 @@
 //! | LostAnswers, a half of R20 | a write whose answer is lost is nobody's (`request::write`) |
 //! | R21 | every region's watermark speaks for every record type, and every region earns it the full TTL (`wiring`) |
 //! | Unwired, a half of R21 | what announcements are seen to miss is kept for the full TTL (`wiring`) |
+//! | R22 | what is stored needs no permit, and versions of the grants order nothing (`permits`, `race::verdict`) |
 //! | R23 | equal versions are the same, whatever they show (`audit`) |
 //!
 //! | rule | the property it protects | the profile and the fault in which it alone does |
@@ -59,6 +60,7 @@
 //! | LostAnswers | the same where nobody learned what became of the write | replies and announcements without versions; the answer to a write is lost, and a region lags |
 //! | R21 | promise 2 where announcements miss what is read, and the soft TTL there | numbered publishers whose record type or keys are not the routes' |
 //! | Unwired | the soft TTL where announcements are seen to miss what is read | one topic, whose publisher writes keys in another letter case |
+//! | R22 | a withdrawn grant ends what sidecars have stored | the simulation of grants (`tests/sim/grants.rs`): a withdrawal that two regions announce |
 //! | R23 | no stale entry stays unsampled although its version is the newest | versions; a change under the same version, which nobody announces |
 //! | R19 | a restore ends with a RESET, not with a minute of labels per record | versions; every region restored from a backup, then RESET. Seen by the cap on labels |
 //! | LateResets | promise 1 whenever a RESET comes | versions; a RESET that is minutes late, and a region that lags |
@@ -88,6 +90,7 @@ pub enum Rule {
     R19,
     R20,
     R21,
+    R22,
     R23,
     LateResets,
     LostAnswers,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The product's rooms, lowest first: each imports only from itself and from those before it.
-const ROOMS: [&str; 26] = [
+const ROOMS: [&str; 27] = [
     "switch",
     "model",
     "tasks",
@@ -19,6 +19,7 @@ const ROOMS: [&str; 26] = [
     "payload",
     "cache",
     "aws",
+    "credentials",
     "engine",
     "routing",
     "shape",

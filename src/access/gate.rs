@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderMap, Method};
+use http::Method;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use super::calendar::Calendar;
 use super::counts::{AccessCounts, AccessOutcome, NONE};
+use super::credentials::Credentials;
 use super::decision::{Decision, Need, decide};
 use super::denial::Denial;
 use super::denial_lines::DenialLines;
@@ -22,13 +24,13 @@ use super::deny_file::DenyFile;
 use super::grants::{Grants, May, Rights};
 use super::issuers::Issuers;
 use super::known::Known;
-use super::limits::OBSERVED;
+use super::limits::{AHEAD, OBSERVED, PULL_EVERY, PULL_WAIT};
 use super::names::{Asked, asked};
 use super::principal::Principal;
 use super::record::Confirmation;
 use super::verifier::{Recalled, Verifier};
 use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
-use crate::model::time::{Clock, Wall};
+use crate::model::time::{Clock, Moment, Wall};
 use crate::tasks::Tasks;
 
 /// A caller at a service's own port.
@@ -113,6 +115,10 @@ pub struct Gate {
     calendar: Calendar,
     clock: Clock,
     announced: Notify,
+    /// Tells those who wait for a look that it is over.
+    looked: Notify,
+    /// Time of the last look that a caller asked for.
+    pulled: Mutex<Option<Moment>>,
     tasks: Tasks,
     /// Places of callers that are only observed and whose tokens are being verified.
     observing: Arc<Semaphore>,
@@ -135,6 +141,8 @@ impl Gate {
             calendar,
             clock,
             announced: Notify::new(),
+            looked: Notify::new(),
+            pulled: Mutex::new(None),
             tasks,
             observing: Arc::new(Semaphore::new(OBSERVED)),
             counts: Arc::new(AccessCounts::new(names)),
@@ -238,6 +246,45 @@ impl Gate {
         self.announced.notify_one();
     }
 
+    /// Version of the grants in use; 0 before the first, and where nobody goes by them.
+    pub fn version(&self) -> u64 {
+        if self.config.mode == AccessMode::Off {
+            return 0;
+        }
+        self.in_use.grants.load().as_ref().map_or(0, |grants| grants.version())
+    }
+
+    /// True if it is time to look for a version that a caller states: not one that nobody can have
+    /// written yet, and ten times a second at most.
+    pub fn may_look_for(&self, version: u64) -> bool {
+        if version > (self.calendar.now() + AHEAD).as_millis() {
+            return false;
+        }
+        let now = self.clock.now();
+        let mut pulled = self.pulled.lock();
+        let may = pulled.is_none_or(|last| now.since(last) >= PULL_EVERY);
+        if may {
+            *pulled = Some(now);
+        }
+        may
+    }
+
+    /// Looks for newer grants, and waits a moment for them.
+    pub async fn look(&self) {
+        let looked = self.looked.notified();
+        tokio::pin!(looked);
+        // From here on, the end of a look is not missed.
+        looked.as_mut().enable();
+        self.note_announced();
+        // Without them the request is decided by those in use.
+        let _ = tokio::time::timeout(PULL_WAIT, looked).await;
+    }
+
+    /// Tells those who wait that a look at the region's copy is over.
+    pub fn note_looked(&self) {
+        self.looked.notify_waiters();
+    }
+
     /// Resolves once newer grants may be there.
     pub async fn announced(&self) {
         self.announced.notified().await;
@@ -250,13 +297,13 @@ impl Gate {
         known: &mut Option<Arc<Known>>,
         method: &Method,
         path: &str,
-        headers: &HeaderMap,
+        credentials: Credentials<'_>,
     ) -> Ruling<()> {
         if self.config.mode == AccessMode::Off {
             return Ruling::Decided(Ok(()));
         }
         let asked = asked(method, path);
-        let token = match self.verifier.recall(known, headers) {
+        let token = match self.verifier.recall(known, credentials) {
             Ok(Recalled::Known(known)) => return Ruling::Decided(self.decide(&known, asked)),
             Err(denial) => {
                 let subject = Subject { name: asked.view(), ..Subject::default() };
@@ -280,11 +327,11 @@ impl Gate {
     }
 
     /// Finds out who asks at a service's own port, where the handlers then decide, and count.
-    pub fn admit(self: &Arc<Self>, headers: &HeaderMap) -> Ruling<Admitted> {
+    pub fn admit(self: &Arc<Self>, credentials: Credentials<'_>) -> Ruling<Admitted> {
         if self.config.mode == AccessMode::Off {
             return Ruling::Decided(Ok(Admitted::default()));
         }
-        match self.verifier.recall(&mut None, headers) {
+        match self.verifier.recall(&mut None, credentials) {
             Ok(Recalled::Known(known)) => Ruling::Decided(self.admitted(&known)),
             Err(denial) => Ruling::Decided(Err(denial)),
             Ok(Recalled::Token(token)) => {
@@ -299,8 +346,8 @@ impl Gate {
     ///
     /// # Errors
     /// Why the page is not shown.
-    pub async fn admit_operator(self: &Arc<Self>, headers: &HeaderMap, need: May) -> Result<(), Denial> {
-        let ruling = self.admit(headers);
+    pub async fn admit_operator(self: &Arc<Self>, credentials: Credentials<'_>, need: May) -> Result<(), Denial> {
+        let ruling = self.admit(credentials);
         let own = self.clone();
         let finding = async move {
             match ruling.settled().await {
@@ -320,7 +367,7 @@ impl Gate {
     }
 
     fn admitted(&self, known: &Known) -> Result<Admitted, Denial> {
-        let principal = &known.token.principal;
+        let principal = &known.principal;
         let is_admin = self.admins.contains(principal) && !self.denies(principal, None);
         let rights = match self.grants_in_use() {
             // No document can take an admin's way in, nor can it be lost with the document.
@@ -388,7 +435,7 @@ impl Gate {
 
     /// Decides whether a known caller may read what is asked for, and counts it.
     fn decide(&self, known: &Known, asked: Asked<'_>) -> Result<(), Denial> {
-        let principal = &known.token.principal;
+        let principal = &known.principal;
         let grants = self.grants_in_use();
         let rights = grants.as_ref().ok().and_then(|grants| grants.rights_of(principal));
         let consumer = rights.map(|rights| rights.consumer());

@@ -1,21 +1,35 @@
 //! A caller whose credential was verified.
 
-use super::issuer::VerifiedToken;
+use super::principal::Principal;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::model::time::Wall;
 
 /// A verified caller, as a connection or the process remembers it: who it is, and no decision.
 #[derive(Clone, Debug)]
 pub struct Known {
-    pub(super) token: VerifiedToken,
-    /// Time after which its signature is verified again.
-    pub(super) until: Wall,
-    /// The issuers' epoch when the verification began.
-    pub(super) epoch: u64,
+    pub(super) principal: Principal,
+    pub(super) proof: Proof,
+}
+
+/// Evidence of who a caller is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Proof {
+    Token {
+        /// Time after which its signature is verified again.
+        until: Wall,
+        /// The issuers' epoch when the verification began.
+        epoch: u64,
+    },
+    /// The certificate of its connection, for as long as a CA vouches for that.
+    Certificate,
 }
 
 impl Known {
     /// True while it may be taken for who it was.
-    pub(super) fn holds(&self, now: Wall, epoch: u64) -> bool {
-        now < self.until && epoch == self.epoch
+    pub(super) fn holds(&self, now: Wall, issuers: u64, certificate: Option<&PeerCertificate>) -> bool {
+        match self.proof {
+            Proof::Token { until, epoch } => now < until && epoch == issuers,
+            Proof::Certificate => certificate.is_some_and(|certificate| certificate.holds(now)),
+        }
     }
 }

@@ -52,3 +52,9 @@ pub const REMEMBERED_LINES: usize = 4_096;
 pub const DENY_BYTES: u64 = 256 << 10;
 /// Interval between two looks at it.
 pub const DENY_EVERY: Duration = Duration::from_secs(1);
+/// A version of the grants that lies further ahead of the calendar is nobody's.
+pub const AHEAD: Duration = Duration::from_secs(300);
+/// Least time between two looks for grants that callers know of.
+pub const PULL_EVERY: Duration = Duration::from_millis(100);
+/// Time for which a request waits for such a look.
+pub const PULL_WAIT: Duration = Duration::from_millis(500);

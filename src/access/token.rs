@@ -169,6 +169,12 @@ pub fn unverified(token: &[u8]) -> Result<Unverified<'_>, TokenError> {
     Ok(Unverified { algorithm, kid, typ, claims: object(claims)?, signed, signature })
 }
 
+/// The `exp` that a token states, of which nothing is verified; `None` if it cannot be read.
+#[must_use]
+pub fn stated_end(token: &[u8]) -> Option<Wall> {
+    time(&unverified(token).ok()?.claims, "exp").ok()?
+}
+
 fn object(part: &str) -> Result<Map<String, Value>, TokenError> {
     let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
     strict_json::object(&bytes, CLAIMS_DEPTH).map_err(|_| TokenError::Json)

@@ -3,17 +3,20 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, header};
+use http::header;
 use tokio::sync::Semaphore;
 
 use super::calendar::Calendar;
+use super::certificate;
+use super::credentials::Credentials;
 use super::denial::Denial;
 use super::issuer::Unproven;
 use super::issuers::Issuers;
-use super::known::Known;
+use super::known::{Known, Proof};
 use super::limits::{REMEMBERED_FOR, TURN_WAIT};
 use super::remembered::{Remembered, TokenHash};
 use super::token;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::model::time::Wall;
 use crate::tasks::on_bounded_threads;
 
@@ -50,14 +53,23 @@ impl Verifier {
         &self.issuers
     }
 
-    /// The caller by what the connection remembers, or by what the process remembers.
-    pub(super) fn recall(&self, known: &mut Option<Arc<Known>>, headers: &HeaderMap) -> Result<Recalled, Denial> {
+    /// The caller by what the connection remembers, by what the process remembers, or by its
+    /// certificate. Whatever becomes of a token, the certificate beside it counts no more.
+    pub(super) fn recall(
+        &self,
+        known: &mut Option<Arc<Known>>,
+        credentials: Credentials<'_>,
+    ) -> Result<Recalled, Denial> {
         let (now, epoch) = (self.calendar.now(), self.issuers.epoch());
-        if let Some(known) = known.as_ref().filter(|known| known.holds(now, epoch)) {
+        if let Some(known) = known.as_ref().filter(|known| known.holds(now, epoch, credentials.certificate)) {
             return Ok(Recalled::Known(known.clone()));
         }
-        let mut lines = headers.get_all(header::AUTHORIZATION).iter();
-        let line = lines.next().ok_or(Denial::NoCredential)?;
+        let mut lines = credentials.headers.get_all(header::AUTHORIZATION).iter();
+        let Some(line) = lines.next() else {
+            let found = by_certificate(credentials.certificate, now)?;
+            *known = Some(found.clone());
+            return Ok(Recalled::Known(found));
+        };
         let token = token::bearer(line.as_bytes()).ok_or(Denial::NoCredential)?;
         if lines.next().is_some() {
             return Err(Denial::NoCredential);
@@ -95,14 +107,21 @@ impl Verifier {
         let verified = on_bounded_threads(turn, move || issuers.verify(&text, now)).await;
         let token = verified.ok_or(Denial::Busy)?.map_err(denial)?;
         let until = token.until.min(now + REMEMBERED_FOR);
-        let known = Arc::new(Known { token, until, epoch });
+        let known = Arc::new(Known { principal: token.principal, proof: Proof::Token { until, epoch } });
         self.remembered.note(place, known.clone());
         Ok(known)
     }
 
     fn remembered(&self, place: &TokenHash, now: Wall, epoch: u64) -> Option<Arc<Known>> {
-        self.remembered.get(place).filter(|known| known.holds(now, epoch))
+        self.remembered.get(place).filter(|known| known.holds(now, epoch, None))
     }
+}
+
+/// The caller by the certificate of its connection. One that no CA vouches for is none.
+fn by_certificate(certificate: Option<&PeerCertificate>, now: Wall) -> Result<Arc<Known>, Denial> {
+    let certificate = certificate.filter(|certificate| certificate.holds(now)).ok_or(Denial::NoCredential)?;
+    let principal = certificate::principal(&certificate.names).ok_or(Denial::NoCredential)?;
+    Ok(Arc::new(Known { principal, proof: Proof::Certificate }))
 }
 
 const fn denial(why: Unproven) -> Denial {
@@ -116,7 +135,7 @@ const fn denial(why: Unproven) -> Denial {
 mod tests {
     use std::time::Duration;
 
-    use http::HeaderValue;
+    use http::{HeaderMap, HeaderValue};
     use serde_json::json;
 
     use super::*;
@@ -152,7 +171,8 @@ mod tests {
 
     async fn ask(verifier: &Verifier, token: &str) -> Result<(), Denial> {
         let line = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
-        match verifier.recall(&mut None, &HeaderMap::from_iter([(header::AUTHORIZATION, line)]))? {
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, line)]);
+        match verifier.recall(&mut None, Credentials::of(&headers, None))? {
             Recalled::Known(_) => Ok(()),
             Recalled::Token(token) => verifier.prove(token).await.map(drop),
         }

@@ -9,12 +9,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
+use crate::access::credentials::Credentials;
 use crate::access::denial::{Denial, Whose};
 use crate::access::gate::Gate;
 use crate::access::grants::May;
 use crate::admin::commands::problem::Problem;
 use crate::config::Listen;
 use crate::http::host;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::http::service::ReachedBy;
 use crate::http::site::is_cross_site;
 
@@ -92,8 +94,10 @@ impl Operators {
             "/metrics" => May::Metrics,
             _ => May::Operate,
         };
+        let peer = request.extensions().get::<Arc<PeerCertificate>>().cloned();
         let headers = std::mem::take(request.headers_mut());
-        let admitted = self.gate.admit_operator(&headers, need).await;
+        let credentials = Credentials::of(&headers, peer.as_deref());
+        let admitted = self.gate.admit_operator(credentials, need).await;
         *request.headers_mut() = headers;
         admitted
     }

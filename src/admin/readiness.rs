@@ -87,6 +87,8 @@ pub(crate) struct Conditions<'a> {
     pub drained: RegionSet,
     /// Every region is either skipped for its failures or drained.
     pub all_fail: bool,
+    /// There is no token of the sidecar's own to ask with.
+    pub uncredentialed: bool,
     /// A finding says that stored entries may miss changes.
     pub doubted: bool,
     /// Per cent of a route's requests that are passed on for their headers, if it is more than a few.
@@ -124,7 +126,7 @@ pub(crate) fn readiness(region_views: &RegionViews, now: Moment, conditions: &Co
     let untried = announcing().all(|(_, it)| it.proof == Moment::ZERO && it.epoch == Epoch::default());
     let state = if conditions.draining {
         ReadyState::Draining
-    } else if conditions.all_fail || conditions.topics.is_empty() {
+    } else if conditions.all_fail || conditions.uncredentialed || conditions.topics.is_empty() {
         ReadyState::Degraded
     } else if !live.is_empty() {
         if conditions.doubted { ReadyState::Doubtful } else { ReadyState::Fresh }
@@ -284,6 +286,7 @@ mod tests {
             topics: RegionSet::first(1),
             drained: RegionSet::EMPTY,
             all_fail: false,
+            uncredentialed: false,
             doubted: false,
             passed: None,
             arrivals: &[],
@@ -342,6 +345,12 @@ mod tests {
             (verdict.state, verdict.reasons.as_slice()),
             (ReadyState::Degraded, &[Reason::NoAnnouncements][..])
         );
+    }
+
+    #[test]
+    fn missing_credentials_degrade_despite_proof() {
+        let verdict = verdict(&[live(SECOND)], |conditions| conditions.uncredentialed = true);
+        assert_eq!(verdict.state, ReadyState::Degraded);
     }
 
     #[test]

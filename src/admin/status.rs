@@ -16,6 +16,7 @@ use super::findings::unrouted::UnroutedStatus;
 use super::findings::{Check, Finding};
 use super::readiness::{Conditions, ReadyState, Reason, TopicArrivals, lapsed, proof_age, readiness};
 use crate::config::{self, Config, RegionConfig, Transport};
+use crate::credentials::MinterStatus;
 use crate::migration::limits::CHECK_TOP;
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
@@ -96,6 +97,8 @@ pub struct TaskFacts {
 pub struct Observations {
     pub findings: Vec<Finding>,
     pub unrouted_types: Vec<UnroutedStatus>,
+    /// Those who mint the sidecar's own credentials, well or not.
+    pub credentials: Vec<MinterStatus>,
     /// The highest share of a route's requests that are passed on for their headers, per cent.
     pub passed: Option<u64>,
 }
@@ -166,6 +169,9 @@ pub struct Status {
     /// Routes with a candidate; left out where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub migrations: Vec<MigrationStatus>,
+    /// Kinds of the sidecar's own tokens, and the time until their end.
+    #[serde(skip)]
+    credentials: Vec<(&'static str, Duration)>,
     #[serde(skip)]
     comparisons: Vec<ComparisonGauges>,
     #[serde(skip)]
@@ -273,6 +279,7 @@ impl Status {
                 .map(|(id, _)| id)
                 .collect(),
             all_fail: all_fail(facts),
+            uncredentialed: facts.observations.credentials.iter().any(|minter| !minter.is_usable),
             doubted: facts.observations.findings.iter().any(|finding| finding.check.hides_changes()),
             passed: facts.observations.passed,
             arrivals: &facts.regions.arrivals,
@@ -287,6 +294,7 @@ impl Status {
             reasons = lasting.into_iter().map(|reason| reason.line(&names)).collect();
         }
         reasons.extend_from_slice(&facts.tasks.failing);
+        reasons.extend(facts.observations.credentials.iter().filter_map(MinterStatus::reason));
         // `Unverified` is already among the reasons.
         for finding in facts.observations.findings.iter().filter(|finding| finding.check != Check::Unverified) {
             let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
@@ -322,6 +330,7 @@ impl Status {
                 .iter()
                 .map(|(mode, found)| MigrationStatus::of(mode, found))
                 .collect(),
+            credentials: expiries(&facts.observations.credentials),
             comparisons: facts.routes.migrations.iter().map(|(_, found)| found.clone()).collect(),
             routes: facts.routes.counted.clone(),
         }
@@ -348,10 +357,23 @@ impl Status {
             regions: self.regions.iter().map(RegionStatus::gauges).collect(),
             routes: self.routes.clone(),
             comparisons: self.comparisons.clone(),
+            credentials: self.credentials.clone(),
             findings: self.findings.iter().map(|finding| finding.check.into_str()).collect(),
             checks: Check::VARIANTS.iter().map(|check| check.into_str()).collect(),
         }
     }
+}
+
+/// The token of each kind that ends first.
+fn expiries(minters: &[MinterStatus]) -> Vec<(&'static str, Duration)> {
+    let mut ends = BTreeMap::new();
+    for minter in minters {
+        let left = minter.left.unwrap_or_default();
+        ends.entry(minter.kind.into_str())
+            .and_modify(|least: &mut Duration| *least = left.min(*least))
+            .or_insert(left);
+    }
+    ends.into_iter().collect()
 }
 
 impl RegionStatus {

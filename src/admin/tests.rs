@@ -93,7 +93,11 @@ async fn draining_sidecar_is_alive_but_unready() {
 async fn the_probe_agrees_with_readyz() {
     async fn probed(port: &Port) -> bool {
         let address = port.address;
-        tokio::task::spawn_blocking(move || health::probe(address, Duration::from_secs(5)).is_ok()).await.unwrap()
+        tokio::task::spawn_blocking(move || {
+            health::probe(health::AdminPort::plain(address), Duration::from_secs(5)).is_ok()
+        })
+        .await
+        .unwrap()
     }
     assert!(probed(&port(all_down).await).await);
     assert!(!probed(&port(|facts, _| facts.draining = true).await).await);

@@ -2,6 +2,8 @@
 //! shared out before they run out: some for the process itself, some for operators and for what it
 //! opens to regions and AWS, the rest for callers.
 
+use std::sync::Arc;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::limits::{
@@ -11,6 +13,7 @@ use super::limits::{
 use crate::cache::capacity::Memory;
 use crate::config::Config;
 use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
+use crate::http::server_tls::ServerTls;
 
 /// The process may open too few files to do its work.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,8 @@ pub(crate) struct TooFewDescriptors(u64);
 pub(crate) struct Bounds {
     memory: Memory,
     descriptors: u64,
+    /// Bytes that TLS adds to each connection.
+    tls: usize,
 }
 
 /// Raises the soft limit of open files to the hard one.
@@ -49,19 +54,24 @@ fn descriptors() -> u64 {
 
 impl Bounds {
     pub(crate) fn of_the_machine(memory: Memory) -> Self {
-        Self { memory, descriptors: descriptors() }
+        Self { memory, descriptors: descriptors(), tls: 0 }
+    }
+
+    /// Bounds of ports that speak TLS, if there is any.
+    pub(crate) fn over(self, tls: Option<&Arc<ServerTls>>) -> Self {
+        Self { tls: tls.map_or(0, |tls| tls.connection_bytes()), ..self }
     }
 
     /// Bound on callers connected at once, and its reason if `asked` is too many.
     pub(crate) fn connections(self, asked: usize) -> (usize, Option<&'static str>) {
-        self.bounded(asked, self.memory.connections(0), 0)
+        self.bounded(asked, self.memory.connections(self.tls), 0)
     }
 
     /// Bound for a service, whose connections may each hold a whole head, and whose store has
     /// files.
     pub(crate) fn service_connections(self, asked: usize) -> (usize, Option<&'static str>) {
         let head = REQUEST_HEAD_BYTES + REQUEST_HEADERS * size_of::<[usize; 4]>();
-        self.bounded(asked, self.memory.connections(head), STORE_DESCRIPTORS)
+        self.bounded(asked, self.memory.connections(head + self.tls), STORE_DESCRIPTORS)
     }
 
     fn bounded(self, asked: usize, by_memory: usize, store: u64) -> (usize, Option<&'static str>) {
@@ -111,6 +121,7 @@ pub(super) fn bound_connections(bounds: Bounds, config: &Config) -> usize {
 mod tests {
     use super::*;
     use crate::config::read;
+    use crate::http::limits::TLS_BYTES;
 
     #[test]
     fn scarce_descriptors_are_shared_among_all() {
@@ -118,7 +129,7 @@ mod tests {
                       service.region = [{ name = \"a\", url = \"http://127.0.0.1:1\" }]\n";
         let config = read::from_toml(config).unwrap();
         for descriptors in [64, 65, 100, 256, 1024, 4096, 20_000, u64::MAX] {
-            let bounds = Bounds { memory: Memory::AMPLE, descriptors };
+            let bounds = Bounds { memory: Memory::AMPLE, descriptors, tls: 0 };
             let (callers, why) = bounds.connections(4096);
             let (of_service, _) = bounds.service_connections(4096);
             let all = OWN_DESCRIPTORS + (callers + bounds.admin()) as u64 + bounds.outgoing();
@@ -127,16 +138,18 @@ mod tests {
             assert!((LEAST_REGION_PERMITS..=512).contains(&bounds.permits(&config)));
             assert_eq!(why.is_some(), callers < 4096, "{descriptors}");
         }
-        let ample = Bounds { memory: Memory::AMPLE, descriptors: 20_000 };
+        let ample = Bounds { memory: Memory::AMPLE, descriptors: 20_000, tls: 0 };
         assert_eq!((ample.connections(4096), ample.permits(&config)), ((4096, None), 512));
     }
 
     #[test]
     fn memory_bounds_connections_too() {
         let memory = Memory { limit: crate::cache::limits::LEAST_CONTAINER, is_own: true };
-        let bounds = Bounds { memory, descriptors: 20_000 };
+        let bounds = Bounds { memory, descriptors: 20_000, tls: 0 };
         assert_eq!(bounds.connections(4096), (341, Some("memory")));
         assert!(bounds.service_connections(1024).0 < 120);
         assert_eq!(bounds.connections(10), (10, None));
+        let over_tls = Bounds { tls: TLS_BYTES, ..bounds };
+        assert!(over_tls.connections(4096).0 < 341 / 4 && over_tls.service_connections(4096).0 >= 40);
     }
 }

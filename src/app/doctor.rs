@@ -27,6 +27,7 @@ use crate::routing::foreign::{self, HeaderFate, fate};
 use crate::shape::shapes::ShapeRefused;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
+mod credentials;
 mod headers;
 mod paths;
 
@@ -65,6 +66,7 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Overrides) -> 
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
     let topics = Topics::default();
     let started = if subscribes { subscribe(&sidecar, &topics, instead.pace.unwrap_or_default()) } else { Ok(()) };
+    sidecar.fill.minters.first_mints().await;
     let trials = trials(&sidecar, &order);
     let mut refused = BTreeMap::new();
     if started.is_ok() {
@@ -80,6 +82,7 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Overrides) -> 
         let lead_wait = evidence.lead_wait.min(LEAD_AT_ONCE);
         report(&Evidence { lead_wait, ..*evidence })
     });
+    lines.extend(credentials::lines(&sidecar.fill.minters.status(now)));
     lines.extend(refused.iter().map(|(path, refused)| paths::refused(path, refused)));
     for (path, trials) in &trials {
         let seen: Vec<_> = trials.iter().map(|it| (sidecar.fill.regions.name(it.region()), it.shown())).collect();

@@ -70,7 +70,12 @@ pub(super) fn source(
             bound: region_views.bound(now),
             audit: audit(&sidecar, now),
             reload: reload.load().as_deref().cloned(),
-            observations: Observations { findings, unrouted_types, passed: shared.observed.passed(now) },
+            observations: Observations {
+                findings,
+                unrouted_types,
+                credentials: sidecar.fill.minters.status(now),
+                passed: shared.observed.passed(now),
+            },
             remarks: remarks.load().to_vec(),
             routes: RouteFacts { counted: counted(&sidecar.fill.router), migrations: migrations(&sidecar) },
         })

@@ -21,7 +21,9 @@ use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServicesConfig};
 use crate::engine::Feed;
 use crate::http::connection::Shutdown;
+use crate::http::server_tls::{Offers, PortTls, ServerTls};
 use crate::http::service::Listener;
+use crate::http::tls_exposition::TlsExposition;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -82,6 +84,7 @@ pub async fn start(
     origins: &Origins,
     instead: ServiceOverrides,
 ) -> Result<RunningService, ServiceStartError> {
+    let tls = process.certificate(&config).map(ServerTls::open).transpose()?;
     let (callers, operators) = process.bind(&config)?;
     let ServiceOverrides { engine, topics, feed, clock, stop } = instead;
     let topics = topics.or_else(|| config.engine.endpoint_url().cloned());
@@ -96,11 +99,16 @@ pub async fn start(
         }
     };
     let engine = WatchedEngine::new(engine, clock.clone());
-    let (bounds, tasks) = (Bounds::of_the_machine(Memory::of_the_machine()), Tasks::new());
+    let bounds = Bounds::of_the_machine(Memory::of_the_machine()).over(tls.as_ref());
+    let tasks = Tasks::new();
     let connections = Permits::new(process.bound_connections(bounds, &config));
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
-    let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
+    let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections, tls };
     let shell = Arc::new(shell);
+    if let Some(tls) = &shell.tls {
+        tls.watch(&shell.tasks);
+        shell.registry().register_collector(Box::new(TlsExposition::new(tls.clone())));
+    }
     let (engine, stopping) = (shell.engine.clone(), shell.tasks.stopping());
     shell.tasks.spawn_service("housekeeping", move || engine.clone().keep_house(stopping.clone()));
     let bound = callers.first().and_then(|listener| listener.local_addr().ok());
@@ -111,7 +119,7 @@ pub async fn start(
         ServiceProcess::Views => views::open(&shell),
         ServiceProcess::Region(region, duties) => region::open(&shell, region, *duties).await,
     };
-    let opened = opened.and_then(|parts| Ok((gate::operators(&shell, parts.gate.as_ref(), admin)?, parts)));
+    let opened = opened.and_then(|parts| Ok((gate::operators(&shell, parts.gate.as_ref(), admin, &process)?, parts)));
     let (granted, mut parts) = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -125,12 +133,14 @@ pub async fn start(
     needed::look_for_needs(&shell, &process, &stop).await;
     probe::start(&shell, &process).await;
     let pages = overview::pages(&shell, &process, parts, origins, granted);
-    serve_pages(operators.into_iter().map(Listener::Tcp), bounds.admin(), pages, &shell.tasks);
+    let operators = Listener::over(PortTls::of(shell.tls.as_ref(), Offers::Pages).as_ref(), operators);
+    serve_pages(operators, bounds.admin(), pages, &shell.tasks);
     tracing::info!(
         service = %process.title(),
         engine = shell.config.engine.word(),
         listen = listen.map(tracing::field::display),
         %admin,
+        tls = shell.tls.is_some(),
         "serving"
     );
     Ok(RunningService { listen, admin, shell, node })

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::reload::Reloader;
 use crate::config::Config;
-use crate::race::limits::WATCH_EVERY;
+use crate::credentials::limits::WATCH_EVERY;
 use crate::request::settings::Settings;
 use crate::tasks::file_stamp::FileStamp;
 use crate::tasks::on_disk;

@@ -33,6 +33,8 @@ pub(crate) const SETTINGS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Deadline of a single read of a table. The SDK does not repeat it: a region hedges, and others try
 /// again.
 pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);
+/// Deadline of one call to a region's STS, after which the next region's is asked.
+pub(crate) const STS_WAIT: Duration = Duration::from_secs(4);
 /// Wait of a long poll for a message. SQS allows no more.
 pub(crate) const POLL_WAIT: Duration = Duration::from_secs(20);
 /// Longest time for a long poll in total, after which the connection counts as dead.

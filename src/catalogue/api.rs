@@ -24,6 +24,7 @@ use super::record::{RecordPage, RecordVersion, RecordWrite, RecordWritten};
 use crate::access::gate::Gate;
 use crate::config::template::unescaped;
 use crate::http::bodies::{ByteBudget, Reserved};
+use crate::http::server_tls::peer::PeerCertificate;
 
 mod access;
 mod fields;
@@ -89,7 +90,8 @@ fn router_of(api: Api) -> Router {
 
 /// Finds out who asks, refuses paths that nobody can read, and counts what was refused.
 async fn around(Shared(api): Shared<Api>, mut request: Request, next: Next) -> Response {
-    let mut response = match Caller::of(api.gate.as_ref(), request.headers()).await {
+    let peer = request.extensions().get::<Arc<PeerCertificate>>().cloned();
+    let mut response = match Caller::of(api.gate.as_ref(), request.headers(), peer.as_deref()).await {
         Err(denied) => denied.into_response(),
         // The router would take a broken escape for what stands there, and make a key of it.
         Ok(_) if unescaped(request.uri().path()).is_none() => RequestRefused::Path.into_response(),

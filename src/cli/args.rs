@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
@@ -39,16 +39,33 @@ pub struct CheckArgs {
 /// `nearside health`
 #[derive(Clone, Debug, Args)]
 pub struct HealthArgs {
-    /// The sidecar's admin address [default: from --config, else NEARSIDE__ADMIN__LISTEN, else
+    /// The admin address [default: from --config, else NEARSIDE__ADMIN__LISTEN, else
     /// 127.0.0.1:8701]
     #[arg(long, value_name = "ADDRESS")]
     pub admin: Option<SocketAddr>,
     /// Take the admin address from this configuration
     #[arg(long, short, value_name = "FILE", conflicts_with = "admin")]
     pub config: Option<PathBuf>,
-    /// Longest wait for the sidecar's answer
+    /// Ask this service, whose file --config names, or variables alone
+    #[arg(long, value_enum, conflicts_with = "admin")]
+    pub service: Option<ProbedService>,
+    /// Name of the region in the services' file; not needed where there is only one
+    #[arg(long, value_name = "REGION", requires = "service")]
+    pub name: Option<String>,
+    /// The port of --admin speaks TLS; its certificate is not verified, and only loopback is asked
+    #[arg(long, requires = "admin")]
+    pub tls: bool,
+    /// Longest wait for the answer
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
+}
+
+/// A service that `nearside health` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbedService {
+    Catalogue,
+    Views,
+    Region,
 }
 
 /// `nearside heartbeat`

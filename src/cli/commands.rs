@@ -2,13 +2,12 @@
 //! here.
 
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::args::HeartbeatArgs;
 use super::error::CommandError;
 use super::load;
-use crate::admin::health;
+use crate::admin::health::{self, AdminPort};
 use crate::app::process;
 use crate::app::reload::Source;
 use crate::app::services::needed::{self, EngineCheck};
@@ -127,7 +126,7 @@ fn begin_log(config: &Log, origins: &Origins) -> Result<(), CommandError> {
 }
 
 /// `nearside health`
-pub(super) fn probe(admin: SocketAddr, within: Duration) -> Result<(), CommandError> {
+pub(super) fn probe(admin: AdminPort, within: Duration) -> Result<(), CommandError> {
     let reasons = health::probe(admin, within).map_err(failed)?;
     let mut out = std::io::stdout().lock();
     reasons.iter().try_for_each(|reason| writeln!(out, "{reason}")).map_err(failed)

@@ -131,7 +131,7 @@ fn shared(route: &Route) -> String {
         }
         IdentityMode::Sidecar(credentials) => format!(
             "by all callers (identity = \"sidecar\"){ALIKE}: their credentials stay here, {} goes in {}",
-            credentials.file.display(),
+            credentials.origin(),
             credentials.header
         ),
     }

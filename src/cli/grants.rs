@@ -7,19 +7,26 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use url::Url;
 
 use super::error::CommandError;
 use super::load::{tell, variables};
 use crate::access::calendar::Calendar;
+use crate::access::certificate;
 use crate::access::decision::{Decision, Need, decide};
 use crate::access::editing::{self, EditError};
 use crate::access::grants::{Change, Grants, GrantsError, changes};
 use crate::access::issuer::Unproven;
 use crate::access::issuers::Issuers;
 use crate::access::limits::TOKEN_BYTES;
+use crate::access::principal::Principal;
 use crate::app::process;
+use crate::config::limits::PEM_BYTES;
+use crate::config::read_regular;
 use crate::config::services::{self, ServiceRole};
+use crate::http::server_tls::peer::AlternativeNames;
 use crate::http::token;
 use crate::model::time::Clock;
 
@@ -47,6 +54,9 @@ pub struct CatalogueReach {
     /// A file with the token of an admin (`[[access.admin]]`)
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// A PEM file with the CA certificates that the catalogue's is verified by [default: the machine's]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Longest wait for the catalogue's answer
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
@@ -94,11 +104,16 @@ pub enum GrantsCommand {
         version: u64,
     },
     /// Say what a token may do, or why nothing: the token comes from standard input
-    #[command(after_help = "Example:\n  nearside grants who --config service.toml < token")]
+    #[command(
+        after_help = "Examples:\n  nearside grants who --config service.toml < token\n  nearside grants who --certificate caller.pem"
+    )]
     Who {
         /// The services' configuration, which names the issuers
         #[arg(long, short, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// A PEM file with a client certificate, instead of a token
+        #[arg(long, value_name = "FILE", conflicts_with = "config")]
+        certificate: Option<PathBuf>,
         /// Say whether it may read this view; may be given several times
         #[arg(long, value_name = "NAME")]
         view: Vec<String>,
@@ -121,7 +136,8 @@ const LOST_UNASKED: usize = 10;
 pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
     let token = token::read("--token-file", args.reach.token_file.as_deref())
         .map_err(|error| CommandError::Usage(error.to_string()))?;
-    let client = CatalogueClient::new(args.reach.catalogue, token, args.reach.timeout);
+    let authorities = args.reach.ca_file.as_deref().map(authorities).transpose()?;
+    let client = CatalogueClient::new(args.reach.catalogue, token, authorities.clone(), args.reach.timeout);
     match args.command {
         GrantsCommand::Show => {
             let current = block_on(client.current())?.ok_or_else(none_yet)?;
@@ -149,16 +165,28 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
             let current = block_on(client.current())?;
             replace(&client, current.as_ref(), &earlier.document, true, &|_| Ok(()))
         }
-        GrantsCommand::Who { config, view, record_type } => {
+        GrantsCommand::Who { config, certificate, view, record_type } => {
             let needs = view.iter().map(|view| Need::Read(view));
             let needs = needs.chain(record_type.iter().map(|record_type| Need::Write(record_type)));
-            who(&client, config.as_deref(), &needs.collect::<Vec<_>>())
+            let needs = needs.collect::<Vec<_>>();
+            match certificate {
+                Some(file) => who_presents(&client, &file, &needs),
+                None => who(&client, config.as_deref(), &needs),
+            }
         }
         GrantsCommand::Report { admin } => admin.iter().try_for_each(|admin| {
-            let lines = block_on(report::of(admin, args.reach.timeout))?;
+            let lines = block_on(report::of(admin, authorities.as_deref(), args.reach.timeout))?;
             lines.iter().try_for_each(|line| print(line))
         }),
     }
+}
+
+/// The certificates of `--ca-file`.
+fn authorities(file: &Path) -> Result<Vec<reqwest::Certificate>, CommandError> {
+    let unusable = |why: String| CommandError::Usage(format!("--ca-file {}: {why}", file.display()));
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable(error.to_string()))?;
+    let found = reqwest::Certificate::from_pem_bundle(&text).map_err(|error| unusable(error.to_string()))?;
+    if found.is_empty() { Err(unusable("it holds no certificate in PEM".to_owned())) } else { Ok(found) }
 }
 
 fn block_on<T>(asked: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
@@ -287,20 +315,37 @@ fn who(client: &CatalogueClient, config: Option<&Path>, needs: &[Need<'_>]) -> R
             Err(Unproven::KeyUnknown) => said.push(format!("at {service}: its key is not among those of its issuer")),
             Ok(verified) => {
                 print(&format!("it is {}, and for {service}", verified.principal))?;
-                let current = block_on(client.current())?.ok_or_else(none_yet)?;
-                let grants = Grants::read(&current.document, current.version).map_err(|errors| wrong(&errors))?;
-                let rights = grants.rights_of(&verified.principal);
-                match rights {
-                    None => print("no consumer has this principal: it may do nothing")?,
-                    Some(rights) => print(&rights.to_string())?,
-                }
-                return needs.iter().try_for_each(|need| {
-                    let decision = decide(rights.map(|rights| &**rights), need);
-                    let word = if decision == Decision::Granted { "granted" } else { "refused: not-granted" };
-                    print(&format!("to {need}: {word}"))
-                });
+                return print_rights(client, &verified.principal, needs);
             }
         }
     }
     Err(CommandError::Failed(format!("the token is refused: {}", said.join("; "))))
+}
+
+/// Says what the holder of a certificate may do. Services ask their `client_ca` besides.
+fn who_presents(client: &CatalogueClient, file: &Path, needs: &[Need<'_>]) -> Result<(), CommandError> {
+    let unusable = |why: &str| CommandError::Usage(format!("--certificate {}: {why}", file.display()));
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable(&error.to_string()))?;
+    let certificate = CertificateDer::from_pem_slice(&text).map_err(|error| unusable(&error.to_string()))?;
+    let names = AlternativeNames::of(&certificate).ok_or_else(|| unusable("it cannot be read"))?;
+    let principal = certificate::principal(&names);
+    let principal =
+        principal.ok_or_else(|| unusable("it has neither one SPIFFE ID as its only URI, nor one DNS name"))?;
+    print(&format!("it is {principal}, if a CA of the service's client_ca vouches for it"))?;
+    print_rights(client, &principal, needs)
+}
+
+fn print_rights(client: &CatalogueClient, principal: &Principal, needs: &[Need<'_>]) -> Result<(), CommandError> {
+    let current = block_on(client.current())?.ok_or_else(none_yet)?;
+    let grants = Grants::read(&current.document, current.version).map_err(|errors| wrong(&errors))?;
+    let rights = grants.rights_of(principal);
+    match rights {
+        None => print("no consumer has this principal: it may do nothing")?,
+        Some(rights) => print(&rights.to_string())?,
+    }
+    needs.iter().try_for_each(|need| {
+        let decision = decide(rights.map(|rights| &**rights), need);
+        let word = if decision == Decision::Granted { "granted" } else { "refused: not-granted" };
+        print(&format!("to {need}: {word}"))
+    })
 }

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::args::ProbedService;
 use super::check::{count, print_settings, print_skipped};
 use super::commands::{compare, create_missing, look_at_engine, run_service};
 use super::error::CommandError;
 use super::load::{tell, usable_sdk, variables};
+use crate::admin::health::AdminPort;
 use crate::app::services::verify::VerifyOrder;
 use crate::app::services::{Contents, RegionDuties, ServiceProcess};
 use crate::aws::sdk_settings::{self, SdkSettings};
@@ -106,6 +108,27 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
     let contents = reported(Contents::read(&config))?;
     let order = VerifyOrder { wait: args.wait, views_per_second: args.rate, shows_keys: args.show_keys };
     compare(&config, contents, &order, &origins)
+}
+
+/// Port of a service's pages, as its file says.
+pub(super) fn admin_port(
+    service: ProbedService,
+    file: Option<&Path>,
+    name: Option<&str>,
+) -> Result<AdminPort, CommandError> {
+    // Setup needs nothing that one role alone does.
+    let (config, _) = reported(services::load(ServiceRole::Setup, file, variables()))?;
+    let (address, server) = match service {
+        ProbedService::Catalogue => (config.catalogue.admin, &config.catalogue.tls.server),
+        ProbedService::Views => (config.views.admin, &config.views.tls.server),
+        ProbedService::Region => {
+            let region = config.region(name);
+            let region =
+                region.map_err(|wrong| CommandError::Usage(format!("{}; {}", wrong.what, wrong.suggestion)))?;
+            (region.admin, &region.tls.server)
+        }
+    };
+    Ok(AdminPort { address, has_tls: server.is_some() })
 }
 
 /// Reads everything, and tells all that is wrong with it at once; `more` may find something too.

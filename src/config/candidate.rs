@@ -3,7 +3,8 @@
 use http::header::AUTHORIZATION;
 use url::Url;
 
-use super::identity::{Credentials, IdentityMode};
+use super::credentials::Credentials;
+use super::identity::IdentityMode;
 use super::payload::{Form, MessageSettings};
 use super::scope::{Collector, SettingScope};
 use super::settings::{Section, SettingKind};
@@ -95,7 +96,7 @@ impl Candidate {
         candidate.form = candidate.form.filter(|form| message.is_some_and(|message| message.form != *form));
         candidate.credentials = match identity {
             IdentityMode::Sidecar(own) => {
-                candidate.credentials.map(|Credentials { file, .. }| Credentials { file, ..own.clone() })
+                candidate.credentials.and_then(|named| named.file().cloned()).map(|file| own.of_file(file))
             }
             IdentityMode::Exact(_) => None,
         };
@@ -110,7 +111,7 @@ fn has_own_versions(collector: &mut Collector, scope: &SettingScope, [versions]:
 /// Credentials whose header and prefix are still to come from the route.
 fn own_credentials(collector: &mut Collector, scope: &SettingScope, [file]: Rows<1>) -> Option<Credentials> {
     let file = scope.get::<Option<_>>(collector, file);
-    file.map(|file| Credentials { file, header: AUTHORIZATION, prefix: String::new() })
+    file.map(|file| Credentials::in_file(AUTHORIZATION, String::new(), file))
 }
 
 /// A share, in millionths.

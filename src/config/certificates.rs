@@ -1,7 +1,8 @@
-//! Reads the PEM files of a region's `tls`, both for the checks and for the connections that use
-//! them.
+//! Reads the PEM files of a region's or a service's `tls`, both for the checks and for the connections
+//! that use them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use rustls::pki_types::pem::{self, PemObject};
@@ -12,10 +13,13 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::file::content;
 use super::schema;
 use super::settings::Setting;
-use super::{ClientCertificate, RegionTls};
+use super::{ClientCertificate, RegionTls, ServerCertificate};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Wall;
+
+/// Warnings, each with its setting.
+type Warnings = Vec<(&'static Setting, String)>;
 
 /// The content of the files that a region's `tls` names.
 pub(crate) struct Certificates {
@@ -26,7 +30,17 @@ pub(crate) struct Certificates {
     /// Equal for equal content.
     pub digest: [u8; 32],
     /// Warnings, each with its setting.
-    pub warnings: Vec<(&'static Setting, String)>,
+    pub warnings: Warnings,
+}
+
+/// The content of the files that a service's `tls` names.
+#[derive(Debug)]
+pub(crate) struct ServerFiles {
+    pub certified: Arc<CertifiedKey>,
+    /// The end of the certificate, or of one of its issuers if that is earlier.
+    pub ends: Wall,
+    /// Warnings, each with its setting.
+    pub warnings: Warnings,
 }
 
 /// A file that cannot be used, for the operator to fix.
@@ -46,29 +60,77 @@ pub(crate) fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableF
     let mut sum = digest::Context::new(&digest::SHA256);
     if let Some(file) = &tls.ca_file {
         let setting = &schema::TLS_CA_FILE;
-        let certificates = certificates(setting, file, &bytes(setting, file, &mut sum)?)?;
-        let mut roots = rustls::RootCertStore::empty();
-        for certificate in &certificates {
-            roots.add(certificate.clone()).map_err(|error| {
-                let what = format!("{} holds a certificate that cannot be trusted as a CA: {error}", file.display());
-                UnusableFile {
-                    setting,
-                    wrong: ConfigProblem::new(what, "write the CA's own certificates into it, in PEM"),
-                }
-            })?;
-        }
+        let (roots, warnings) = authorities(setting, file, now, &mut sum)?;
         read.roots = Some(roots);
-        read.warnings.extend(out_of_date(setting, file, &certificates, now));
+        read.warnings.extend(warnings);
     }
     sum.update(&[u8::from(tls.ca_file.is_some())]);
     if let Some(ClientCertificate { cert, key }) = &tls.client {
         let setting = &schema::TLS_CLIENT_CERT;
         let chain = certificates(setting, cert, &bytes(setting, cert, &mut sum)?)?;
         read.warnings.extend(out_of_date(setting, cert, &chain, now));
-        read.client = Some((chain.clone(), private_key(key, cert, chain, &mut sum)?));
+        let (found, _) = private_key(&schema::TLS_CLIENT_KEY, key, cert, chain.clone(), &mut sum)?;
+        read.client = Some((chain, found));
     }
     read.digest.copy_from_slice(sum.finish().as_ref());
     Ok(read)
+}
+
+/// Reads the files that a service's `tls` names; `now` tells whether a certificate has expired.
+///
+/// # Errors
+/// The first file that cannot be read, or does not hold what it should; a key that belongs to another
+/// certificate.
+pub(crate) fn read_server(files: &ServerCertificate, now: Wall) -> Result<ServerFiles, UnusableFile> {
+    let ServerCertificate { certificate, key, settings: [of_certificate, of_key], .. } = files;
+    let mut sum = digest::Context::new(&digest::SHA256);
+    let chain = certificates(of_certificate, certificate, &bytes(of_certificate, certificate, &mut sum)?)?;
+    let warnings = out_of_date(of_certificate, certificate, &chain, now);
+    let ends = earliest_end(&chain);
+    let (_, certified) = private_key(of_key, key, certificate, chain, &mut sum)?;
+    Ok(ServerFiles { certified: Arc::new(certified), ends, warnings })
+}
+
+/// Reads the CAs that vouch for a service's callers, if the settings name any.
+///
+/// # Errors
+/// The file cannot be read, or does not hold certificates of CAs.
+pub(crate) fn read_client_ca(
+    files: &ServerCertificate,
+    now: Wall,
+) -> Result<Option<(rustls::RootCertStore, Warnings)>, UnusableFile> {
+    let (Some(file), Some(setting)) = (&files.client_ca, files.of_client_ca) else { return Ok(None) };
+    authorities(setting, file, now, &mut digest::Context::new(&digest::SHA256)).map(Some)
+}
+
+/// The CAs in a file.
+fn authorities(
+    setting: &'static Setting,
+    file: &Path,
+    now: Wall,
+    sum: &mut digest::Context,
+) -> Result<(rustls::RootCertStore, Warnings), UnusableFile> {
+    let certificates = certificates(setting, file, &bytes(setting, file, sum)?)?;
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in &certificates {
+        roots.add(certificate.clone()).map_err(|error| {
+            let what = format!("{} holds a certificate that cannot be trusted as a CA: {error}", file.display());
+            UnusableFile {
+                setting,
+                wrong: ConfigProblem::new(what, "write the CA's own certificates into it, in PEM"),
+            }
+        })?;
+    }
+    Ok((roots, out_of_date(setting, file, &certificates, now)))
+}
+
+/// The time at which the first of these certificates ends.
+fn earliest_end(chain: &[CertificateDer<'static>]) -> Wall {
+    let ends = chain.iter().filter_map(|der| {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        Some(u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0))
+    });
+    Wall::from_millis(ends.min().unwrap_or(0).saturating_mul(1_000))
 }
 
 /// A file's content, which is also added to `sum`.
@@ -100,14 +162,14 @@ fn certificates(
 }
 
 /// The key in the file `key`, which must belong to the first certificate of `chain`, read from
-/// `cert`.
+/// `cert`; and both, ready to sign.
 fn private_key(
+    setting: &'static Setting,
     key: &Path,
     cert: &Path,
     chain: Vec<CertificateDer<'static>>,
     sum: &mut digest::Context,
-) -> Result<PrivateKeyDer<'static>, UnusableFile> {
-    let setting = &schema::TLS_CLIENT_KEY;
+) -> Result<(PrivateKeyDer<'static>, CertifiedKey), UnusableFile> {
     let found = PrivateKeyDer::from_pem_slice(&bytes(setting, key, sum)?).map_err(|error| {
         let what = match error {
             pem::Error::NoItemsFound => format!("{} holds no private key", key.display()),
@@ -118,7 +180,7 @@ fn private_key(
     })?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let wrong = match CertifiedKey::from_der(chain, found.clone_key(), &provider) {
-        Ok(_) => return Ok(found),
+        Ok(certified) => return Ok((found, certified)),
         Err(rustls::Error::InconsistentKeys(_)) => {
             let what = format!("{} is not the key of the certificate in {}", key.display(), cert.display());
             ConfigProblem::new(what, "name the key that belongs to the certificate")
@@ -137,7 +199,7 @@ fn out_of_date(
     file: &Path,
     certificates: &[CertificateDer<'static>],
     now: Wall,
-) -> Vec<(&'static Setting, String)> {
+) -> Warnings {
     let now = i64::try_from(now.as_millis() / 1000).unwrap_or(i64::MAX);
     let sentences = certificates.iter().filter_map(|der| {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;

@@ -12,6 +12,7 @@ use super::scope::Collector;
 use super::variables::first_route;
 use super::{Config, Drain, IdentityMode, Route, Transport};
 use crate::config::error::{ConfigError, ConfigProblem, quoted};
+use crate::config::grants_version::GRANTS_VERSION_NAME;
 use crate::config::limits;
 use crate::config::overrides::{impersonates, is_override};
 use crate::config::record_floor::RECORD_FLOOR_NAME;
@@ -23,7 +24,7 @@ mod names;
 mod regions;
 mod signer;
 mod sockets;
-mod tls;
+pub(in crate::config) mod tls;
 
 pub(super) use names::refuse_clashing_names;
 
@@ -105,7 +106,7 @@ fn route_headers(collector: &mut Collector, route: &Route, at: usize) {
             "traceparent" | "tracestate" | "baggage" | "x-request-id" => {
                 format!("`{header}` would make every request an entry of its own")
             }
-            RECORD_FLOOR_NAME => format!("`{header}` is stated by the sidecar itself"),
+            RECORD_FLOOR_NAME | GRANTS_VERSION_NAME => format!("`{header}` is stated by the sidecar itself"),
             _ if sent.contains(&header) => format!("`{header}` is the route's identity already"),
             _ if is_override(header) => {
                 format!("`{header}` may make another request of a read, which no announcement of this route is about")
@@ -145,7 +146,8 @@ fn route_headers(collector: &mut Collector, route: &Route, at: usize) {
         }
         IdentityMode::Exact(headers)
             if headers.iter().any(|header| {
-                ["traceparent", "tracestate", "baggage", "x-request-id", RECORD_FLOOR_NAME].contains(&header.as_str())
+                ["traceparent", "tracestate", "baggage", "x-request-id"].contains(&header.as_str())
+                    || [RECORD_FLOOR_NAME, GRANTS_VERSION_NAME].contains(&header.as_str())
                     || is_override(header)
             }) =>
         {

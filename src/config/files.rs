@@ -6,13 +6,17 @@ use std::io::Read as _;
 use std::path::Path;
 
 use aws_lc_rs::digest;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 
 use super::certificates::{self, UnusableFile};
 use super::file::{content, open, open_regular};
 use super::schema;
 use super::scope::Collector;
 use super::settings::Setting;
-use super::{Compression, Config, DictionaryFile, IdentityMode, RegionConfig};
+use super::{
+    Compression, Config, CredentialSource, Credentials, DictionaryFile, IdentityMode, Minting, RegionConfig,
+};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Clock;
@@ -22,10 +26,11 @@ use crate::model::time::Clock;
 pub(super) fn check(collector: &mut Collector, config: &Config) {
     for (at, route) in config.service.routes.iter().enumerate() {
         if let IdentityMode::Sidecar(credentials) = &route.identity {
-            secret(collector, &schema::CREDENTIALS_FILE, Some(at), &credentials.file);
+            own_credentials(collector, at, &credentials.source);
         }
-        if let Some(own) = route.candidate.as_ref().and_then(|candidate| candidate.credentials.as_ref()) {
-            secret(collector, &schema::CANDIDATE_CREDENTIALS_FILE, Some(at), &own.file);
+        let candidate = route.candidate.as_ref().and_then(|candidate| candidate.credentials.as_ref());
+        if let Some(file) = candidate.and_then(Credentials::file) {
+            secret(collector, &schema::CANDIDATE_CREDENTIALS_FILE, Some(at), file);
         }
         if let Some(message) = &route.payload.message {
             descriptors(collector, at, &message.schema.file);
@@ -55,6 +60,32 @@ pub(super) fn check(collector: &mut Collector, config: &Config) {
     if let Some(file) = &config.freshness.state_file {
         directory(collector, &schema::FRESHNESS_STATE_FILE, file);
     }
+}
+
+/// Checks the file that credentials are in, or are minted with.
+fn own_credentials(collector: &mut Collector, at: usize, source: &CredentialSource) {
+    match source {
+        CredentialSource::File(source) => secret(collector, &schema::CREDENTIALS_FILE, Some(at), &source.file),
+        CredentialSource::Minted(Minting::Sts(_)) => {}
+        CredentialSource::Minted(Minting::Oauth(oauth)) => {
+            secret(collector, &schema::CREDENTIALS_SECRET_FILE, Some(at), &oauth.secret_file);
+        }
+        CredentialSource::Minted(Minting::Jwt(jwt)) => signing_key(collector, at, &jwt.key_file),
+    }
+}
+
+/// Checks a file with a private key. Whether it can sign is found out by those who sign.
+fn signing_key(collector: &mut Collector, at: usize, file: &Path) {
+    let setting = &schema::CREDENTIALS_KEY_FILE;
+    let shown = format!("the key file {}", file.display());
+    let suggestion = "name a PEM file with an RSA or P-256 private key";
+    let wrong = match content(file, &shown, limits::SIGNING_KEY_BYTES, suggestion) {
+        Err(wrong) => wrong,
+        Ok(content) if PrivateKeyDer::from_pem_slice(&content).is_ok() => return,
+        Ok(_) => ConfigProblem::new(format!("{shown} holds no private key in PEM form"), suggestion),
+    };
+    let place = collector.origins.place(setting, Some(at));
+    collector.error(setting, Some(at), place, wrong);
 }
 
 /// Checks a file with descriptors. What it describes is read by those who know what a schema is.

@@ -1,13 +1,10 @@
 //! The callers to whom a route's replies belong.
 
-use std::path::PathBuf;
-
 use http::HeaderName;
 
+use super::credentials::{CREDENTIALS_FILE, Credentials};
 use super::scope::{Collector, SettingScope};
-use super::settings::Section;
-use super::table::{Rows, Table, settings};
-use super::tree::{Raw, TomlTable, Value};
+use super::table::Rows;
 use super::value::words;
 use crate::config::error::ConfigProblem;
 
@@ -24,19 +21,6 @@ words! {
     pub(super) enum IdentityWord {
         Exact,
         Sidecar,
-    }
-}
-
-settings! {
-    /// A header whose value is a file's (trimmed) content, read again when the file changes.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Credentials in Credentials {
-        /// With `sidecar`: the file that holds what is sent, read again when it changes.
-        file: PathBuf = CREDENTIALS_FILE(File, Required(""));
-        /// With `sidecar`: the header it is sent in.
-        header: HeaderName = CREDENTIALS_HEADER(Header, Is("authorization"));
-        /// With `sidecar`: text that is put before it, such as `Bearer ` with its space.
-        prefix: String = CREDENTIALS_PREFIX(Text, Is(""));
     }
 }
 
@@ -62,23 +46,8 @@ impl IdentityMode {
                     );
                     collector.error(headers, scope.item, raw.place.clone(), problem);
                 }
-                Self::Sidecar(credentials(collector, scope))
+                Self::Sidecar(Credentials::of_route(collector, scope))
             }
         }
     }
-}
-
-fn credentials(collector: &mut Collector, scope: &SettingScope) -> Credentials {
-    let table = match scope.table.get("credentials") {
-        Some(Raw { value: Value::Table(table), .. }) => table.clone(),
-        other => {
-            let place = other.map_or(&scope.table.place, |raw| &raw.place);
-            let problem =
-                ConfigProblem::new("identity = \"sidecar\" without credentials", Section::Credentials.example());
-            collector.error(&CREDENTIALS_FILE, scope.item, place.clone(), problem);
-            TomlTable::empty(place.clone())
-        }
-    };
-    let inner = collector.checked_scope(table, Section::Credentials, scope.item);
-    Credentials::read(collector, &inner)
 }

@@ -33,6 +33,8 @@ pub(crate) const ALLOWED_CALLERS: usize = 64;
 pub(crate) const QUEUE_TAGS: usize = 40;
 /// The longest path of a Unix socket, bytes: `sun_path` without the final NUL.
 pub(crate) const SOCKET_PATH_BYTES: usize = 107;
+/// The size of a file with a key that signs tokens, bytes.
+pub(crate) const SIGNING_KEY_BYTES: u64 = 16 << 10;
 /// The size of a credentials or token file, bytes.
 pub(crate) const TOKEN_BYTES: u64 = 16 * KIB as u64;
 /// The size of a FileDescriptorSet, bytes.

@@ -2,12 +2,13 @@
 //! schema does not exist. [`super::read`], [`super::variables`] and [`super::effective`] follow
 //! them, and `docs/configuration.md` and `docs/service-configuration.md` are checked against them.
 
+pub(crate) use super::access::*;
 pub(crate) use super::announcements::*;
 pub(crate) use super::cache::*;
 pub(crate) use super::candidate::*;
 pub(crate) use super::compression::*;
+pub(crate) use super::credentials::*;
 pub(crate) use super::freshness::*;
-pub(crate) use super::identity::*;
 pub(crate) use super::listen::*;
 pub(crate) use super::process::*;
 pub(crate) use super::race::*;
@@ -17,6 +18,7 @@ use super::services::access::{AccessConfig, AdminConfig, IssuerConfig};
 use super::services::config::{
     CatalogueConfig, ENGINE_ENDPOINT_URL, EngineSettings, RecordTypeConfig, ServedRegion, ViewsConfig,
 };
+use super::services::tls::{CatalogueTls, ServedRegionTls, ViewsTls};
 use super::settings::Schema;
 use super::table::{rows, unwritten};
 
@@ -35,6 +37,7 @@ pub(in crate::config) static SIDECAR: Schema = Schema {
         rows::<Cache>(),
         rows::<RaceConfig>(),
         rows::<FreshnessConfig>(),
+        rows::<PermitsConfig>(),
         rows::<AnnouncementsConfig>(),
         rows::<Drain>(),
         rows::<Log>(),
@@ -48,9 +51,12 @@ pub(in crate::config) static SERVICES: Schema = Schema {
     sections: &[
         rows::<EngineSettings>(),
         rows::<CatalogueConfig>(),
+        rows::<CatalogueTls>(),
         rows::<RecordTypeConfig>(),
         rows::<ViewsConfig>(),
+        rows::<ViewsTls>(),
         rows::<ServedRegion>(),
+        rows::<ServedRegionTls>(),
         rows::<AccessConfig>(),
         rows::<IssuerConfig>(),
         rows::<AdminConfig>(),
@@ -73,6 +79,7 @@ macro_rules! defaults {
 }
 
 defaults! { Service, RegionConfig, Route, Listen, Admin, Cache, RaceConfig, FreshnessConfig }
+defaults! { PermitsConfig }
 defaults! { AnnouncementsConfig, Drain, Log, CatalogueConfig, ViewsConfig, ServedRegion, AccessConfig }
 
 #[cfg(test)]

@@ -13,12 +13,14 @@ mod checks;
 pub(in crate::config) mod config;
 mod files;
 mod role;
+pub(in crate::config) mod tls;
 
 pub use access::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, KeysSource, WhenUnknown};
 pub use config::{
     CatalogueConfig, EngineConfig, NodeCompression, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };
 pub use role::ServiceRole;
+pub use tls::{CatalogueTls, ServedRegionTls, ViewsTls};
 
 /// Reads the file (`None`: the environment alone), lays the environment's variables over it, and
 /// checks everything, including the files that it names. What only one role needs must be there if

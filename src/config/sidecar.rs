@@ -1,5 +1,6 @@
 //! The settings of a sidecar, by the sections of its file.
 
+use super::access::PermitsConfig;
 use super::announcements::AnnouncementsConfig;
 use super::cache::Cache;
 use super::freshness::FreshnessConfig;
@@ -21,6 +22,7 @@ pub struct Config {
     pub cache: Cache,
     pub race: RaceConfig,
     pub freshness: FreshnessConfig,
+    pub access: PermitsConfig,
     pub announcements: AnnouncementsConfig,
     pub drain: Drain,
     pub log: Log,
@@ -38,6 +40,7 @@ impl Config {
             cache,
             race: section(collector, root),
             freshness: section(collector, root),
+            access: section(collector, root),
             announcements: section(collector, root),
             drain: section(collector, root),
             log: section(collector, root),
@@ -52,6 +55,7 @@ impl Config {
         self.cache.keep_running(&running.cache);
         self.race.keep_running(&running.race);
         self.freshness.keep_running(&running.freshness);
+        self.access.keep_running(&running.access);
         self.announcements.keep_running(&running.announcements);
         self.drain.keep_running(&running.drain);
         self.log.keep_running(&running.log);

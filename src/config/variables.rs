@@ -111,7 +111,7 @@ impl Overlay<'_> {
         let table = match (section.addressed(), item) {
             (Some(Addressed::Name), Some(item)) => self.named(section.home(), item, place)?,
             (Some(Addressed::Index), Some(item)) => self.numbered(section.home(), item, place)?,
-            _ => inner(self.root, section.path(), place)?,
+            _ => inner(self.root, section.home().path(), place)?,
         };
         match section.inner_key() {
             Some(key) => inner(table, key, place),

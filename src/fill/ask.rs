@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
+use super::permits::PermitKey;
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::http::exchange::Outgoing;
@@ -36,8 +37,18 @@ pub struct Ask {
     pub alone: bool,
     /// Headers of the caller that do not reach the regions and might matter to them.
     pub dropped: Arc<[HeaderName]>,
+    /// The permit that its reader needs for what is stored (R22); `None` where nobody reads for it.
+    pub(crate) permit: Option<AskedPermit>,
     /// Its batch's: what is asked for together travels in one request per region.
     pub(crate) through: Option<Arc<InBatch>>,
+}
+
+/// The permit of a caller for a view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AskedPermit {
+    pub(crate) key: PermitKey,
+    /// End of the caller's credential, as far as that says it.
+    pub(crate) ends: Moment,
 }
 
 /// Which rules apply.
@@ -113,6 +124,7 @@ impl Ask {
             floor: None,
             alone: false,
             dropped: Arc::default(),
+            permit: None,
             through: None,
         }
     }

@@ -131,6 +131,7 @@ mod tests {
     use crate::cache::key::{HashKey, KeyBuffer};
     use crate::cache::limits::REMEMBERED_ERROR_BYTES;
     use crate::fill::outcome::BestError;
+    use crate::fill::outcome::Lack;
     use crate::model::ids::RegionId;
     use crate::model::time::ShortSpan;
     use crate::shape::cookies::Cookies;
@@ -157,7 +158,7 @@ mod tests {
             validity: Validity::Uncacheable,
         };
         let best_error = Some(BestError { entry: Arc::new(error), cookies: Cookies::NONE });
-        Filled::Failed(Arc::new(Failed { best_error, asked: Vec::new(), below_floor: false }))
+        Filled::Failed(Arc::new(Failed { best_error, asked: Vec::new(), lack: Lack::Answers }))
     }
 
     #[test]

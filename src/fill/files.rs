@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::config::{Config, IdentityMode, Route};
+use crate::credentials::{CredentialsError, HeldCredentials, Minters};
 use crate::http::token::TokenError;
 use crate::migration::candidate;
 use crate::payload::coding::Codings;
 use crate::race::compression::{self, CompressionError};
-use crate::race::credentials::{CredentialsError, HeldCredentials};
 use crate::routing::keyed_hashes::TooManyTypes;
 use crate::shape::shapes::{ShapeError, Shapes};
 
@@ -37,6 +37,7 @@ pub(crate) struct Files {
     pub(crate) candidates: Vec<Option<HeldCredentials>>,
     pub(crate) shapes: Vec<Option<Arc<Shapes>>>,
     pub(crate) codings: Vec<Option<Codings>>,
+    pub(crate) minters: Arc<Minters>,
 }
 
 impl Files {
@@ -44,20 +45,21 @@ impl Files {
     ///
     /// # Errors
     /// When one cannot be used.
-    pub(crate) fn read(config: &Config) -> Result<Self, SettingsError> {
+    pub(crate) fn read(config: &Config, minters: &Arc<Minters>) -> Result<Self, SettingsError> {
         let routes = &config.service.routes;
         Ok(Self {
-            credentials: routes.iter().map(own_credentials).collect::<Result<_, _>>()?,
+            credentials: routes.iter().map(|route| own_credentials(route, minters)).collect::<Result<_, _>>()?,
             shapes: routes.iter().map(Shapes::of).collect::<Result<_, _>>()?,
             codings: routes.iter().map(compression::codings).collect::<Result<_, _>>()?,
-            candidates: candidate::credentials(config)?,
+            candidates: candidate::credentials(config, minters)?,
+            minters: minters.clone(),
         })
     }
 }
 
-fn own_credentials(route: &Route) -> Result<Option<HeldCredentials>, CredentialsError> {
+fn own_credentials(route: &Route, minters: &Minters) -> Result<Option<HeldCredentials>, CredentialsError> {
     match &route.identity {
         IdentityMode::Exact(_) => Ok(None),
-        IdentityMode::Sidecar(credentials) => HeldCredentials::read(credentials).map(Some),
+        IdentityMode::Sidecar(credentials) => HeldCredentials::read(credentials, minters).map(Some),
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::flights::{FillKey, FillResult, ResultCell};
-use super::outcome::{Failed, Filled};
+use super::outcome::{Failed, Filled, Lack};
 use super::settings::Settings;
 use crate::race::question::Purpose;
 
@@ -55,12 +55,12 @@ impl Leader {
 
     /// Gives all readers the result. A later reader finds the store or begins a new
     /// fill; but a failure with a reader waiting is remembered. It is not remembered that no region
-    /// has what was announced, because one may have it in a moment.
+    /// has what was announced, or the newest grants, because one may have it in a moment.
     pub(super) fn finish(&mut self, filled: Filled) {
         let fills = &self.settings.shared.fills;
         match &filled {
             Filled::Got(_) => fills.errors.forget(&self.fill_key.key),
-            Filled::Failed(failed) if failed.below_floor => {}
+            Filled::Failed(failed) if failed.lack != Lack::Answers => {}
             _ if self.purpose == Purpose::Background || !self.settings.is_newest() => {}
             failed => fills.errors.note(
                 &self.fill_key.key,

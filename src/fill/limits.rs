@@ -36,3 +36,12 @@ const _: () = assert!(ERROR_MEMORY.0.as_millis() < ERROR_MEMORY.1.as_millis());
 const _: () = assert!(RECHECK_WAIT.0.as_millis() < RECHECK_WAIT.1.as_millis());
 const _: () =
     assert!(AUDIT_STEP.1.as_millis() < AUDIT_STEP.2.as_millis() && AUDIT_STEP.2.as_millis() < PAUSE.as_millis());
+/// Callers and views of which it is remembered that the regions' grants allow them.
+pub const PERMITS: usize = 65_536;
+/// Answers that refused a caller, remembered for a moment.
+pub const REFUSALS: usize = 1_024;
+/// Size of the largest of those answers.
+pub const REFUSAL_BYTES: usize = 4_096;
+/// Shortest and longest time before regions are asked again for what they refused or did not
+/// confirm.
+pub const RETRY_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));

@@ -44,8 +44,19 @@ pub struct Failed {
     pub best_error: Option<BestError>,
     /// Who was asked, and the outcome of each.
     pub asked: Vec<Attempted>,
-    /// There were replies, all below the floor, and strict mode forbids them.
-    pub below_floor: bool,
+    pub lack: Lack,
+}
+
+/// What a fill that failed lacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lack {
+    /// A reply that could be given to anybody.
+    #[default]
+    Answers,
+    /// A reply at the floor: all were below it, and strict mode forbids them.
+    NewerContent,
+    /// A region that knows the newest grants: older ones allowed it, and must not decide (R22).
+    Grants,
 }
 
 #[derive(Clone)]
@@ -66,7 +77,7 @@ impl Failed {
         match &self.best_error {
             Some(error) if !error.cookies.is_empty() => {
                 let best_error = Some(BestError { entry: error.entry.clone(), cookies: Cookies::NONE });
-                Arc::new(Self { best_error, asked: self.asked.clone(), below_floor: self.below_floor })
+                Arc::new(Self { best_error, asked: self.asked.clone(), lack: self.lack })
             }
             _ => self.clone(),
         }
@@ -102,7 +113,7 @@ impl Filled {
 
     /// The fill itself broke. This is a defect, answered like regions that gave nothing.
     pub(crate) fn broken() -> Self {
-        Self::Failed(Arc::new(Failed { best_error: None, asked: Vec::new(), below_floor: false }))
+        Self::Failed(Arc::new(Failed { best_error: None, asked: Vec::new(), lack: Lack::Answers }))
     }
 }
 

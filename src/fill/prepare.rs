@@ -13,7 +13,7 @@ use crate::race::upstream::{Additions, Upstream, prepare_request};
 use crate::switch::{Rule, is_on};
 
 /// Request to `upstream` for a routed ask: with validators if it is `conditional`, `no-cache` after
-/// an announcement (R8), and the `floor` that it states.
+/// an announcement (R8), and the floors that it states: of records, and of the grants (R22).
 pub(crate) fn fill_request(
     upstream: &Upstream,
     ask: &Ask,
@@ -30,6 +30,7 @@ pub(crate) fn fill_request(
         if_none_match: previous.filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG)),
         no_cache: ask.no_cache || is_on(Rule::R8) && (marked || aged),
         floor,
+        grants: sent.grants,
         negotiated: Some(sent.at),
         ..Additions::default()
     };

@@ -13,12 +13,13 @@ use self::keep::RoutedFill;
 use super::ask::{Ask, Routing};
 use super::compare;
 use super::leader::Leader;
-use super::outcome::{BestError, Failed, Filled, cookies_for};
+use super::outcome::{BestError, Failed, Filled, Lack, cookies_for};
 use super::prepare::fill_request;
 use super::settings::{Later, Settings};
 use crate::cache::entry::Validity;
 use crate::http::exchange::Failure;
 use crate::model::ids::Version;
+use crate::protocol::label::Label;
 use crate::protocol::standing::Sent;
 use crate::protocol::vote::Rank;
 use crate::race::attempted::{Attempted, Blame, attempted};
@@ -34,6 +35,7 @@ use crate::switch::{Rule, is_on};
 
 pub(super) mod keep;
 mod observations;
+mod permission;
 mod reach;
 
 /// The readers get the result as soon as there is one; the rest of the race is dealt with after
@@ -43,7 +45,7 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) -> Op
     let sent = fence(&settings, routing);
     let Some((route, upstream)) = settings.router.route(routing.route).zip(settings.upstream(routing.route)) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];
-        leader.fail(Failed { best_error: None, asked, below_floor: false });
+        leader.fail(Failed { best_error: None, asked, lack: Lack::Answers });
         return None;
     };
     let known = known(upstream, ask, routing, &sent);
@@ -51,7 +53,12 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) -> Op
     let floor = floors::stated(&sent.fence, sent.at).filter(|_| !ask.insists() && upstream.states_versions);
     let request = fill_request(upstream, ask, &sent, known.is_some(), floor);
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known, worst_lag: settings.config.freshness.worst_lag };
+    let terms = Terms::Routed {
+        records,
+        known,
+        worst_lag: settings.config.freshness.worst_lag,
+        grants: settings.shared.freshness.grants().clone(),
+    };
     let (through, form) = (through(&settings, ask, routing), upstream.common_form.clone());
     let sending = Sending { request, purpose: ask.purpose, through, form };
     let mut race = Race::start(&upstream.regions, Question { sending, terms });
@@ -65,12 +72,13 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) -> Op
     let fill = RoutedFill { settings: &settings, ask, routing, sent: &sent, route };
     if let First::Good(winner) = &first {
         fill.overrule(winner);
+        fill.note_permission(&winner.reply);
     }
     let first = match first {
         First::Good(winner) if is_lesser(&winner) && any_unheld(race.ended()) => None,
-        First::Good(winner) if winner.label.is_some() && settings.config.freshness.strict => {
+        First::Good(winner) if fill.lacks(&winner).is_some() => {
             let asked = attempted(&settings.shared.names, race.ended());
-            leader.fail(Failed { best_error: None, asked, below_floor: true });
+            leader.fail(Failed { best_error: None, asked, lack: fill.lacks(&winner).unwrap_or_default() });
             Some((winner, false))
         }
         First::Good(winner) if winner.rank < Rank::Now && leader.is_background() && fill.still_serves() => None,
@@ -84,6 +92,7 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) -> Op
     };
     let tally = race.finish().await;
     fill.note_reach(&tally);
+    fill.note_permissions(&tally);
     fill.notice(&tally);
     match first {
         Some((winner, stored)) => fill.settle(&winner, stored, &tally),
@@ -98,7 +107,12 @@ pub(crate) async fn run(leader: &mut Leader, ask: &Ask, routing: &Routing) -> Op
 /// Snapshots of the records before anything is sent (R3).
 pub(crate) fn fence(settings: &Settings, routing: &Routing) -> Sent {
     let shared = &settings.shared;
-    Sent { at: shared.clock.now(), region_views: shared.freshness.region_views().clone(), fence: routing.snapshots() }
+    Sent {
+        at: shared.clock.now(),
+        region_views: shared.freshness.region_views().clone(),
+        fence: routing.snapshots(),
+        grants: shared.freshness.grants().floor(),
+    }
 }
 
 /// Only the current upstream takes batches.
@@ -123,7 +137,12 @@ pub(crate) async fn ask_all(settings: &Arc<Settings>, ask: &Ask, routing: &Routi
     let upstream = settings.upstream(routing.route)?;
     let request = fill_request(upstream, ask, &sent, false, None);
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known: None, worst_lag: settings.config.freshness.worst_lag };
+    let terms = Terms::Routed {
+        records,
+        known: None,
+        worst_lag: settings.config.freshness.worst_lag,
+        grants: settings.shared.freshness.grants().clone(),
+    };
     let form = upstream.common_form.clone();
     let sending = Sending { form, ..Sending::alone(request, ask.purpose) };
     let question = Question { sending, terms };
@@ -137,6 +156,7 @@ pub(crate) fn learn(settings: &Arc<Settings>, ask: &Ask, routing: &Routing, aske
     let Some(route) = settings.router.route(routing.route) else { return };
     let fill = RoutedFill { settings, ask, routing, sent: &asked.sent, route };
     fill.note_reach(&asked.tally);
+    fill.note_permissions(&asked.tally);
     fill.notice(&asked.tally);
     if let Some(best) = asked.tally.best.as_ref().filter(|best| better && best.label.is_none()) {
         fill.keep(best, Some(&asked.tally));
@@ -186,6 +206,16 @@ impl RoutedFill<'_> {
         }
     }
 
+    /// Why this reply must not be given, if it must not: strict mode forbids what is below the floor, and
+    /// grants what they no longer allow.
+    fn lacks(&self, winner: &Winner) -> Option<Lack> {
+        if self.is_withheld(winner) {
+            return Some(Lack::Grants);
+        }
+        let is_below = winner.label == Some(Label::BelowFloor);
+        (is_below && self.settings.config.freshness.strict).then_some(Lack::NewerContent)
+    }
+
     /// Nothing could be served at once, so the result is the best reply below the floor, labelled;
     /// or that it is too large to hold; or the best error.
     fn fall_back(&self, leader: &mut Leader, tally: &Tally) {
@@ -194,9 +224,9 @@ impl RoutedFill<'_> {
             return leader.finish(if is_too_large { Filled::TooLarge } else { Filled::NoRoom });
         }
         if let Some(best) = &tally.best {
-            if self.settings.config.freshness.strict && best.label.is_some() {
+            if let Some(lack) = self.lacks(best) {
                 let asked = attempted(&self.settings.shared.names, &tally.attempts);
-                return leader.fail(Failed { best_error: None, asked, below_floor: true });
+                return leader.fail(Failed { best_error: None, asked, lack });
             }
             return leader.finish(Filled::Got(self.keep(best, Some(tally))));
         }
@@ -205,7 +235,7 @@ impl RoutedFill<'_> {
             .best_error
             .as_ref()
             .map(|reply| BestError { entry: self.passing(reply), cookies: cookies_for(reply, self.route) });
-        leader.fail(Failed { best_error, asked, below_floor: false });
+        leader.fail(Failed { best_error, asked, lack: Lack::Answers });
     }
 }
 

@@ -12,10 +12,12 @@ use super::files::{Files, SettingsError};
 use super::flights::Fills;
 use super::log_limits::LogLimits;
 use super::memory::MemoryPressure;
+use super::permits::Permits;
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
 use crate::cache::store::Store;
 use crate::config::{Config, Route};
+use crate::credentials::{MintDeps, Minters};
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::Origin;
 use crate::migration::candidate::{self, Upstreams};
@@ -54,6 +56,8 @@ pub struct Shared {
     pub freshness: Arc<Freshness>,
     pub memory: MemoryPressure,
     pub fills: Fills,
+    /// Who may have what is stored (R22).
+    pub permits: Permits,
     /// Compares what is stored with the regions now and then (R17).
     pub auditor: Auditor,
     /// Findings of comparisons of two upstreams.
@@ -86,6 +90,8 @@ pub struct Settings {
     pub(crate) upstreams: Vec<Arc<Upstreams>>,
     /// Shapes that the callers of each route may ask for besides the regions' bytes.
     pub(crate) shapes: Vec<Option<Arc<Shapes>>>,
+    /// Those who mint the sidecar's own credentials.
+    pub minters: Arc<Minters>,
     pub(crate) follow_up: FollowUp,
 }
 
@@ -134,6 +140,7 @@ impl Shared {
             keyed_hashes: Arc::new(KeyedHashes::new(&config.service)),
             hash_key,
             fills: Fills::new(memory.races(), memory.remembered_errors()),
+            permits: Permits::default(),
             memory: MemoryPressure::new(memory),
             auditor: Auditor::default(),
             comparisons: Arc::default(),
@@ -159,7 +166,8 @@ impl Settings {
         let shared = Arc::new(Shared::new(&config, metrics, names, parts));
         let router = Router::new(&config.service);
         let upstreams = upstreams(&config, &regions, &files, None);
-        Arc::new(Self { shared, reading: 0, router, regions, upstreams, shapes: files.shapes, follow_up, config })
+        let Files { shapes, minters, .. } = files;
+        Arc::new(Self { shared, reading: 0, router, regions, upstreams, shapes, minters, follow_up, config })
     }
 
     /// Other settings over the same shared state. The regions are asked through `origin`; they are
@@ -181,7 +189,8 @@ impl Settings {
         shared.comparisons.tally.keep(|candidate| router.candidate(candidate).is_some());
         let (shared, follow_up) = (shared.clone(), *follow_up);
         let reading = self.reading + 1;
-        Ok(Arc::new(Self { shared, reading, router, regions, upstreams, shapes: files.shapes, follow_up, config }))
+        let Files { shapes, minters, .. } = files;
+        Ok(Arc::new(Self { shared, reading, router, regions, upstreams, shapes, minters, follow_up, config }))
     }
 
     /// The settings of the newest configuration; these where nobody keeps any.
@@ -227,11 +236,13 @@ impl Settings {
         candidates.for_each(|candidate| candidate.regions.permit(permits, tasks));
     }
 
-    /// Rereads credentials when their files change, for as long as these settings are in use.
+    /// Rereads credentials when their files change, and mints those that are minted, for as long as
+    /// these settings are in use.
     pub fn watch_credentials(&self) {
-        for (route, upstreams) in self.config.service.routes.iter().zip(&self.upstreams) {
-            candidate::watch_credentials(route, upstreams, &self.shared.tasks);
-        }
+        let Shared { clock, tasks, metrics, .. } = &*self.shared;
+        let metrics = metrics.credentials.clone();
+        self.minters.start(&MintDeps { clock: clock.clone(), tasks: tasks.clone(), metrics });
+        self.upstreams.iter().for_each(|upstreams| candidate::watch_credentials(upstreams, tasks));
     }
 }
 

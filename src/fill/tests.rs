@@ -20,6 +20,7 @@ mod aged;
 mod flood;
 mod floors;
 mod freshness;
+mod grants;
 mod nonsense;
 mod readers;
 mod settling;
@@ -318,6 +319,7 @@ fn ask(world: &World, path: &str) -> Ask {
         floor: None,
         alone: false,
         dropped: Arc::default(),
+        permit: None,
         through: None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::ask::Ask;
 use super::leader::Leader;
-use super::outcome::{Failed, Filled, Got, best_error};
+use super::outcome::{Failed, Filled, Got, Lack, best_error};
 use super::settings::Shared;
 use crate::http::exchange::{Failure, Reply};
 use crate::race::attempted::attempted;
@@ -43,7 +43,7 @@ pub(crate) async fn run(leader: &mut Leader, ask: &mut Ask) {
         }
         let asked = attempted(&settings.shared.names, &tally.attempts);
         let best_error = tally.best_error.as_ref().map(|reply| best_error(reply, Cookies::of(&reply.headers)));
-        return leader.fail(Failed { best_error, asked, below_floor: false });
+        return leader.fail(Failed { best_error, asked, lack: Lack::Answers });
     }
 }
 

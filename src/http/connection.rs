@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::body::Body;
@@ -22,6 +23,8 @@ use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits;
 use crate::http::peers::Peers;
 use crate::http::pulse::Pulse;
+use crate::http::server_tls::{Accepted, PortTls};
+use crate::http::socket::Socket;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -87,18 +90,56 @@ pub async fn serve<S, P, H, F>(
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let pulse = Arc::new(Pulse::default());
-    let Some(nothing) = context.peers.nothing() else { return };
+    context.peers.enter(&pulse);
+    let served = requests(stream, buffers, Answering::new(handler, via, pulse.clone()), &context);
+    unless_it_keeps_us_waiting(served, &pulse, &context).await;
+}
+
+/// Like [`serve`], over TLS. From its first byte on the connection is one among the others: it may have to
+/// make room before its handshake is done.
+pub(crate) async fn serve_tls<P, H, F>(
+    stream: TcpStream,
+    tls: PortTls,
+    via: Via,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let pulse = Arc::new(Pulse::default());
     context.peers.enter(&pulse);
     let served = async {
-        let Ok((protocol, wire)) = Wire::sniff(stream, buffers, pulse.clone(), nothing).await else { return Ok(()) };
-        let answering = Answering::new(handler, via, pulse.clone());
-        match protocol {
-            Protocol::Http1 => http1::serve(wire, context.fast_path.clone(), answering).await,
-            // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
-            Protocol::Http2 => Box::pin(serve_http2(wire, answering, &pulse, &context)).await,
-        }
+        let socket = Socket::below_tls(stream, KernelBuffers::TCP, pulse.clone());
+        let Some(Accepted { stream, peer }) = tls.accept(socket).await else { return };
+        let answering = Answering::new(handler, via, pulse.clone()).to(peer);
+        requests(stream, KernelBuffers::TLS, answering, &context).await;
     };
-    if let Some(Err(error)) = unless_it_keeps_us_waiting(served, &pulse, &context).await {
+    unless_it_keeps_us_waiting(served, &pulse, &context).await;
+}
+
+/// Answers what comes on a stream, in the protocol that its first bytes show.
+async fn requests<S, P, H, F>(
+    stream: S,
+    buffers: KernelBuffers<S>,
+    answering: Answering<H>,
+    context: &ConnectionContext<P>,
+) where
+    P: FastPath,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let pulse = answering.pulse.clone();
+    let Some(nothing) = context.peers.nothing() else { return };
+    let Ok((protocol, wire)) = Wire::sniff(stream, buffers, pulse.clone(), nothing).await else { return };
+    let served = match protocol {
+        Protocol::Http1 => http1::serve(wire, context.fast_path.clone(), answering).await,
+        // Boxed: a connection that speaks HTTP/1.1 reserves no room for it.
+        Protocol::Http2 => Box::pin(serve_http2(wire, answering, &pulse, context)).await,
+    };
+    if let Err(error) = served {
         tracing::debug!(%error, "a connection ended early");
     }
 }
@@ -138,13 +179,13 @@ where
     .await
 }
 
-/// Drives a connection; `None` when it has kept us waiting and has to be closed. The [`WakeGated`]
+/// Drives a connection until it ends, or has kept us waiting and has to be closed. The [`WakeGated`]
 /// part is polled only after it was woken, so a request costs no timer and no lock for the shutdown.
-async fn unless_it_keeps_us_waiting<P, T>(
-    connection: impl Future<Output = T>,
+async fn unless_it_keeps_us_waiting<P>(
+    connection: impl Future<Output = ()>,
     pulse: &Pulse,
     context: &ConnectionContext<P>,
-) -> Option<T> {
+) {
     let mut connection = pin!(connection);
     let watch = pin!(async {
         tokio::select! {
@@ -158,9 +199,9 @@ async fn unless_it_keeps_us_waiting<P, T>(
         if Pin::new(&mut watch).poll(cx).is_ready() {
             pulse.give_up();
             tracing::debug!("a connection that kept us waiting was closed");
-            return Poll::Ready(None);
+            return Poll::Ready(());
         }
-        connection.as_mut().poll(cx).map(Some)
+        connection.as_mut().poll(cx)
     })
-    .await
+    .await;
 }

@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::config::{UrlPerRegion, overrides};
 use crate::model::ids::{RegionId, Version};
+use crate::model::stated_grants::StatedGrants;
 use crate::model::time::{Moment, Wall};
 use crate::telemetry::metrics::races::AttemptOutcome;
 
@@ -52,6 +53,8 @@ pub struct Reply {
     pub sent_wall: Wall,
     /// Arrival of the last byte.
     pub received: Moment,
+    /// The grants by which the region decided, if it says so (R22).
+    pub grants: Option<StatedGrants>,
 }
 
 /// A request contains credentials, record keys and a body, so only the size of each is printed.
@@ -144,6 +147,9 @@ pub enum Failure {
     /// An operator took every region out, so nothing was sent.
     #[error("every region is drained")]
     Drained,
+    /// There is no credential of the sidecar's own to send, so nothing was sent.
+    #[error("the sidecar has no credentials")]
+    NoCredential,
     /// The caller's target cannot be appended to the region's URL, so nothing was sent.
     #[error("the target cannot be sent")]
     Target,
@@ -163,13 +169,17 @@ impl Failure {
             Self::NoRoom => AttemptOutcome::NoRoom,
             Self::Saturated => AttemptOutcome::Saturated,
             Self::Drained => AttemptOutcome::Drained,
+            Self::NoCredential => AttemptOutcome::NoCredential,
             Self::Target => AttemptOutcome::Target,
         }
     }
 
     /// True if it is certain that the region did not act on the request.
     pub const fn is_without_effect(&self) -> bool {
-        matches!(self, Self::Connect | Self::Unprocessed | Self::Saturated | Self::Drained | Self::Target)
+        matches!(
+            self,
+            Self::Connect | Self::Unprocessed | Self::Saturated | Self::Drained | Self::NoCredential | Self::Target
+        )
     }
 
     /// True if the region may have a good reply that just cannot be held: it can be streamed.

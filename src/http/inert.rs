@@ -8,6 +8,7 @@
 use http::header::HeaderName;
 use http::{HeaderMap, header};
 
+use crate::config::grants_version::GRANTS_VERSION_NAME;
 use crate::config::record_floor::RECORD_FLOOR_NAME;
 
 /// Why a header of a caller need not reach a region.
@@ -128,6 +129,7 @@ pub const NAMES: &[Row] = &[
     ("x-envoy-upstream-alt-stat-name", Descriptive, "Envoy: the name of a metric"),
     ("x-envoy-upstream-rq-per-try-timeout-ms", Handled, "Envoy: how a hop tries again"),
     ("x-envoy-upstream-rq-timeout-ms", Handled, "Envoy: how long a hop waits"),
+    (GRANTS_VERSION_NAME, Handled, "the sidecar's own"),
     ("x-ms-client-request-id", Descriptive, "Azure: the number of a request"),
     ("x-nearside-token", Handled, "the sidecar's own"),
     ("x-ot-span-context", Descriptive, "OpenTracing trace"),

@@ -35,6 +35,8 @@ impl<S> Copy for KernelBuffers<S> {}
 impl<S> KernelBuffers<S> {
     /// Those of a stream that is no socket: there are none.
     pub const NONE: Self = Self { read: |_, _| Err(io::ErrorKind::WouldBlock.into()), discard: |_| {} };
+    /// Those of TLS: they lie below it ([`crate::http::socket::Socket::below_tls`]), in ciphertext.
+    pub(crate) const TLS: Self = Self::NONE;
 
     pub(crate) fn discard(self, stream: &S) {
         (self.discard)(stream);

@@ -32,6 +32,24 @@ pub const MAPPED_BODY_BYTES: usize = 512 * KIB;
 /// debug build each took 5.2 KiB of the heap and 3.8 KiB of the kernel (27 KiB before their futures
 /// were boxed).
 pub const CONNECTION_BYTES: u64 = 12 * KIB as u64;
+/// Addition by TLS in bytes: its keys and state, a record that has not arrived as a whole, and what
+/// [`TLS_WRITE_BYTES`] says.
+pub const TLS_BYTES: usize = 40 * KIB;
+/// Bytes of answers that TLS keeps while the kernel takes no more.
+pub const TLS_WRITE_BYTES: usize = 16 * KIB;
+/// A caller's certificate and its issuers' in bytes; with more, the handshake fails.
+pub const CLIENT_CHAIN_BYTES: usize = 12 * KIB;
+/// Longest time for a TLS handshake, from the first byte on.
+pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
+/// TLS handshakes that run at once on all of a service's ports. The others wait, so that those that
+/// have begun come to an end when thousands of callers connect at once.
+pub const HANDSHAKES: usize = 256;
+/// Time for which a peer that does not answer the server's part keeps others from a handshake.
+pub const HANDSHAKE_SLOT_WAIT: Duration = Duration::from_secs(1);
+/// Interval between looks at the files of a service's certificate.
+pub const CERTIFICATE_LOOK: Duration = Duration::from_secs(1);
+/// Time before a certificate's end from which a service says that it has to be replaced.
+pub const CERTIFICATE_NOTICE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Addition by HTTP/2 in bytes: frames either way, a head that is not complete, the tables of
 /// HPACK.
 pub const HTTP2_BYTES: u64 = 48 * KIB as u64;

@@ -11,14 +11,14 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use crate::config::UnixSocket;
 use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, FastPath, Via};
 use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits::ACCEPT_PAUSE;
+use crate::http::server_tls::PortTls;
 use crate::telemetry::rate_limiter::RateLimiter;
 
 /// Why a listener could not be set up. The operator has to fix it; a retry helps once the cause is
@@ -125,6 +125,23 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Accepts connections of callers until the linger ends, over TLS if the port speaks it.
+pub(crate) async fn accept<P, H, F>(
+    listener: impl Borrow<TcpListener> + Send + Sync,
+    tls: Option<PortTls>,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    match tls {
+        Some(tls) => accept_tls(listener, tls, context, handler).await,
+        None => accept_tcp(listener, context, handler).await,
+    }
+}
+
 /// Accepts TCP connections until the linger ends.
 pub async fn accept_tcp<P, H, F>(
     listener: impl Borrow<TcpListener> + Send + Sync,
@@ -135,21 +152,34 @@ pub async fn accept_tcp<P, H, F>(
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    accept_with(
-        |cx| {
-            listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
-                // Without it a small answer may wait for the caller's ACK; failing to set it costs only
-                // time.
-                let _ = stream.set_nodelay(true);
-                Some(stream)
-            })
-        },
-        KernelBuffers::TCP,
-        Via::Tcp,
-        context,
-        handler,
-    )
-    .await;
+    let serving = context.clone();
+    let serve =
+        move |stream| connection::serve(stream, KernelBuffers::TCP, Via::Tcp, serving.clone(), handler.clone());
+    accept_with(|cx| poll_tcp(listener.borrow(), cx), serve, context).await;
+}
+
+/// Like [`accept_tcp`], of connections that carry TLS. Their handshakes hold up nobody else.
+pub(crate) async fn accept_tls<P, H, F>(
+    listener: impl Borrow<TcpListener> + Send + Sync,
+    tls: PortTls,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let serving = context.clone();
+    let serve = move |stream| connection::serve_tls(stream, tls.clone(), Via::Tcp, serving.clone(), handler.clone());
+    accept_with(|cx| poll_tcp(listener.borrow(), cx), serve, context).await;
+}
+
+fn poll_tcp(listener: &TcpListener, cx: &mut Context<'_>) -> Poll<io::Result<Option<TcpStream>>> {
+    listener.poll_accept(cx).map_ok(|(stream, _)| {
+        // Without it a small answer may wait for the caller's ACK; failing to set it costs only time.
+        let _ = stream.set_nodelay(true);
+        Some(stream)
+    })
 }
 
 /// Accepts Unix connections of permitted peers until the linger ends.
@@ -165,6 +195,9 @@ pub async fn accept_unix<P, H, F>(
 {
     let own = rustix::process::geteuid().as_raw();
     let (lines, clock) = (RateLimiter::new(), context.clock.clone());
+    let serving = context.clone();
+    let serve =
+        move |stream| connection::serve(stream, KernelBuffers::UNIX, Via::Unix, serving.clone(), handler.clone());
     accept_with(
         |cx| {
             listener.borrow().poll_accept(cx).map_ok(|(stream, _)| {
@@ -176,26 +209,19 @@ pub async fn accept_unix<P, H, F>(
                 welcome.then_some(stream)
             })
         },
-        KernelBuffers::UNIX,
-        Via::Unix,
+        serve,
         context,
-        handler,
     )
     .await;
 }
 
-/// Serves what `accept` brings; `None` is a peer that was turned away.
-async fn accept_with<S, P, H, F>(
+/// Has `serve` serve what `accept` brings; `None` is a peer that was turned away.
+async fn accept_with<S, P, F>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<Option<S>>> + Send,
-    buffers: KernelBuffers<S>,
-    via: Via,
+    serve: impl Fn(S) -> F,
     context: ConnectionContext<P>,
-    handler: H,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    P: FastPath,
-    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
-    F: Future<Output = Response<Body>> + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
     let lines = RateLimiter::new();
     while let Some(permit) = context.permit().await {
@@ -206,7 +232,7 @@ async fn accept_with<S, P, H, F>(
         match accepted {
             Ok(Some(stream)) => {
                 // Boxed: what runs a task would else hold its future several times.
-                let connection = Box::pin(connection::serve(stream, buffers, via, context.clone(), handler.clone()));
+                let connection = Box::pin(serve(stream));
                 context.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);

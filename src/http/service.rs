@@ -18,7 +18,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::Instant;
 use tokio_util::either::Either;
@@ -31,6 +31,9 @@ use crate::http::limits::{
 };
 use crate::http::peers::Peers;
 use crate::http::pulse::{ArrivingBody, Pulse};
+use crate::http::server_tls::peer::PeerCertificate;
+use crate::http::server_tls::{Accepted, PortTls};
+use crate::http::socket::Socket;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -38,6 +41,8 @@ use crate::telemetry::rate_limiter::RateLimiter;
 
 pub enum Listener {
     Tcp(TcpListener),
+    /// TCP that carries TLS.
+    Tls(TcpListener, PortTls),
     Unix(UnixListener),
 }
 
@@ -51,27 +56,6 @@ pub enum ReachedBy {
 }
 
 type Stream = Either<TcpStream, UnixStream>;
-
-/// A connection's bytes, as the one that needs its room sees them.
-pub(crate) struct Watched {
-    stream: Stream,
-    pulse: Arc<Pulse>,
-}
-
-impl Watched {
-    pub(crate) fn new(stream: TcpStream, pulse: Arc<Pulse>) -> Self {
-        Self { stream: Either::Left(stream), pulse }
-    }
-}
-
-impl Drop for Watched {
-    /// As [`crate::http::connection::wire::Wire`] does.
-    fn drop(&mut self) {
-        if self.pulse.is_gone() {
-            KernelBuffers::EITHER.discard(&self.stream);
-        }
-    }
-}
 
 /// A request's body, whose connection makes room for others until it has arrived.
 struct ArrivingRequestBody {
@@ -100,52 +84,26 @@ impl Body for ArrivingRequestBody {
     }
 }
 
-impl AsyncRead for Watched {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let Self { stream, pulse } = &mut *self;
-        let polled = KernelBuffers::EITHER.poll_read(stream, pulse, cx, buf);
-        if buf.filled().len() > before {
-            self.pulse.note_bytes();
-        }
-        polled
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.pulse.written(&polled);
-        polled
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.pulse.written(&polled);
-        polled
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
 impl Listener {
+    /// Listeners with TLS if there is any.
+    pub fn over(tls: Option<&PortTls>, listeners: Vec<TcpListener>) -> Vec<Self> {
+        let over = listeners.into_iter().map(|listener| match tls {
+            Some(tls) => Self::Tls(listener, tls.clone()),
+            None => Self::Tcp(listener),
+        });
+        over.collect()
+    }
+
+    const fn tls(&self) -> Option<&PortTls> {
+        match self {
+            Self::Tls(_, tls) => Some(tls),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
+    }
+
     async fn accept(&self) -> io::Result<(Stream, ReachedBy)> {
         Ok(match self {
-            Self::Tcp(listener) => {
+            Self::Tcp(listener) | Self::Tls(listener, _) => {
                 let stream = listener.accept().await?.0;
                 // Without it a small answer may wait for the caller's ACK; failing to set it costs
                 // only time.
@@ -226,7 +184,8 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
                 let pulse = Arc::new(Pulse::default());
                 port.peers.enter(&pulse);
                 // Boxed, as those of callers are.
-                let connection = Box::pin(connection(stream, (port.router)(reached), pulse, tasks.clone()));
+                let (router, tls) = ((port.router)(reached), port.listener.tls().cloned());
+                let connection = Box::pin(served(stream, tls, router, pulse, tasks.clone()));
                 tasks.spawn(name, async move {
                     connection.await;
                     drop(permit);
@@ -243,7 +202,33 @@ async fn accept<R: Fn(ReachedBy) -> Router>(port: Arc<Port<R>>, tasks: Tasks, un
     }
 }
 
-async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
+/// Serves a connection to its end, over TLS if its listener has it.
+async fn served(stream: Stream, tls: Option<PortTls>, router: Router, pulse: Arc<Pulse>, tasks: Tasks) {
+    let Some(tls) = tls else {
+        let socket = Socket::new(stream, KernelBuffers::EITHER, pulse.clone());
+        return connection(socket, None, router, pulse, tasks).await;
+    };
+    let below = Socket::below_tls(stream, KernelBuffers::EITHER, pulse.clone());
+    let accepted = tokio::select! {
+        accepted = tls.accept(below) => accepted,
+        _ = tasks.draining() => return,
+        () = pulse.evicted() => return,
+    };
+    if let Some(Accepted { stream, peer }) = accepted {
+        connection(Socket::new(stream, KernelBuffers::TLS, pulse.clone()), peer, router, pulse, tasks).await;
+    }
+}
+
+/// Serves what comes on a socket; its requests carry the certificate of the `peer`.
+async fn connection<S>(
+    socket: Socket<S>,
+    peer: Option<Arc<PeerCertificate>>,
+    router: Router,
+    pulse: Arc<Pulse>,
+    tasks: Tasks,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         // It counts from the end of the last answer, and would end an idle connection as early as a
@@ -255,10 +240,13 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
     let (router, requests) = (TowerToHyperService::new(router), pulse.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let under_way = requests.begin();
-        let request = request.map(|body| {
+        let mut request = request.map(|body| {
             let arriving = (!body.is_end_stream()).then(|| requests.arrives());
             ArrivingRequestBody { body, arriving }
         });
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
         let (answer, pulse) = (router.call(request), requests.clone());
         async move {
             let _under_way = under_way;
@@ -272,8 +260,7 @@ async fn connection(stream: Stream, router: Router, pulse: Arc<Pulse>, tasks: Ta
             Ok::<_, Infallible>(answer)
         }
     });
-    let mut connection =
-        std::pin::pin!(http.serve_connection(TokioIo::new(Watched { stream, pulse: pulse.clone() }), service));
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(socket), service));
     let draining = async {
         tasks.draining().await;
         pulse.what_has_come_is_read().await;
@@ -324,6 +311,8 @@ mod tests {
 
     use super::*;
     use crate::http::limits::{HEADER_WAIT, IDLE_WAIT};
+    use crate::http::server_tls::Offers;
+    use crate::http::server_tls::scripted::Certified;
 
     async fn ask(address: std::net::SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -340,11 +329,11 @@ mod tests {
         let stream = Either::Left(listener.accept().await.unwrap().0);
         let router =
             Router::new().route("/", get(|| async { "here" })).route("/never", get(std::future::pending::<()>));
-        (caller, Box::pin(connection(stream, router, Arc::new(Pulse::default()), tasks)))
+        (caller, Box::pin(served(stream, None, router, Arc::new(Pulse::default()), tasks)))
     }
 
     /// Asks on a connection that stays open.
-    async fn asks(caller: &mut TcpStream) -> String {
+    async fn asks(caller: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> String {
         caller.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let mut reply = Vec::new();
         while !reply.ends_with(b"here") && caller.read_buf(&mut reply).await.unwrap_or(0) > 0 {}
@@ -364,6 +353,21 @@ mod tests {
             announced.push(reply.contains("connection: close"));
         }
         assert_eq!(announced, [false, false, false, false, true], "and then the connection is gone");
+    }
+
+    /// A connection that was opened ahead is as silent as over TCP: its handshake is no head.
+    #[tokio::test(start_paused = true)]
+    async fn ready_tls_connection_outlives_header_wait() {
+        let (certified, tasks) = (Certified::new(), Tasks::new());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = Either::Left(listener.accept().await.unwrap().0);
+        let router = Router::new().route("/", get(|| async { "here" }));
+        let tls = Some(certified.port(Offers::Http1));
+        tasks.spawn("connection", served(stream, tls, router, Arc::new(Pulse::default()), tasks.clone()));
+        let mut caller = certified.connect(caller, &[]).await.unwrap();
+        tokio::time::sleep(HEADER_WAIT * 4).await;
+        assert!(asks(&mut caller).await.starts_with("HTTP/1.1 200 OK"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,12 +12,13 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt};
 use siphasher::sip::SipHasher13;
 
-use crate::config::{Candidate, Config, Form, IdentityMode, MigrationMode, RaceConfig, Route};
+use crate::config::{Candidate, Config, Form, MigrationMode, RaceConfig, Route};
+use crate::credentials::{CredentialsError, HeldCredentials, Minters};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::model::ids::{RegionId, RouteIndex};
 use crate::payload::coding::Codings;
+use crate::race::authorized;
 use crate::race::compression;
-use crate::race::credentials::{CredentialsError, HeldCredentials};
 use crate::race::region::Regions;
 use crate::race::upstream::{Rewrite, Upstream, rewritten};
 use crate::routing::router::Matched;
@@ -74,14 +75,17 @@ impl Building<'_> {
 
     fn current(&self) -> Upstream {
         let Self { regions, held, index, .. } = self;
+        let credentials = held.credentials[index.0].clone();
+        let minted = credentials.as_ref().and_then(HeldCredentials::minted);
+        let regions = authorized::regions(regions, self.race, minted);
         let compressing = self.codings().map(|codings| {
-            let origin = compression::over(regions.origin().clone(), regions, self.route, codings.clone());
+            let origin = compression::over(regions.origin().clone(), &regions, self.route, codings.clone());
             regions.renewed(self.race, origin)
         });
         Upstream {
-            regions: compressing.unwrap_or_else(|| Arc::clone(regions)),
-            direct: Arc::clone(regions),
-            credentials: held.credentials[index.0].clone(),
+            regions: compressing.unwrap_or_else(|| Arc::clone(&regions)),
+            direct: regions,
+            credentials,
             common_form: held.shapes[index.0].as_ref().and_then(|shapes| shapes.common_form()).cloned(),
             form: None,
             rewrite: None,
@@ -94,6 +98,9 @@ impl Building<'_> {
         let candidate = route.candidate.as_ref()?;
         let origin = candidate.url.as_ref().and_then(|url| regions.origin().elsewhere(url));
         let origin = origin.unwrap_or_else(|| regions.origin().clone());
+        let (own, routes) = (held.candidates[index.0].as_ref(), held.credentials[index.0].as_ref());
+        let credentials = credentials_for(candidate, own, routes).cloned();
+        let origin = authorized::over(origin, credentials.as_ref().and_then(HeldCredentials::minted));
         let origin = match self.codings() {
             None => origin,
             Some(codings) => compression::over(origin, regions, route, codings_for(candidate, codings)),
@@ -105,11 +112,10 @@ impl Building<'_> {
             (Some(_), None) => regions.elsewhere(self.race, origin),
         };
         let form = candidate.form.or_else(|| route.payload.message.as_ref().map(|message| message.form));
-        let (own, routes) = (held.candidates[index.0].as_ref(), held.credentials[index.0].as_ref());
         Some(Upstream {
             direct: regions.clone(),
             regions,
-            credentials: credentials_for(candidate, own, routes).cloned(),
+            credentials,
             common_form: (form == Some(Form::Protobuf)).then(Arc::default),
             form: candidate.form,
             rewrite: candidate.path.clone().map(|to| Rewrite { from: route.path.clone(), to }),
@@ -129,26 +135,24 @@ fn known_regions(candidate: &Candidate, (config, upstreams): Before<'_>) -> Opti
 }
 
 /// The credentials of the candidates, read from their files.
-pub(crate) fn credentials(config: &Config) -> Result<Vec<Option<HeldCredentials>>, CredentialsError> {
-    config.service.routes.iter().map(own_credentials).collect()
+pub(crate) fn credentials(
+    config: &Config,
+    minters: &Minters,
+) -> Result<Vec<Option<HeldCredentials>>, CredentialsError> {
+    config.service.routes.iter().map(|route| own_credentials(route, minters)).collect()
 }
 
-fn own_credentials(route: &Route) -> Result<Option<HeldCredentials>, CredentialsError> {
+fn own_credentials(route: &Route, minters: &Minters) -> Result<Option<HeldCredentials>, CredentialsError> {
     let credentials = route.candidate.as_ref().and_then(|candidate| candidate.credentials.as_ref());
-    credentials.map(HeldCredentials::read).transpose()
+    credentials.map(|own| HeldCredentials::read(own, minters)).transpose()
 }
 
 /// Rereads the credentials of a route's upstreams when their files change, while somebody holds them.
-pub(crate) fn watch_credentials(route: &Route, upstreams: &Upstreams, tasks: &Tasks) {
-    let IdentityMode::Sidecar(credentials) = &route.identity else { return };
-    if let Some(held) = &upstreams.current.credentials {
-        held.watch(credentials.clone(), tasks);
-    }
-    let own = route.candidate.as_ref().and_then(|candidate| candidate.credentials.as_ref());
-    let held = upstreams.candidate.as_ref().and_then(|candidate| candidate.credentials.as_ref());
-    if let Some((own, held)) = own.zip(held) {
-        held.watch(own.clone(), tasks);
-    }
+pub(crate) fn watch_credentials(upstreams: &Upstreams, tasks: &Tasks) {
+    let Upstreams { current, candidate } = upstreams;
+    let held =
+        [current.credentials.as_ref(), candidate.as_ref().and_then(|candidate| candidate.credentials.as_ref())];
+    held.into_iter().flatten().filter_map(HeldCredentials::of_file).for_each(|file| file.watch(tasks));
 }
 
 /// Numbers that mean nothing beside those of announcements: replies count as if they stated none,

@@ -23,6 +23,8 @@ pub struct Moment(u64);
 impl Moment {
     /// Boot, which is earlier than every moment a process sees.
     pub const ZERO: Self = Self(0);
+    /// Later than every moment a process sees.
+    pub const NEVER: Self = Self(u64::MAX);
 
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)

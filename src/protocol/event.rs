@@ -78,8 +78,9 @@ pub enum Says {
         /// From now on its silence is expected.
         signing_off: bool,
     },
-    /// The grants changed: it proves the path and changes no record, and R21 does not count it.
-    Grants,
+    /// The grants changed, to this version if it is known: it proves the path, moves the grants' floor
+    /// (R22) and changes no record, and R21 does not count it.
+    Grants(Option<u64>),
     /// A record type that no route names (R14): it proves the path and changes no record. R21 takes
     /// note of it.
     Unrouted,
@@ -159,6 +160,10 @@ pub enum Alarm {
     VersionJump,
     /// No region reached it.
     FloorDropped,
+    /// A version of the grants from the future is not believed.
+    GrantsAhead,
+    /// No second region reached a version of the grants, so it is not held against the others.
+    GrantsUnreached,
     AbsenceAccepted,
     /// A region shows less than it must have had before.
     Regressed,

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::arrivals::Arrived;
 use super::event::{Action, Event, MessageEnvelope, OperatorOrder, Says, Scope};
+use super::grants_floor::GrantsFloor;
 use super::merge::Announced;
 use super::record::Record;
 use super::records::{RecordCapacity, Records};
@@ -39,6 +40,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Freshness {
     records: Records,
+    grants: Arc<GrantsFloor>,
     /// Held through a step, so that events are applied one after the other.
     regions: Mutex<Vec<RegionState>>,
     region_views: ArcSwap<RegionViews>,
@@ -52,6 +54,7 @@ impl Freshness {
         let sights = regions.iter().map(|region| region.region_view(now)).collect();
         let region_views = RegionViews { regions: sights, ..RegionViews::default() };
         Self {
+            grants: Arc::new(GrantsFloor::new(regions.len(), settings.worst_lag)),
             records: Records::new(room, settings.worst_lag, settings.max_jump, now),
             regions: Mutex::new(regions),
             region_views: ArcSwap::from_pointee(region_views),
@@ -61,6 +64,7 @@ impl Freshness {
     /// Applies changed settings, except that whether weak proof is accepted stays as it was.
     pub fn tune(&self, settings: &Settings) {
         self.records.tune(settings.worst_lag, settings.max_jump);
+        self.grants.tune(settings.worst_lag);
     }
 
     /// Applies one event that happened at `now`. When it returns, readers see everything that
@@ -84,6 +88,10 @@ impl Freshness {
                 if let Some(state) = regions.get_mut(region.index()) {
                     let is_copy = matches!(says, Says::Reset(scope) if !state.is_new_reset(*published, *scope));
                     let at = state.published_at(*published, now, wall);
+                    if let Says::Grants(Some(version)) = says {
+                        let alarm = self.grants.announced(*region, *version, now, wall);
+                        actions.extend(alarm.map(|why| Action::Alarm(*region, why)));
+                    }
                     self.apply(*region, says, at, is_copy || is_overtaken, now, &mut actions);
                     let envelope = MessageEnvelope { published: *published, queued: *queued, numbered: *numbered };
                     state.note_message(envelope, says, now, wall, &mut actions);
@@ -113,6 +121,12 @@ impl Freshness {
         }
         self.publish(&regions, now, matches!(event, Event::Message { .. }));
         actions
+    }
+
+    /// The newest version of the grants that regions are held to (R22).
+    #[inline]
+    pub fn grants(&self) -> &Arc<GrantsFloor> {
+        &self.grants
     }
 
     /// True if heartbeats prove that the region's subscription works, so that weak proof is neither
@@ -298,7 +312,8 @@ impl Freshness {
             Says::Reload(scope) => self.records.recall(*scope, None, regions, now, actions),
             Says::Reset(scope) => self.records.recall(*scope, Some(at).filter(|_| !late), regions, now, actions),
             Says::Unrouted => self.records.wiring().unrouted(region, now),
-            Says::Grants | Says::Heartbeat { .. } | Says::Undecodable => {}
+            // Step notes the grants: they are no record.
+            Says::Grants(_) | Says::Heartbeat { .. } | Says::Undecodable => {}
         }
     }
 

@@ -20,9 +20,12 @@ pub enum Label {
     Unwired,
     /// Within its short TTL, being rechecked (R5).
     Provisional,
+    /// No region that knows the newest grants could say whether its caller may still have it (R22).
+    GrantsUnproven,
 }
 
 impl Label {
     /// Those that a metric counts as stale answers.
-    pub const COUNTED: [Self; 4] = [Self::BelowFloor, Self::FloorEscaped, Self::Grace, Self::StaleIfError];
+    pub const COUNTED: [Self; 5] =
+        [Self::BelowFloor, Self::FloorEscaped, Self::Grace, Self::StaleIfError, Self::GrantsUnproven];
 }

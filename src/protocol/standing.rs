@@ -26,6 +26,8 @@ pub struct Sent {
     pub region_views: Arc<RegionViews>,
     /// The state of each of the route's records, in the route's order.
     pub fence: Vec<Snapshot>,
+    /// The newest version of the grants that was known (R22); 0 for none.
+    pub grants: u64,
 }
 
 /// Times at which the regions' replies were made, as far as `Age` tells: never after the request

@@ -27,7 +27,8 @@ impl Blame {
     pub const fn of(failure: &Failure) -> Self {
         match failure {
             Failure::Deadline { .. } => Self::Late,
-            Failure::Saturated | Failure::Drained | Failure::Target | Failure::NoRoom => Self::NotAsked,
+            Failure::Saturated | Failure::Drained | Failure::NoCredential => Self::NotAsked,
+            Failure::Target | Failure::NoRoom => Self::NotAsked,
             Failure::Connect | Failure::Unprocessed | Failure::Truncated | Failure::Oversized { .. } => {
                 Self::Unusable
             }

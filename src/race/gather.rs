@@ -303,6 +303,8 @@ fn hand_out(reply: &Reply, parts: Vec<Option<PartReply>>, attempts: Vec<Handed>)
             sent: reply.sent,
             sent_wall: reply.sent_wall,
             received: reply.received,
+            // A region decided about the batch, which is of one view.
+            grants: reply.grants.clone(),
         });
         let counts = part.is_some() || std::mem::take(&mut is_first_lost);
         attempt.end(part.ok_or(Failure::Garbage), counts);

@@ -5,8 +5,6 @@ use std::time::Duration;
 use crate::model::size::KIB;
 use crate::protocol::limits::{AUDIT_SUSPICIONS, AUDIT_WINDOWS};
 
-/// Interval between checks of files with secrets and certificates for changes.
-pub const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Largest body, compressed and not, that is decompressed where requests are served; larger ones go
 /// to a thread of their own.
 pub const INLINE_DECODE_BYTES: usize = 32 * KIB;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::gather::InBatch;
 use super::verdict::Known;
 use crate::http::exchange::Outgoing;
+use crate::protocol::grants_floor::GrantsFloor;
 use crate::protocol::record::Record;
 use crate::shape::common_form::CommonForm;
 
@@ -53,6 +54,8 @@ pub(crate) enum Terms {
         known: Option<Known>,
         /// Upper bound on the lag between regions: for that long it matters who took a write (R20).
         worst_lag: Duration,
+        /// Version of the grants that replies are held to (R22).
+        grants: Arc<GrantsFloor>,
     },
     /// A path that is cached as by any shared HTTP cache: every status is passed on.
     Unrouted,

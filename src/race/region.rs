@@ -324,7 +324,7 @@ impl Regions {
     /// did nothing wrong, and one whose reply cannot be decoded answered in time: health learns
     /// nothing from any.
     pub(crate) fn note_failure(&self, region: RegionId, failure: &Failure) {
-        let unasked = matches!(failure, Failure::Saturated | Failure::Target);
+        let unasked = matches!(failure, Failure::Saturated | Failure::NoCredential | Failure::Target);
         if *failure == Failure::NoRoom {
             self.metrics.operations.over_budget(Budget::ReplyBodies);
             return;

@@ -9,11 +9,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 
 use super::region::Regions;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::config::{self, RaceMode};
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::http::limits::BODIES_BYTES;
 use crate::model::ids::{RegionId, Version};
+use crate::model::stated_grants::StatedGrants;
 use crate::model::time::{Clock, Wall};
 use crate::telemetry::metrics::Metrics;
 
@@ -70,7 +72,8 @@ impl Origin for Script {
             match act {
                 Act::Hang => std::future::pending().await,
                 Act::Fail(failure) => Err(failure),
-                Act::Say { status, version, body, headers } => Ok(Reply {
+                Act::Say { status, version, body, mut headers } => Ok(Reply {
+                    grants: StatedGrants::take(&mut headers, &GRANTS_VERSION),
                     region,
                     status: StatusCode::from_u16(status).unwrap(),
                     headers,

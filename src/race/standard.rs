@@ -1,28 +1,33 @@
 //! Terms for judging a race's replies: floors, and the entry behind its validators. Floors and
 //! generations are read each time; announcers are those at the race's start (R4).
 
+use std::sync::Arc;
+
 use super::question::Terms;
-use super::verdict::{Known, Scales};
+use super::verdict::{self, Known, Scales};
+use crate::http::exchange::Reply;
 use crate::model::ids::RegionSet;
 use crate::model::time::Moment;
+use crate::protocol::event::Alarm;
+use crate::protocol::grants_floor::GrantsFloor;
 use crate::protocol::record::Snapshot;
 
 pub(crate) enum Standard {
-    Routed { floors: Box<dyn Fn() -> Vec<Snapshot> + Send + Sync>, known: Option<Known> },
+    Routed { floors: Box<dyn Fn() -> Vec<Snapshot> + Send + Sync>, known: Option<Known>, grants: Arc<GrantsFloor> },
     Unrouted,
 }
 
 impl Standard {
     pub(crate) fn of(terms: Terms, now: Moment) -> Self {
         match terms {
-            Terms::Routed { records, known, worst_lag } => {
+            Terms::Routed { records, known, worst_lag, grants } => {
                 let begun: Vec<Snapshot> =
                     records.iter().map(|record| record.snapshot().as_of(now, worst_lag)).collect();
                 let floors = Box::new(move || {
                     let records = records.iter().zip(&begun);
                     records.map(|(record, begun)| record.snapshot().announced_by(begun)).collect()
                 });
-                Self::Routed { floors, known }
+                Self::Routed { floors, known, grants }
             }
             Terms::Unrouted => Self::Unrouted,
         }
@@ -44,8 +49,29 @@ impl Standard {
 
     pub(crate) fn scales<'a>(&'a self, floors: &'a [Snapshot]) -> Scales<'a> {
         match self {
-            Self::Routed { known, .. } => Scales::Routed { records: floors, known: known.as_ref() },
+            Self::Routed { known, grants, .. } => {
+                Scales::Routed { records: floors, known: known.as_ref(), grants: grants.floor() }
+            }
             Self::Unrouted => Scales::Unrouted,
+        }
+    }
+
+    /// R22: takes note of the version that a reply states, before anything is judged by it.
+    pub(crate) fn note_stated(&self, reply: &Reply, now: Moment) -> Option<Alarm> {
+        let Self::Routed { grants, .. } = self else { return None };
+        let stated = reply.grants.as_ref()?;
+        // A 5xx decided nothing.
+        if verdict::is_worthless(reply.status) {
+            return None;
+        }
+        grants.stated(reply.region, stated.version, reply.sent, now, reply.sent_wall)
+    }
+
+    /// R22: whether a refusal by this version of the grants may beat good replies by older ones.
+    pub(crate) fn vouches_for(&self, version: u64) -> bool {
+        match self {
+            Self::Routed { grants, .. } => grants.vouches_for(version),
+            Self::Unrouted => false,
         }
     }
 

@@ -14,11 +14,14 @@ use crate::http::exchange::Failure;
 use crate::model::ids::{RecordId, TypeId, Version};
 use crate::model::time::Wall;
 use crate::protocol::event::{Event, Says};
+use crate::protocol::grants_floor::GrantsFloor;
 use crate::protocol::record::Marker;
 use crate::protocol::{Freshness, RecordCapacity};
 use crate::race::scripted::{self, Act, DEADLINE, Script, body, get, ms, retry_after, shows, status};
 use crate::tasks::TaskGroup;
 use crate::telemetry::metrics::races::AttemptOutcome;
+
+mod permission;
 
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);
@@ -28,6 +31,7 @@ struct World {
     script: Arc<Script>,
     regions: Arc<Regions>,
     record: Arc<Mutex<Snapshot>>,
+    grants: Arc<GrantsFloor>,
 }
 
 impl World {
@@ -37,7 +41,7 @@ impl World {
 
     fn with_permits(mode: RaceMode, permits: usize, acts: [(u64, Act); 3]) -> Self {
         let (script, regions) = scripted::regions(mode, permits, acts);
-        Self { script, regions, record: Arc::default() }
+        Self { script, regions, record: Arc::default(), grants: Arc::new(GrantsFloor::new(3, ms(60_000))) }
     }
 
     fn now(&self) -> Moment {
@@ -64,7 +68,7 @@ impl World {
     fn race_for(&self, purpose: Purpose, known: Option<Known>) -> Race {
         let record = self.record.clone();
         let floors = Box::new(move || vec![*record.lock()]);
-        self.run(purpose, Standard::Routed { floors, known })
+        self.run(purpose, Standard::Routed { floors, known, grants: self.grants.clone() })
     }
 
     fn unrouted(&self) -> Race {
@@ -208,7 +212,12 @@ async fn announcer_joining_mid_race_is_ignored() {
     let id = RecordId { record_type: TypeId(0), hash: 7 };
     let record = freshness.pin(id);
     freshness.step(world.now(), Wall::default(), changed(A, id));
-    let terms = Terms::Routed { records: vec![record.clone()], known: None, worst_lag: ms(60_000) };
+    let terms = Terms::Routed {
+        records: vec![record.clone()],
+        known: None,
+        worst_lag: ms(60_000),
+        grants: world.grants.clone(),
+    };
     let question = Question { sending: Sending::alone(Arc::new(get()), Purpose::Foreground), terms };
     let mut race = Race::start(&world.regions, question);
     tokio::select! {

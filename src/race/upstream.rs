@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use http::{HeaderValue, header};
 
-use super::credentials::HeldCredentials;
 use super::floors::{self, Stated};
 use super::region::Regions;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::config::{Form, PathTemplate};
+use crate::credentials::HeldCredentials;
 use crate::http::exchange::Outgoing;
 use crate::model::time::Moment;
 use crate::shape::common_form::CommonForm;
@@ -68,6 +69,8 @@ pub(crate) struct Additions {
     /// Past any cache in front of the upstream.
     pub(crate) no_cache: bool,
     pub(crate) floor: Option<Stated>,
+    /// The newest version of the grants that is known (R22); 0 for none.
+    pub(crate) grants: u64,
     /// The form that is asked for, whatever the request's own lines.
     pub(crate) form: Option<Form>,
     /// Bytes as they are, without a content coding.
@@ -78,8 +81,9 @@ pub(crate) struct Additions {
 
 impl Additions {
     fn is_empty(&self) -> bool {
-        let Self { if_none_match, no_cache, floor, form, is_uncoded, negotiated: _ } = self;
-        if_none_match.is_none() && !no_cache && floor.is_none() && form.is_none() && !is_uncoded
+        let Self { if_none_match, no_cache, floor, grants, form, is_uncoded, negotiated: _ } = self;
+        let states_none = floor.is_none() && *grants == 0;
+        if_none_match.is_none() && !no_cache && states_none && form.is_none() && !is_uncoded
     }
 }
 
@@ -90,7 +94,9 @@ pub(crate) fn prepare_request(upstream: &Upstream, request: Arc<Outgoing>, with:
         Some((common, at)) => common.negotiated(request, at),
         None => request,
     };
-    if with.is_empty() && upstream.credentials.is_none() && upstream.rewrite.is_none() {
+    // A minted token is added to each attempt: it may change between two.
+    let credentials = upstream.credentials.as_ref().and_then(HeldCredentials::of_file);
+    if with.is_empty() && credentials.is_none() && upstream.rewrite.is_none() {
         return request;
     }
     let prepared = Arc::make_mut(&mut request);
@@ -104,7 +110,10 @@ pub(crate) fn prepare_request(upstream: &Upstream, request: Arc<Outgoing>, with:
         prepared.headers.insert(header::IF_NONE_MATCH, tag);
     }
     floors::insert(&mut prepared.headers, with.no_cache, with.floor);
-    if let Some(credentials) = &upstream.credentials {
+    if with.grants > 0 {
+        prepared.headers.insert(GRANTS_VERSION, HeaderValue::from(with.grants));
+    }
+    if let Some(credentials) = credentials {
         prepared.headers.insert(credentials.header.clone(), credentials.value());
     }
     request

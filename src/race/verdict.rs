@@ -60,6 +60,8 @@ pub(crate) enum Scales<'a> {
         records: &'a [Snapshot],
         /// `None` when no validators were sent.
         known: Option<&'a Known>,
+        /// Version of the grants below which a permission proves nothing (R22); 0 for none.
+        grants: u64,
     },
     /// Every status is passed on; only 5xx, 429 and 421 lose to a better one.
     Unrouted,
@@ -69,8 +71,11 @@ pub(crate) enum Scales<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
     pub verdict: Verdict,
-    /// Rank of a good, absent or too old reply; `Waits` for a refusal; `Below` for the worthless.
+    /// Rank of a good, absent or too old reply; `Waits` for a refusal; `Below` for the worthless, and
+    /// for what older grants allowed.
     pub rank: Rank,
+    /// R22: its region decided by older grants than are known, so others come before it.
+    pub is_unproven: bool,
 }
 
 /// Reply that may be given to the caller.
@@ -88,11 +93,11 @@ pub(crate) struct Winner {
 }
 
 pub(crate) fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {
-    let Scales::Routed { records, known } = scales else {
+    let Scales::Routed { records, known, grants } = scales else {
         return if is_worthless(reply.status) {
             worthless()
         } else {
-            Judged { verdict: Verdict::Good, rank: Rank::Now }
+            Judged { verdict: Verdict::Good, rank: Rank::Now, is_unproven: false }
         };
     };
     if let Some(ballot) = ballot(reply, known) {
@@ -102,17 +107,19 @@ pub(crate) fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {
             (_, Presence::Present) => Verdict::Good,
             (_, Presence::Absent) => Verdict::Absent,
         };
-        return Judged { verdict, rank };
+        // The content counts all the same: only the permission to show it is in doubt.
+        let is_unproven = is_on(Rule::R22) && reply.grants.as_ref().is_some_and(|stated| stated.version < grants);
+        return Judged { verdict, rank: if is_unproven { Rank::Below } else { rank }, is_unproven };
     }
     let status = reply.status;
     let refused = (status.is_redirection() || status.is_client_error())
         && status != StatusCode::NOT_MODIFIED
         && !is_worthless(status);
-    if refused { Judged { verdict: Verdict::Refused, rank: Rank::Waits } } else { worthless() }
+    if refused { Judged { verdict: Verdict::Refused, rank: Rank::Waits, is_unproven: false } } else { worthless() }
 }
 
 const fn worthless() -> Judged {
-    Judged { verdict: Verdict::Worthless, rank: Rank::Below }
+    Judged { verdict: Verdict::Worthless, rank: Rank::Below, is_unproven: false }
 }
 
 /// 5xx and 429: the region could not, or would not now. 421: it does not answer for this, so it says
@@ -195,11 +202,12 @@ mod tests {
             sent: Moment::from_nanos(1),
             sent_wall: Wall::default(),
             received: Moment::from_nanos(2),
+            grants: None,
         }
     }
 
     fn routed(status: u16, known: Option<&Known>) -> Verdict {
-        judge(&reply(status), Scales::Routed { records: &[Snapshot::default()], known }).verdict
+        judge(&reply(status), Scales::Routed { records: &[Snapshot::default()], known, grants: 0 }).verdict
     }
 
     #[test]
@@ -234,7 +242,7 @@ mod tests {
     fn unrouted_path_ranks_errors_last() {
         for status in [200, 206, 302, 304, 401, 404] {
             let judged = judge(&reply(status), Scales::Unrouted);
-            assert_eq!(judged, Judged { verdict: Verdict::Good, rank: Rank::Now }, "{status}");
+            assert_eq!(judged, Judged { verdict: Verdict::Good, rank: Rank::Now, is_unproven: false }, "{status}");
         }
         for status in [429, 500, 504] {
             assert_eq!(judge(&reply(status), Scales::Unrouted).verdict, Verdict::Worthless, "{status}");
@@ -245,7 +253,7 @@ mod tests {
     fn below_floor_304_is_too_old() {
         let known = Known { versions: vec![Version(4)], digest: None };
         let records = [Snapshot { floor: Version(5), ..Snapshot::default() }];
-        let scales = Scales::Routed { records: &records, known: Some(&known) };
+        let scales = Scales::Routed { records: &records, known: Some(&known), grants: 0 };
         assert_eq!(judge(&reply(304), scales).verdict, Verdict::TooOld);
     }
 

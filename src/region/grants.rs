@@ -22,6 +22,7 @@ pub async fn follow(own: &dyn Tables, gate: &Gate, clock: &Clock) {
                 GRANTS_RETRY
             }
         };
+        gate.note_looked();
         is_announced = tokio::select! {
             () = gate.announced() => true,
             () = tokio::time::sleep(wait) => false,

@@ -169,7 +169,17 @@ impl Origin for TableOrigin {
         let (sent, sent_wall) = (own.clock.now(), own.clock.wall());
         let reply = async move {
             let (status, headers, body, versions) = own.answer(&request).await;
-            Reply { region, status, headers, body, versions, sent, sent_wall, received: own.clock.now() }
+            Reply {
+                region,
+                status,
+                headers,
+                body,
+                versions,
+                sent,
+                sent_wall,
+                received: own.clock.now(),
+                grants: None,
+            }
         };
         let late = Failure::Deadline { within, head: false };
         tokio::time::timeout(within, reply).map(|reply| reply.map_err(|_| late)).boxed()

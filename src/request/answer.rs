@@ -11,8 +11,10 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
+use super::gated::is_stated;
 use crate::access::denial::{Denial, Whose};
 use crate::cache::content::Content;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::http::admission::Refusal;
 use crate::http::body::{Body, BodyUnread};
 use crate::http::exchange::Failure;
@@ -64,6 +66,8 @@ pub enum Outcome {
     NoneAnswered(Vec<Attempted>),
     /// The bound on fills is reached.
     Busy,
+    /// One of these at a node, which states the grants by which it decided (R22).
+    Stated(Box<Outcome>, HeaderValue),
     /// One of these where some route has a message.
     ByAccept(Box<Outcome>, ByAccept),
 }
@@ -77,6 +81,22 @@ pub struct ByAccept {
 }
 
 impl Outcome {
+    /// Returns it with the line that states the grants, if there is one.
+    pub fn stating(self, stated: Option<HeaderValue>) -> Self {
+        match stated {
+            Some(stated) => Self::Stated(Box::new(self), stated),
+            None => self,
+        }
+    }
+
+    /// Takes the line off again.
+    pub(crate) fn unstated(self) -> (Self, Option<HeaderValue>) {
+        match self {
+            Self::Stated(outcome, stated) => (*outcome, Some(stated)),
+            outcome => (outcome, None),
+        }
+    }
+
     /// Returns it in the form that its caller's `Accept` chooses, if it chooses.
     pub fn negotiated(self, by: Option<ByAccept>) -> Self {
         match (self, by) {
@@ -157,11 +177,20 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
         }
         Outcome::NoneAnswered(asked) => none_answered(asked),
         Outcome::ByAccept(outcome, by) => chosen(respond(*outcome, names), by),
+        Outcome::Stated(outcome, stated) => state(respond(*outcome, names), Some(stated)),
         Outcome::Busy => {
             let detail = "too many lookups are under way in the sidecar; retry shortly";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1).respond()
         }
     }
+}
+
+/// Writes into a node's answer by which grants it was decided.
+pub fn state(mut response: Response<Body>, stated: Option<HeaderValue>) -> Response<Body> {
+    if let Some(stated) = stated.filter(|_| is_stated(response.status())) {
+        response.headers_mut().insert(GRANTS_VERSION, stated);
+    }
+    response
 }
 
 /// Answers by RFC 6750, section 3. All that a 403 says holds whether or not there is what was asked for.
@@ -217,6 +246,10 @@ fn refused_batch(refused: Refused) -> (StatusCode, Option<u32>) {
     }
 }
 
+fn is_unasked(asked: &[Attempted]) -> bool {
+    asked.iter().all(|attempt| attempt.blame == Blame::NotAsked)
+}
+
 fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     let drained =
         !asked.is_empty() && asked.iter().all(|attempt| attempt.outcome == AttemptOutcome::Drained.into_str());
@@ -225,7 +258,15 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     } else {
         "no region gave an answer that could be passed on; retry shortly"
     };
-    if asked.iter().all(|attempt| attempt.blame == Blame::NotAsked) {
+    let lacks_credentials = AttemptOutcome::NoCredential.into_str();
+    if asked.iter().any(|attempt| attempt.outcome == lacks_credentials) && is_unasked(&asked) {
+        let detail = "the sidecar has no credentials of its own to ask with: its /readyz says why; retry shortly";
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "credentials-unavailable", detail)
+            .asked(asked)
+            .retry_after(1)
+            .respond();
+    }
+    if is_unasked(&asked) {
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-region-asked", detail)
             .asked(asked)
             .retry_after(1)

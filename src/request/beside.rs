@@ -86,6 +86,7 @@ fn filled(settings: &Arc<Settings>, head: Head<'_>, matched: &Matched<'_>) -> Op
         at: settings.fill.shared.clock.now(),
         region_views: settings.fill.shared.freshness.region_views().clone(),
         fence: routing.snapshots(),
+        grants: settings.fill.shared.freshness.grants().floor(),
     };
     let upstream = settings.fill.upstream(matched.id)?;
     let request = Outgoing::clone(&*fill_request(upstream, &ask, &sent, false, None));

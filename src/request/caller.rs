@@ -8,12 +8,13 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, header};
 
 use super::answer::ByAccept;
+use super::gated::GateMemory;
 use super::settings::Settings;
-use crate::access::known::Known;
 use crate::cache::entry::Entry;
 use crate::cache::key::{KeyBuffer, KeyRef, Representation};
 use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::Route;
+use crate::fill::permits::PermitKey;
 use crate::http::admission::Head;
 use crate::model::ids::RouteId;
 use crate::payload::accept::Choice;
@@ -35,10 +36,12 @@ pub struct Caller {
     pub(crate) is_conditional: bool,
     /// Only a range keeps a GET or HEAD with these lines from the store.
     pub(crate) is_ranged: bool,
-    /// Who verified credentials say it is, where that is asked.
-    pub(crate) known: Option<Arc<Known>>,
+    /// What a node's gate remembers of it.
+    pub(crate) gate: Option<Box<GateMemory>>,
     /// Part of these lines in the keys of the last route's representations.
     tail: Option<Tail>,
+    /// The permit of these lines for the last route's view (R22).
+    permit: Option<RoutePermit>,
 }
 
 /// Meaning of a caller's lines on one route.
@@ -52,6 +55,13 @@ struct Tail {
     bytes: Box<[u8]>,
 }
 
+/// A permit's key on one route.
+#[derive(Clone)]
+struct RoutePermit {
+    route: RouteId,
+    key: PermitKey,
+}
+
 impl Caller {
     pub fn of(headers: &HeaderMap) -> Self {
         let is_cached = rfc9111::handling_of(&Method::GET, headers) == Handling::Cached;
@@ -61,9 +71,29 @@ impl Caller {
             wish: RequestDirectives::of(headers),
             is_conditional: headers.contains_key(header::IF_NONE_MATCH)
                 || headers.contains_key(header::IF_MODIFIED_SINCE),
-            known: None,
+            gate: None,
             tail: None,
+            permit: None,
         }
+    }
+
+    /// Key of this caller's permit for the view that the route shows, remembered with the lines.
+    #[inline]
+    pub(crate) fn permit(&mut self, settings: &Settings, headers: &HeaderMap, matched: &Matched<'_>) -> PermitKey {
+        let key = self.permit_key(settings, headers, matched);
+        self.permit = Some(RoutePermit { route: matched.id, key });
+        key
+    }
+
+    /// Key of this caller's permit for the view that the route shows.
+    pub(crate) fn permit_key(&self, settings: &Settings, headers: &HeaderMap, matched: &Matched<'_>) -> PermitKey {
+        if let Some(permit) = self.permit.as_ref().filter(|permit| permit.route == matched.id) {
+            return permit.key;
+        }
+        let hashes = &settings.fill.shared.keyed_hashes;
+        let view = matched.route.records.first().map_or("", |record| record.record_type.as_str());
+        let caller = hashes.identity(&matched.route.identity, headers);
+        hashes.permit(matched.id, caller, view).into()
     }
 
     /// Which form these lines ask for on this route, whose callers may ask for `shapes`.

@@ -18,8 +18,10 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::access::denial::Denial;
-use crate::access::gate::Ruling;
+use http::HeaderValue;
+
+use crate::access::credentials::Credentials;
+use crate::access::gate::{Gate, Ruling};
 use crate::cache::entry::Validity;
 use crate::http::admission::{Admission, Head, Refusal};
 use crate::http::connection::spare::Spare;
@@ -27,11 +29,13 @@ use crate::http::connection::wire::Wire;
 use crate::http::connection::{FastPath, Next, Via};
 use crate::http::limits::ANSWERS_BYTES;
 use crate::http::pulse::Pulse;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::request::answer::{Outcome, respond};
 use crate::request::caller::Caller;
 use crate::request::current::Current;
+use crate::request::gated::{Gated, is_behind};
 use crate::request::lookup::lookup;
-use crate::request::serve::{at_once, execute_plan, serve};
+use crate::request::serve::{after_a_look, at_once, execute_plan, serve};
 use crate::request::settings::Settings;
 use crate::shape::shown::Shown;
 
@@ -63,10 +67,11 @@ pub trait Answers: Send + Sync + 'static {
     fn is_fast(&self) -> bool;
 
     /// Looks up the stored answer, or returns the future that will have one. `caller` is remembered
-    /// for the next request with the same lines.
+    /// for the next request with the same lines; `peer` is the certificate that it presented.
     fn find(
         self: &Arc<Self>,
         caller: &mut Option<Caller>,
+        peer: Option<&Arc<PeerCertificate>>,
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>>;
 }
@@ -87,15 +92,12 @@ impl Answers for Settings {
     fn find(
         self: &Arc<Self>,
         caller: &mut Option<Caller>,
+        peer: Option<&Arc<PeerCertificate>>,
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
         if let Some(gate) = &self.shared.gate {
-            match gate.admit_to_view(&mut caller.known, head.method, head.path(), head.headers) {
-                Ruling::Decided(Ok(())) => {}
-                Ruling::Decided(Err(denial)) => return Err(ready(Outcome::Denied(denial)).boxed()),
-                Ruling::Pending(pending) => return Err(once_admitted(self, pending, head)),
-            }
+            self.pass_gate(gate, caller, peer, head)?;
         }
         at_once(self, lookup(self, caller, head, false)).map_err(|found| {
             let Some(held) = self.admission.hold() else {
@@ -103,34 +105,62 @@ impl Answers for Settings {
                 return ready(Outcome::Refused(Refusal::Crowded)).boxed();
             };
             let asked = execute_plan(self.clone(), found, head.admitted());
+            let stated = stated_to(caller).cloned();
             async move {
                 let _held = held;
-                asked.await
+                asked.await.stating(stated)
             }
             .boxed()
         })
     }
 }
 
-/// Answers a request whose caller has to be verified first.
-fn once_admitted(
-    settings: &Arc<Settings>,
-    pending: BoxFuture<'static, Result<(), Denial>>,
-    head: Head<'_>,
-) -> BoxFuture<'static, Outcome> {
-    let Some(held) = settings.admission.hold() else {
-        settings.fill.shared.metrics.requests.refused(Refusal::Crowded.reason());
-        return ready(Outcome::Refused(Refusal::Crowded)).boxed();
-    };
-    let (settings, admitted) = (settings.clone(), head.admitted());
-    async move {
-        let _held = held;
-        match pending.await {
-            Ok(()) => serve(&settings, admitted).await,
-            Err(denial) => Outcome::Denied(denial),
+impl Settings {
+    /// Decides about a request at a node. The future answers it if that takes time, or if it is denied.
+    #[expect(clippy::result_large_err, reason = "as `find`")]
+    fn pass_gate(
+        self: &Arc<Self>,
+        gate: &Arc<Gate>,
+        caller: &mut Caller,
+        peer: Option<&Arc<PeerCertificate>>,
+        head: Head<'_>,
+    ) -> Result<(), BoxFuture<'static, Outcome>> {
+        let memory = caller.gate.get_or_insert_default();
+        let credentials = Credentials::of(head.headers, peer.map(Arc::as_ref));
+        let Gated { ruling, newer } = memory.ask(gate, head.method, head.path(), credentials);
+        let pending = match ruling {
+            Ruling::Decided(Err(denial)) => {
+                return Err(ready(Outcome::Denied(denial).stating(memory.stated().cloned())).boxed());
+            }
+            Ruling::Decided(Ok(())) if !is_behind(gate, newer) => return Ok(()),
+            Ruling::Decided(Ok(())) => None,
+            Ruling::Pending(pending) => Some(pending),
+        };
+        let Some(held) = self.admission.hold() else {
+            self.fill.shared.metrics.requests.refused(Refusal::Crowded.reason());
+            return Err(ready(Outcome::Refused(Refusal::Crowded)).boxed());
+        };
+        let (settings, gate, peer) = (self.clone(), gate.clone(), peer.cloned());
+        let (admitted, stated) = (head.admitted(), memory.stated().cloned());
+        Err(async move {
+            let _held = held;
+            match pending {
+                Some(pending) => match pending.await {
+                    Ok(()) if is_behind(&gate, newer) => after_a_look(settings, gate, admitted, peer).await,
+                    Ok(()) => serve(&settings, admitted).await.stating(stated),
+                    Err(denial) => Outcome::Denied(denial).stating(stated),
+                },
+                None => after_a_look(settings, gate, admitted, peer).await,
+            }
         }
+        .boxed())
     }
-    .boxed()
+}
+
+/// The line by which answers to this caller state the grants, at a node.
+#[inline]
+fn stated_to(caller: &Caller) -> Option<&HeaderValue> {
+    caller.gate.as_ref().and_then(|memory| memory.stated())
 }
 
 /// One connection's plain requests.
@@ -142,13 +172,15 @@ pub struct Hits<T = Settings> {
     plain: Plain,
     /// The caller whose lines are in `plain`.
     caller: Option<Caller>,
+    /// Certificate that the connection's caller presented.
+    peer: Option<Arc<PeerCertificate>>,
 }
 
 impl<T> Hits<T> {
-    fn new(current: Arc<Current<T>>) -> Self {
+    fn new(current: Arc<Current<T>>, peer: Option<Arc<PeerCertificate>>) -> Self {
         let replaced = current.replaced();
         let settings = current.load_full();
-        Self { current, settings, replaced, plain: Plain::default(), caller: None }
+        Self { current, settings, replaced, plain: Plain::default(), caller: None, peer }
     }
 
     /// Switches to the newest settings. Lines admitted under the old one are checked again.
@@ -166,8 +198,8 @@ impl<T> Hits<T> {
 impl<T: Answers> FastPath for Arc<Current<T>> {
     type Kept = Hits<T>;
 
-    fn begin(&self) -> Hits<T> {
-        Hits::new(self.clone())
+    fn begin(&self, peer: Option<&Arc<PeerCertificate>>) -> Hits<T> {
+        Hits::new(self.clone(), peer.cloned())
     }
 
     async fn answer<S>(hits: &mut Hits<T>, wire: &mut Wire<S>, via: Via) -> io::Result<Next>
@@ -217,7 +249,7 @@ impl<T: Answers> Hits<T> {
     {
         let names = self.settings.names();
         let under_way = wire.begin();
-        let outcome = outcome.await;
+        let (outcome, stated) = outcome.await.unstated();
         let shown = match outcome {
             // Left to hyper: a reply that may not be stored, which is as the region sent it,
             // perhaps without a date; and an answer that announces the end of the connection.
@@ -226,11 +258,11 @@ impl<T: Answers> Hits<T> {
             {
                 shown
             }
-            outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome, names))))),
+            outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome.stating(stated), names))))),
         };
         drop(under_way);
         let mut out = Spare::to_write();
-        let body = write::put(&shown, names, &mut out);
+        let body = write::put(&shown, stated.as_ref(), names, &mut out);
         wire.answered(len);
         send(wire, &out, body.as_deref().unwrap_or_default()).await?;
         Ok(None)
@@ -240,7 +272,7 @@ impl<T: Answers> Hits<T> {
     fn take<S>(&mut self, wire: &mut Wire<S>, via: Via, out: &mut Vec<u8>) -> Taken {
         while out.len() < ANSWERS_BYTES {
             self.renew();
-            let Self { settings, plain, caller, .. } = self;
+            let Self { settings, plain, caller, peer, .. } = self;
             // The end of the connection is announced by hyper, with an answer.
             if wire.pulse().lingers() || !settings.is_fast() {
                 return Taken::Left(Next::All);
@@ -255,11 +287,11 @@ impl<T: Answers> Hits<T> {
                 Parsed::Part => return Taken::Short,
                 Parsed::Other => return Taken::Left(Next::All),
             };
-            let shown = match settings.find(caller, head) {
+            let shown = match settings.find(caller, peer.as_ref(), head) {
                 Ok(shown) => shown,
                 Err(asked) => return Taken::Asked(len, asked),
             };
-            let body = write::put(&shown, settings.names(), out);
+            let body = write::put(&shown, caller.as_ref().and_then(stated_to), settings.names(), out);
             wire.answered(len);
             if body.is_some() {
                 return Taken::Enough(body);
@@ -291,7 +323,8 @@ async fn after_the_others(pulse: &Pulse) {
     .await
 }
 
-/// Sends all of `head` and `body`, one after the other.
+/// Sends all of `head` and `body`, one after the other, and has what the stream itself buffers sent
+/// too: TLS holds a record until it is flushed.
 async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8]) -> io::Result<()> {
     let (mut sent, all) = (0, head.len() + body.len());
     poll_fn(|cx| {
@@ -309,7 +342,7 @@ async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8
                 count => sent += count,
             }
         }
-        Poll::Ready(Ok(()))
+        Pin::new(&mut *wire).poll_flush(cx)
     })
     .await
 }

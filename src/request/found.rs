@@ -3,6 +3,7 @@
 use super::settings::Settings;
 use crate::fill::ask::{Ask, Routing};
 use crate::fill::background::Refresh;
+use crate::fill::permits::PermitKey;
 use crate::model::ids::{RecordId, RouteId, RouteIndex};
 use crate::routing::router::Matched;
 use crate::shape::cache_status::Fwd;
@@ -24,6 +25,8 @@ pub enum Found {
     Refused(ShapeRefused),
     /// It asks for many of the paths of the route at this index.
     Many(RouteIndex),
+    /// Something is stored, and regions did not say whether this caller may still have it (R22).
+    Withheld,
     /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
     NotStored,
 }
@@ -35,6 +38,8 @@ pub struct Plan {
     pub(super) ask: Ask,
     pub(super) fwd: Fwd,
     pub(super) shape: Option<Shape>,
+    /// What is stored would do, and only the permit for it is missing (R22).
+    pub(super) permit: Option<PermitKey>,
 }
 
 /// The route that a path is on, and the records that the path shows.

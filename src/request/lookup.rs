@@ -12,6 +12,7 @@ use http::Method;
 
 use super::caller::Caller;
 use super::found::{Found, Plan, on_route, routing};
+use super::permitted::{asked_permit, labelled, permission, rechecked, refusal};
 use super::sent;
 use super::settings::Settings;
 use super::stored::{found, is_in_grace, may_serve, shown_unrouted, stored_hit, suits};
@@ -21,6 +22,7 @@ use crate::config::overrides::overrides;
 use crate::config::{Form, Unrouted};
 use crate::fill::ask::{Ask, Of};
 use crate::fill::background::Refresh;
+use crate::fill::permits::Permission;
 use crate::http::admission::Head;
 use crate::http::exchange::Outgoing;
 use crate::migration::candidate;
@@ -166,8 +168,16 @@ fn routed_to(
         Some(entry) => suits(settings, caller, floor.as_deref(), entry, now),
         None => false,
     };
+    let permission = permission(settings, caller, head, matched, now);
+    if let Permission::Refused(entry) = &permission
+        && !caller.wish.no_cache
+    {
+        return refusal(caller, head, entry);
+    }
+    let is_unproven = matches!(permission, Permission::Unproven);
     if let Some(entry) = &stored
         && suits
+        && let Permission::Granted { .. } | Permission::Unproven = permission
     {
         let region_views = shared.freshness.region_views();
         let found = found(settings, entry, &region_views, now);
@@ -175,6 +185,13 @@ fn routed_to(
         match may_serve(settings, key, entry, found.as_ref(), now) {
             Ok((label, refresh)) => {
                 matched.counts.hit();
+                let label = labelled(settings, is_unproven, label);
+                let refresh = match permission {
+                    Permission::Granted { recheck: true } => {
+                        Some(rechecked(routed_ask(settings, head, caller, key, stored.clone(), matched, None)))
+                    }
+                    _ => refresh,
+                };
                 return in_shape(settings, &mut wanted.shape, head, key, || shown(label), refresh);
             }
             Err(Some(Use::Below)) if is_in_grace(settings, entry, now) => {
@@ -183,7 +200,8 @@ fn routed_to(
                 let ask =
                     in_form(routed_ask(settings, head, caller, key, stored.clone(), matched, None), form, is_uncoded);
                 let refresh = Some(Box::new(Refresh::Fill(ask)));
-                return in_shape(settings, &mut wanted.shape, head, key, || shown(Some(Label::Grace)), refresh);
+                let label = labelled(settings, is_unproven, Some(Label::Grace));
+                return in_shape(settings, &mut wanted.shape, head, key, || shown(label), refresh);
             }
             Err(_) => {}
         }
@@ -191,6 +209,10 @@ fn routed_to(
     if caller.wish.only_if_cached {
         return Found::NotStored;
     }
+    if suits && stored.is_some() && matches!(permission, Permission::Withheld) {
+        return Found::Withheld;
+    }
+    let would_do = suits && stored.is_some() && matches!(permission, Permission::Unknown);
     let fwd = match &stored {
         _ if caller.wish.no_cache => Fwd::Request,
         Some(_) if !suits => Fwd::Request,
@@ -205,7 +227,8 @@ fn routed_to(
         ask.previous = None;
     }
     let ask = in_form(ask, form, is_uncoded);
-    Found::Ask(Box::new(Plan { ask, fwd, shape }))
+    let permit = ask.permit.filter(|_| would_do).map(|permit| permit.key);
+    Found::Ask(Box::new(Plan { ask, fwd, shape, permit }))
 }
 
 /// A path that no route names: a plain shared HTTP cache by RFC 9111.
@@ -247,9 +270,10 @@ fn on_no_route(settings: &Settings, caller: &Caller, head: Head<'_>, now: Moment
                 floor: None,
                 alone: caller.wish.no_store,
                 dropped: Arc::default(),
+                permit: None,
                 through: None,
             };
-            return Found::Ask(Box::new(Plan { ask, fwd, shape: None }));
+            return Found::Ask(Box::new(Plan { ask, fwd, shape: None, permit: None }));
         }
     }
     if caller.wish.only_if_cached {
@@ -326,6 +350,7 @@ fn routed_ask(
         no_cache: caller.wish.no_cache || caller.wish.max_age.is_some() || stored_is_below,
         floor: floor.map(Arc::from),
         alone: caller.wish.no_store,
+        permit: (!settings.fill.config.service.authoritative).then(|| asked_permit(settings, caller, head, matched)),
         through: None,
     }
 }

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::config::read;
 use crate::fill::effects::apply_actions;
 use crate::fill::settings::Parts;
@@ -22,6 +23,7 @@ use crate::http::admission::Admitted;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RecordId, RegionId, Version};
+use crate::model::stated_grants::{self, StatedGrants};
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::event::{Event, Says};
 use crate::request::answer::respond;
@@ -73,6 +75,13 @@ impl Say {
     /// With this version of every record.
     pub(crate) fn at(self, version: u64) -> Self {
         Self { versions: vec![version], ..self }
+    }
+
+    /// Decided by this version of the grants.
+    pub(crate) fn by(mut self, version: u64) -> Self {
+        let line = stated_grants::line(version, "context").unwrap();
+        self.headers.insert(GRANTS_VERSION, line);
+        self
     }
 }
 
@@ -156,8 +165,10 @@ impl Origin for Script {
                     say
                 }
             };
+            let mut headers = say.headers;
+            let grants = StatedGrants::take(&mut headers, &GRANTS_VERSION);
             let known = request.headers.get(header::IF_NONE_MATCH);
-            let (status, body) = if known == say.headers.get(header::ETAG) && known.is_some() {
+            let (status, body) = if known == headers.get(header::ETAG) && known.is_some() {
                 (304, Bytes::new())
             } else {
                 (say.status, say.body)
@@ -165,12 +176,13 @@ impl Origin for Script {
             Ok(Reply {
                 region,
                 status: StatusCode::from_u16(status).unwrap(),
-                headers: say.headers,
+                headers,
                 body,
                 versions: say.versions.into_iter().map(Version).collect(),
                 sent,
                 sent_wall,
                 received: clock.now(),
+                grants,
             })
         };
         let late = Err(Failure::Deadline { within, head: false });
@@ -318,6 +330,11 @@ impl World {
     pub(crate) fn delete(&self, region: RegionId, key: &str, version: u64) {
         let version = Some(Version(version)).filter(|version| *version != Version::NONE);
         self.hear(region, Says::Deleted(self.record(key), version));
+    }
+
+    /// `region` announces this version of the grants.
+    pub(crate) fn announce_grants(&self, region: RegionId, version: u64) {
+        self.hear(region, Says::Grants(Some(version)));
     }
 
     pub(crate) fn floor(&self, key: &str) -> u64 {

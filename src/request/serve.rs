@@ -4,29 +4,33 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{self, ByAccept, Outcome};
 use super::caller::{Caller, by_accept};
 use super::found::{Found, OnRoute, Plan};
+use super::gated::{GateMemory, Gated, is_behind};
 use super::lookup::lookup;
+use super::permitted::{self, Permitted};
 use super::report::{count_asked, count_miss, passed_on, warn_of_churn};
 use super::settings::Settings;
 use super::shaping::{in_shape, outcome_of};
 use super::stored::{bound, found, stated_age};
 use super::{batch, limits, pass};
+use crate::access::credentials::Credentials;
 use crate::access::denial::Denial;
-use crate::access::gate::Ruling;
+use crate::access::gate::{Gate, Ruling};
 use crate::cache::entry::{Entry, Validity};
 use crate::cache::rfc9111::OriginTrouble;
 use crate::fill::ask::{Ask, Of, Routing};
 use crate::fill::background::Refresh;
 use crate::fill::flight;
-use crate::fill::outcome::{Failed, Filled, Got, Role};
+use crate::fill::outcome::{Failed, Filled, Got, Lack, Role};
 use crate::http::admission::{Admitted, Entered, Refusal};
 use crate::http::body::Body;
 use crate::http::connection::Via;
+use crate::http::server_tls::peer::PeerCertificate;
 use crate::model::ids::Version;
 use crate::model::time::Moment;
 use crate::protocol::label::Label;
@@ -46,21 +50,35 @@ pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Respons
 pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) -> AnswerFuture {
     let by = by_accept(settings, request.headers());
     let is_head = *request.method() == Method::HEAD;
+    let peer = request.extensions().get::<Arc<PeerCertificate>>().cloned();
     let entered = match settings.admission.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(ended(refused(settings, refusal, by), is_head))),
     };
     // Before the body is read, and before anything is looked up.
+    let mut stated = None;
     if let Some(gate) = &settings.shared.gate {
-        match gate.admit_to_view(&mut None, entered.method(), entered.path(), entered.headers()) {
+        let mut memory = GateMemory::default();
+        let credentials = Credentials::of(entered.headers(), peer.as_deref());
+        let Gated { ruling, newer } = memory.ask(gate, entered.method(), entered.path(), credentials);
+        stated = memory.stated().cloned();
+        match ruling {
+            Ruling::Decided(Ok(())) if is_behind(gate, newer) => {
+                return Either::Right(answer_after_a_look(settings.clone(), gate.clone(), entered, peer, by));
+            }
             Ruling::Decided(Ok(())) => {}
-            Ruling::Decided(Err(denial)) => return Either::Left(ready(denied(settings, denial, by, is_head))),
+            Ruling::Decided(Err(denial)) => {
+                return Either::Left(ready(denied(settings, denial, stated, by, is_head)));
+            }
             Ruling::Pending(pending) => {
-                let settings = settings.clone();
+                let (settings, gate) = (settings.clone(), gate.clone());
                 let asked = async move {
                     match pending.await {
-                        Ok(()) => whole_answer(settings, entered, None, by, is_head).await,
-                        Err(denial) => denied(&settings, denial, by, is_head),
+                        Ok(()) if is_behind(&gate, newer) => {
+                            answer_after_a_look(settings, gate, entered, peer, by).await
+                        }
+                        Ok(()) => whole_answer(settings, entered, None, stated, by).await,
+                        Err(denial) => denied(&settings, denial, stated, by, is_head),
                     }
                 };
                 return Either::Right(asked.boxed());
@@ -70,12 +88,13 @@ pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) ->
     let found = entered.head().map(|head| lookup(settings, &mut Caller::of(head.headers), head, false));
     let found = match found.map(|found| at_once(settings, found)) {
         Some(Ok(shown)) => {
-            return Either::Left(ready(answer::show(shown, entered.into_headers(), &settings.fill.shared.names)));
+            let shown = answer::show(shown, entered.into_headers(), &settings.fill.shared.names);
+            return Either::Left(ready(answer::state(shown, stated)));
         }
         Some(Err(found)) => Some(found),
         None => None,
     };
-    Either::Right(whole_answer(settings.clone(), entered, found, by, is_head).boxed())
+    Either::Right(whole_answer(settings.clone(), entered, found, stated, by).boxed())
 }
 
 /// The answer to a request whose body may still be on its way, by what was `found`, if anything was.
@@ -83,9 +102,10 @@ async fn whole_answer(
     settings: Arc<Settings>,
     mut entered: Entered,
     found: Option<Found>,
+    stated: Option<HeaderValue>,
     by: Option<ByAccept>,
-    is_head: bool,
 ) -> Response<Body> {
+    let is_head = *entered.method() == Method::HEAD;
     let _held = entered.held();
     let admitted = match entered.whole(&settings.fill.shared.tasks).await {
         Ok(admitted) => admitted,
@@ -95,11 +115,57 @@ async fn whole_answer(
         Some(found) => execute_plan(settings.clone(), found, admitted).await,
         None => serve(&settings, admitted).await,
     };
+    ended(answer::respond(outcome.stating(stated), &settings.fill.shared.names), is_head)
+}
+
+fn denied(
+    settings: &Settings,
+    denial: Denial,
+    stated: Option<HeaderValue>,
+    by: Option<ByAccept>,
+    is_head: bool,
+) -> Response<Body> {
+    let outcome = Outcome::Denied(denial).negotiated(by).stating(stated);
     ended(answer::respond(outcome, &settings.fill.shared.names), is_head)
 }
 
-fn denied(settings: &Settings, denial: Denial, by: Option<ByAccept>, is_head: bool) -> Response<Body> {
-    ended(answer::respond(Outcome::Denied(denial).negotiated(by), &settings.fill.shared.names), is_head)
+/// Answers a caller who knows of newer grants than this node, once it has looked for them.
+fn answer_after_a_look(
+    settings: Arc<Settings>,
+    gate: Arc<Gate>,
+    mut entered: Entered,
+    peer: Option<Arc<PeerCertificate>>,
+    by: Option<ByAccept>,
+) -> BoxFuture<'static, Response<Body>> {
+    async move {
+        let is_head = *entered.method() == Method::HEAD;
+        let _held = entered.held();
+        let admitted = match entered.whole(&settings.fill.shared.tasks).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => return ended(refused(&settings, refusal, by), is_head),
+        };
+        let outcome = after_a_look(settings.clone(), gate, admitted, peer).await;
+        ended(answer::respond(outcome, &settings.fill.shared.names), is_head)
+    }
+    .boxed()
+}
+
+/// Looks for newer grants, and decides by what there is then.
+pub(super) async fn after_a_look(
+    settings: Arc<Settings>,
+    gate: Arc<Gate>,
+    admitted: Admitted,
+    peer: Option<Arc<PeerCertificate>>,
+) -> Outcome {
+    gate.look().await;
+    let mut memory = GateMemory::default();
+    let credentials = Credentials::of(&admitted.headers, peer.as_deref());
+    let gated = memory.ask(&gate, &admitted.method, admitted.head().path(), credentials);
+    let outcome = match gated.ruling.settled().await {
+        Ok(()) => serve(&settings, admitted).await,
+        Err(denial) => Outcome::Denied(denial),
+    };
+    outcome.stating(memory.stated().cloned())
 }
 
 #[inline]
@@ -155,18 +221,44 @@ pub fn execute_plan(
         let by = by_accept(&settings, &admitted.headers);
         let outcome = match at_once(&settings, found) {
             Ok(shown) => Outcome::Shown(shown),
-            Err(Found::Ask(plan)) if plan.shape.is_none() => ask(&settings, &plan.ask, plan.fwd, &admitted).await,
-            Err(Found::Ask(plan)) => ask_in_shape(&settings, *plan, &admitted).boxed().await,
+            Err(Found::Ask(plan)) if plan.permit.is_some() => ask_for_permit(&settings, plan, admitted).await,
+            Err(Found::Ask(plan)) => ask_planned(&settings, plan, &admitted).await,
             Err(Found::Pass(route)) => pass::pass(&settings, &admitted, route.as_ref(), false).boxed().await,
             Err(Found::Shape(unshaped, _)) => {
                 outcome_of(unshaped.away(&settings.shared.deriver, &admitted.headers).boxed().await)
             }
             Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
             Err(Found::Many(index)) => batch::answer(&settings, index, admitted, execute_one).boxed().await,
+            Err(Found::Withheld) => Outcome::Denied(Denial::GrantsUnknown),
             Err(_) => Outcome::NotStored,
         };
         outcome.negotiated(by)
     }
+}
+
+async fn ask_planned(settings: &Arc<Settings>, plan: Box<Plan>, admitted: &Admitted) -> Outcome {
+    if plan.shape.is_none() {
+        return ask(settings, &plan.ask, plan.fwd, admitted).await;
+    }
+    ask_in_shape(settings, *plan, admitted).boxed().await
+}
+
+/// Asks for a permit, once for all who need the same (R22): what is stored would do for them. Boxed,
+/// because what it finds afterwards is carried out as any plan.
+fn ask_for_permit(settings: &Arc<Settings>, plan: Box<Plan>, admitted: Admitted) -> BoxFuture<'static, Outcome> {
+    let settings = settings.clone();
+    async move {
+        let Some(key) = plan.permit else { return ask_planned(&settings, plan, &admitted).await };
+        match permitted::turn(&settings, plan, key, &admitted).await {
+            Permitted::Ask(plan, turn) => {
+                let outcome = ask_planned(&settings, plan, &admitted).await;
+                drop(turn);
+                outcome
+            }
+            Permitted::Served(found) => execute_plan(settings, found, admitted).await,
+        }
+    }
+    .boxed()
 }
 
 /// One key of a batch.
@@ -225,7 +317,7 @@ async fn ask(settings: &Arc<Settings>, ask: &Ask, fwd: Fwd, admitted: &Admitted)
                 .get(ask.key.as_ref())
                 .or_else(|| ask.previous.clone())
                 .filter(|_| !insists);
-            failed_with(settings, admitted, stored, &failed, share, fwd)
+            failed_with(settings, admitted, ask, stored, &failed, share, fwd)
         }
         (Filled::Failed(failed), Of::Path(_)) => {
             let trouble = failed
@@ -257,7 +349,7 @@ async fn filled(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
             return (filled, share);
         }
         if tries == limits::REFILLS {
-            let below_floor = Failed { best_error: None, asked: Vec::new(), below_floor: true };
+            let below_floor = Failed { best_error: None, asked: Vec::new(), lack: Lack::NewerContent };
             return if settings.fill.config.freshness.strict {
                 (Filled::Failed(Arc::new(below_floor)), share)
             } else {
@@ -318,6 +410,7 @@ fn shown(settings: &Settings, admitted: &Admitted, got: &Got, share: Role, fwd: 
 fn failed_with(
     settings: &Settings,
     admitted: &Admitted,
+    ask: &Ask,
     stored: Option<Arc<Entry>>,
     failed: &Failed,
     share: Role,
@@ -334,19 +427,26 @@ fn failed_with(
         && !strict
         && now.since(entry.sent) <= routed.ttl.get() + settings.fill.config.cache.stale_if_error
     {
-        settings.fill.shared.metrics.requests.stale(Label::StaleIfError);
+        let label = match permitted::stored_if(settings, ask.permit, now) {
+            Ok(label) => label.unwrap_or(Label::StaleIfError),
+            Err(outcome) => return outcome,
+        };
+        settings.fill.shared.metrics.requests.stale(label);
         let bound = Some(bound(settings, &found, entry.age(now)));
         let line = CacheLine {
             hit: true,
             ttl: Some(found.seconds_left(settings.fill.config.cache.soft_ttl)),
             bound,
-            detail: Some(Detail::Label(Label::StaleIfError)),
+            detail: Some(Detail::Label(label)),
             ..CacheLine::default()
         };
         let age = stated_age(settings, entry.age(now), bound);
         return Outcome::Shown(Shown::of(admitted.head(), entry, Some(age), line));
     }
-    if failed.below_floor || strict {
+    if failed.lack == Lack::Grants {
+        return Outcome::Denied(Denial::GrantsUnknown);
+    }
+    if failed.lack == Lack::NewerContent || strict {
         return Outcome::BelowFloor(failed.asked.clone());
     }
     passed_on(admitted, failed, share, fwd)

@@ -13,6 +13,7 @@ use super::current::Current;
 use crate::access::gate::Gate;
 use crate::cache::capacity::Pressure;
 use crate::config::Config;
+use crate::credentials::Minters;
 use crate::fill::files::{Files, SettingsError};
 use crate::fill::settings::{Newest, Parts};
 use crate::fill::{self, background};
@@ -76,7 +77,8 @@ impl Settings {
     /// # Errors
     /// As [`Settings::new`].
     pub fn behind(config: Config, parts: Parts, gate: Option<Arc<Gate>>) -> Result<Arc<Self>, SettingsError> {
-        let files = Files::read(&config)?;
+        let minters = Arc::new(Minters::new(config.announcements.endpoint_url.clone()));
+        let files = Files::read(&config, &minters)?;
         let (memory, bodies) = (parts.memory, parts.bodies.clone());
         let batches = Batches::new(&config, memory.permits());
         let fill = fill::settings::Settings::first(config, parts, files, background::begin);
@@ -104,7 +106,7 @@ impl Settings {
     /// When the credentials of a route, or the port's token, cannot be read, or when only a restart
     /// helps. Then nothing has changed.
     pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, SettingsError> {
-        let files = Files::read(&config)?;
+        let files = Files::read(&config, &self.fill.minters)?;
         let shared = self.shared.clone();
         let admission = admission(&config, &shared.bodies, &shared.peers)?;
         let fill = self.fill.renewed(config, origin, files)?;

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use super::foreign::{HeaderFate, fate};
 use crate::cache::entry::Entry;
 use crate::cache::rfc9111;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::config::record_floor::RECORD_FLOOR;
 use crate::config::{IdentityMode, Route};
 use crate::http::exchange::{Outgoing, Reply};
@@ -85,11 +86,11 @@ pub(crate) fn differs_in_one_key(route: &Route, name: &HeaderName) -> bool {
     }
 }
 
-/// A caller's end-to-end headers, as they are sent on. A floor is the sidecar's own: what a caller
+/// A caller's end-to-end headers, as they are sent on. Floors are the sidecar's own: what a caller
 /// states reaches no region.
 pub(crate) fn passed_headers(headers: &HeaderMap) -> HeaderMap {
     let mut headers = rfc9111::end_to_end(headers);
-    [header::HOST, RECORD_FLOOR].into_iter().for_each(|name| drop(headers.remove(name)));
+    [header::HOST, RECORD_FLOOR, GRANTS_VERSION].into_iter().for_each(|name| drop(headers.remove(name)));
     headers
 }
 
@@ -100,8 +101,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floor_of_a_caller_stays_here() {
-        let lines = ["host", "x-record-floor", "x-tenant", "authorization"];
+    fn floors_of_a_caller_stay_here() {
+        let lines = ["host", "x-record-floor", "x-grants-version", "x-tenant", "authorization"];
         let sent = lines.map(|name| (HeaderName::from_static(name), HeaderValue::from_static("9")));
         let passed = passed_headers(&HeaderMap::from_iter(sent));
         let mut names: Vec<&str> = passed.keys().map(HeaderName::as_str).collect();

@@ -13,7 +13,7 @@ use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
 
 use crate::config::{IdentityMode, Service};
-use crate::model::ids::{RecordId, TypeId};
+use crate::model::ids::{RecordId, RouteId, TypeId};
 use crate::model::time::Moment;
 use crate::routing::limits::RECORD_TYPES;
 
@@ -108,6 +108,16 @@ impl KeyedHashes {
             IdentityMode::Sidecar(_) => Identity::SIDECAR,
             IdentityMode::Exact(names) => Identity(self.fingerprint(headers, names.iter()).max(1)),
         }
+    }
+
+    /// Key of a permit: a caller of a route, and a view (R22). Whom credentials of the sidecar's own speak
+    /// for is the route's.
+    pub fn permit(&self, route: RouteId, caller: Identity, view: &str) -> u128 {
+        let mut hasher = SipHasher128::new_with_keys(self.callers.1, self.callers.0);
+        hasher.write_u16(route.0);
+        hasher.write(&caller.0.to_ne_bytes());
+        hasher.write(view.as_bytes());
+        hasher.finish128().as_u128()
     }
 
     /// A keyed hash over the values of `names` in `headers`. Their number and lengths are part of

@@ -359,6 +359,24 @@ async fn r20_off_write_leaves_stale_read() {
     .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn r22_off_stored_reply_outlives_grant() {
+    distinguished(Rule::R22, "403  asked", "200 5 hit", || {
+        Box::pin(async {
+            let world = World::new([1, 2, 3].map(|after| (after, shows(5).by(7).into())));
+            world.live().await;
+            world.announce_grants(A, 7);
+            world.get(X).await;
+            tokio::time::sleep(SECOND).await;
+            world.set_all(1, status(403).by(8));
+            world.announce_grants(A, 8);
+            let answer = world.get(X).await;
+            ended(world, answer).await
+        })
+    })
+    .await;
+}
+
 #[test]
 fn guard_is_off_while_its_value_lives() {
     for guard in Guard::ALL {

@@ -7,6 +7,7 @@
 pub mod announcements;
 pub mod audits;
 pub mod batches;
+pub mod credentials;
 pub(crate) mod definition;
 pub mod exposition;
 pub mod operations;
@@ -26,6 +27,7 @@ use crate::telemetry::labels::Regions;
 use announcements::AnnouncementMetrics;
 use audits::AuditMetrics;
 use batches::BatchMetrics;
+use credentials::CredentialsMetrics;
 use exposition::Gauges;
 use operations::OperationMetrics;
 use payload::PayloadMetrics;
@@ -43,6 +45,7 @@ pub struct Metrics {
     pub announcements: AnnouncementMetrics,
     pub audits: AuditMetrics,
     pub operations: OperationMetrics,
+    pub credentials: CredentialsMetrics,
     registry: Arc<Registry>,
     region_names: Arc<[String]>,
 }
@@ -66,6 +69,7 @@ impl Metrics {
         let announcements = AnnouncementMetrics::new(&regions);
         let audits = AuditMetrics::new(&regions);
         let operations = OperationMetrics::new(&regions);
+        let credentials = CredentialsMetrics::new(&regions);
         let mut registry = Registry::with_prefix("nearside");
         registry.register_collector(Box::new(requests.clone()));
         registry.register_collector(Box::new(payload.clone()));
@@ -74,8 +78,20 @@ impl Metrics {
         registry.register_collector(Box::new(announcements.clone()));
         registry.register_collector(Box::new(audits.clone()));
         registry.register_collector(Box::new(operations.clone()));
+        registry.register_collector(Box::new(credentials.clone()));
         let (registry, region_names) = (Arc::new(registry), region_names.into());
-        Self { requests, payload, batches, races, announcements, audits, operations, registry, region_names }
+        Self {
+            requests,
+            payload,
+            batches,
+            races,
+            announcements,
+            audits,
+            operations,
+            credentials,
+            registry,
+            region_names,
+        }
     }
 
     /// All metrics in the OpenMetrics text format, with `gauges` as they are now.

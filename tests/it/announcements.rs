@@ -217,6 +217,7 @@ impl World {
 fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
     let second = Duration::from_secs(1);
     Config {
+        access: config::PermitsConfig::default(),
         service: config::Service {
             name: service.to_owned(),
             regions: topics

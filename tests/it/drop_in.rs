@@ -153,7 +153,7 @@ pub(crate) fn clients() -> &'static Path {
     })
 }
 
-fn script_file(name: &str) -> PathBuf {
+pub(crate) fn script_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 

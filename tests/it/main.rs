@@ -24,6 +24,8 @@ mod check;
 #[cfg(test)]
 mod compression;
 #[cfg(test)]
+mod credentials;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod drill;

@@ -333,11 +333,23 @@ fn rules_and_dashboard_name_existing_metrics() {
     assert!(checked.status.success(), "{said}");
 }
 
-/// Metrics of the views service and of an ingester.
+/// A catalogue's certificate.
+fn certificate(certified: &crate::whole::certified::Certified) -> nearside::config::ServerCertificate {
+    use nearside::config::services::{ServiceRole, load};
+
+    let file = certified.path("service.toml");
+    let settings = "[engine]\nkind = \"memory\"\n[catalogue]\n".to_owned();
+    std::fs::write(&file, settings + &certified.setting() + "[[catalogue.type]]\nname = \"tenant\"\n").unwrap();
+    let (config, _) = load(ServiceRole::Catalogue, Some(&file), std::iter::empty()).unwrap();
+    config.catalogue.tls.server.unwrap()
+}
+
+/// Metrics of the views service, of an ingester, and of a service's TLS.
 fn services_page() -> String {
     use std::sync::Arc;
 
     use nearside::engine::{EngineError, Stream, Topic, memory::MemoryStore};
+    use nearside::http::{server_tls::ServerTls, tls_exposition::TlsExposition};
     use nearside::region::{exposition::IngestExposition, ingest::IngestParts, ingest::Ingester};
 
     struct Nobody;
@@ -354,6 +366,9 @@ fn services_page() -> String {
     let mut registry = prometheus_client::registry::Registry::with_prefix("nearside");
     registry.register_collector(Box::new(nearside::views::ViewsCounters::default().metrics));
     registry.register_collector(Box::new(IngestExposition::new(Ingester::new(parts))));
+    let certified = crate::whole::certified::Certified::new();
+    let tls = ServerTls::open(&certificate(&certified)).unwrap();
+    registry.register_collector(Box::new(TlsExposition::new(tls)));
     let mut page = String::new();
     prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
     page

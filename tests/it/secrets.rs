@@ -78,13 +78,9 @@ async fn no_secret_appears_in_any_output() {
     });
     let tasks = Tasks::new();
     let region = Region::start(&tasks, std::sync::Arc::new(|request: &Message| answer_with_canaries(request))).await;
-    let settings = format!(
-        "listen.token_file = \"{port}\"\nlog.format = \"json\"\nlog.filter = \"nearside=trace,debug\"\n\
-         race.deadline = \"200ms\"\n\
-         [[service.route]]\npath = \"/own/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nidentity = \"sidecar\"\n\
-         credentials = {{ file = \"{own}\" }}\n\
-         [[service.route]]\npath = \"/r/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nforward = [\"x-tenant\"]\n"
-    );
+    // An issuer of canaries.
+    let issuer = Region::start(&tasks, std::sync::Arc::new(|_: &Message| reply(200, "", CANARY_TOKEN))).await;
+    let settings = settings(&own, &port, &issuer.url());
     let file = dir.path().join("nearside.toml");
     std::fs::write(&file, configuration(&[region], &settings)).unwrap();
     let sidecar = Sidecar::start(&file, dir.path().join("log")).await;
@@ -97,7 +93,7 @@ async fn no_secret_appears_in_any_output() {
         "Traceparent: 00-c4n4ry",
     ];
     let deeds = ["good", "absent", "refused", "error", "garbage", "truncated", "silent", "large", "old", "moved"];
-    for prefix in ["/own", "/r", "/unrouted"] {
+    for prefix in ["/own", "/minted", "/r", "/unrouted"] {
         for deed in deeds {
             for method in ["GET", "GET", "POST"] {
                 let body: &[u8] = if method == "POST" { b"c4n4ry-body" } else { b"" };
@@ -135,11 +131,29 @@ async fn no_secret_appears_in_any_output() {
     }
     let log = sidecar.end();
     assert!(shown.contains("nearside_identity_churn_total 1"), "what could leak was there");
+    assert!(log.contains("the sidecar's credentials were minted"), "{log}");
     assert!(log.contains("many identities ask for one record") && log.contains("a try failed"), "{log}");
     let leaks: Vec<_> = shown.lines().chain(log.lines()).filter(|line| line.contains(CANARY)).collect();
     assert!(leaks.is_empty(), "{leaks:#?}");
     tasks.drain(Duration::from_secs(10)).await;
 }
+
+/// Routes with the content of `own`, with tokens of `issuer`, and with callers' credentials.
+fn settings(own: &str, port: &str, issuer: &str) -> String {
+    format!(
+        "listen.token_file = \"{port}\"\nlog.format = \"json\"\nlog.filter = \"nearside=trace,debug\"\n\
+         race.deadline = \"200ms\"\n\
+         [[service.route]]\npath = \"/own/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nidentity = \"sidecar\"\n\
+         credentials = {{ file = \"{own}\" }}\n\
+         [[service.route]]\npath = \"/minted/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nidentity = \"sidecar\"\n\
+         credentials = {{ kind = \"oauth\", token_url = \"{issuer}/c\", client_id = \"id\", secret_file = \"{own}\" }}\n\
+         [[service.route]]\npath = \"/r/{{key}}\"\nrecords = [\"thing:{{key}}\"]\nforward = [\"x-tenant\"]\n"
+    )
+}
+
+/// Answer of an issuer.
+const CANARY_TOKEN: &str =
+    r#"{"access_token": "c4n4ry-minted", "token_type": "Bearer", "expires_in": 900, "c4n4ry": 1}"#;
 
 /// A region that misbehaves as the target says, with a canary wherever one fits.
 fn answer_with_canaries(request: &Message) -> Say {

@@ -3,11 +3,14 @@
 //! the AWS emulator, once in this process on the memory engine.
 
 mod access;
+pub(crate) mod certified;
+mod client_certificates;
 mod denied;
 mod deployment;
 mod emulated;
 mod in_process;
 mod scripted;
+mod tls;
 mod unreachable;
 mod verified;
 

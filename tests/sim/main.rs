@@ -23,6 +23,7 @@ mod content;
 mod designs;
 mod faults;
 mod figure;
+mod grants;
 mod manner;
 mod plan;
 mod property;
@@ -86,10 +87,16 @@ struct Args {
     /// Only with exactly these faults, by their names in `faults.rs`.
     #[arg(long)]
     fault: Vec<String>,
+    /// Only the simulation of grants (R22).
+    #[arg(long)]
+    grants: bool,
     /// Only the seeds, without the rules.
     #[arg(long)]
     no_rules: bool,
 }
+
+/// Seeds of the simulation of grants that run beside those of records.
+const GRANTS_SEEDS: u64 = 10_000;
 
 /// Seeds in which one such thing is all that is wrong.
 const NAMED_SEEDS: u64 = 40;
@@ -109,6 +116,9 @@ fn simulate(seed: u64, wishes: &Wishes, design: Design, story: bool) -> run::Out
 fn main() -> ExitCode {
     let args = Args::parse();
     let wishes = wishes(&args);
+    if let Some(seed) = args.seed.filter(|_| args.grants) {
+        return verdict(grants::story(seed));
+    }
     if let Some(seed) = args.seed {
         let extent = replay::Extent { back: Duration::from_secs(args.back), all: args.all };
         return verdict(replay::replay(seed, &wishes, &extent));
@@ -118,12 +128,19 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut well = true;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if args.grants {
+        well &= grants::seeds(args.from, args.seeds, args.threads.unwrap_or(cores));
+        return verdict(well & (args.no_rules || grants::rule()));
+    }
     if args.rules.is_none() && args.rule.is_none() {
         well &= seeds(&args, &wishes);
+        well &= !args.fault.is_empty() || grants::seeds(args.from, args.seeds.min(GRANTS_SEEDS), cores);
     }
     if !args.no_rules && args.fault.is_empty() {
         well &= named();
         well &= rules(&args);
+        well &= args.rule.is_some() || grants::rule();
     }
     verdict(well)
 }

@@ -1,5 +1,7 @@
 //! Ports under a simulated calendar: whom they let in, and for how long they remember it.
 
+mod certificates;
+
 use std::path::PathBuf;
 
 use http::{HeaderValue, Request, header};
@@ -83,7 +85,8 @@ impl Guarded {
         for line in lines {
             request.headers_mut().append(header::AUTHORIZATION, HeaderValue::try_from(line).unwrap());
         }
-        self.gate.admit_to_view(known, request.method(), request.uri().path(), request.headers()).settled().await
+        let credentials = Credentials::of(request.headers(), None);
+        self.gate.admit_to_view(known, request.method(), request.uri().path(), credentials).settled().await
     }
 
     async fn ask(&self, token: &str, view: &str) -> Result<(), Denial> {
@@ -187,7 +190,7 @@ async fn nobody_comes_in_before_first_grants() {
     assert!(guarded.gate.reason().unwrap().contains("no grants"));
     let lines =
         Request::get("/").header("authorization", format!("Bearer {}", guarded.token("admin"))).body(()).unwrap();
-    let admitted = guarded.gate.admit(lines.headers()).settled().await.unwrap();
+    let admitted = guarded.gate.admit(Credentials::of(lines.headers(), None)).settled().await.unwrap();
     assert!(admitted.is_admin && admitted.rights.is_none(), "the way in at the beginning");
 }
 
@@ -213,7 +216,12 @@ async fn old_grants_are_named_and_may_refuse() {
     let token = refusing.issuer.token("admin", REGIONS, NOW + 3_601);
     let lines = Request::get("/").header("authorization", format!("Bearer {token}")).body(()).unwrap();
     assert!(
-        refusing.gate.admit(lines.headers()).settled().await.is_ok_and(|admitted| admitted.is_admin),
+        refusing
+            .gate
+            .admit(Credentials::of(lines.headers(), None))
+            .settled()
+            .await
+            .is_ok_and(|admitted| admitted.is_admin),
         "who has to mend it"
     );
 }
@@ -265,7 +273,14 @@ async fn denied_callers_are_refused_within_seconds() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let token = format!("Bearer {}", guarded.token("admin"));
     let admin = Request::get("/").header("authorization", token).body(()).unwrap();
-    assert!(guarded.gate.admit(admin.headers()).settled().await.is_ok_and(|admitted| !admitted.is_admin));
+    assert!(
+        guarded
+            .gate
+            .admit(Credentials::of(admin.headers(), None))
+            .settled()
+            .await
+            .is_ok_and(|admitted| !admitted.is_admin)
+    );
     assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
 }
 
@@ -280,7 +295,14 @@ async fn grants_that_were_put_back_are_none() {
     assert!(guarded.gate.reason().unwrap().contains("older than version 5"), "{:?}", guarded.gate.reason());
     let admin = format!("Bearer {}", guarded.token("admin"));
     let admin = Request::get("/").header("authorization", admin).body(()).unwrap();
-    assert!(guarded.gate.admit(admin.headers()).settled().await.is_ok_and(|admitted| admitted.is_admin));
+    assert!(
+        guarded
+            .gate
+            .admit(Credentials::of(admin.headers(), None))
+            .settled()
+            .await
+            .is_ok_and(|admitted| admitted.is_admin)
+    );
     guarded.grant(6, &["limits"]);
     assert_eq!(guarded.ask(&token, "limits").await, Ok(()));
 }
@@ -298,7 +320,7 @@ async fn operators_need_their_own_grants() {
     let admitted = async |sub: &str, audience: &str, need: May| {
         let token = format!("Bearer {}", guarded.issuer.token(sub, audience, NOW));
         let request = Request::get("/").header("authorization", token).body(()).unwrap();
-        gate.admit_operator(request.headers(), need).await
+        gate.admit_operator(Credentials::of(request.headers(), None), need).await
     };
     assert_eq!(admitted("scraper", operators, May::Metrics).await, Ok(()));
     assert_eq!(admitted("scraper", operators, May::Operate).await, Err(Denial::NotGranted));

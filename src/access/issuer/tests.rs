@@ -10,6 +10,7 @@ use serde_json::json;
 use url::Url;
 
 use super::*;
+use crate::access::credentials::Credentials;
 use crate::access::denial::Denial;
 use crate::access::issuers::Issuers;
 use crate::access::known::Known;
@@ -117,7 +118,8 @@ impl Stage {
 
     async fn ask(&self, token: &str) -> Result<Arc<Known>, Denial> {
         let line = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
-        match self.verifier.recall(&mut None, &HeaderMap::from_iter([(header::AUTHORIZATION, line)]))? {
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, line)]);
+        match self.verifier.recall(&mut None, Credentials::of(&headers, None))? {
             Recalled::Known(known) => Ok(known),
             Recalled::Token(token) => self.verifier.prove(token).await,
         }
@@ -224,17 +226,17 @@ async fn remembered_callers_end_with_their_keys() {
     let stage = Stage::with(&one, &other()).await;
     let token = one.token("jira", REGIONS, stage.now());
     let known = stage.ask(&token).await.unwrap();
-    assert!(known.holds(stage.clock.wall(), stage.issuers.epoch()));
+    assert!(known.holds(stage.clock.wall(), stage.issuers.epoch(), None));
     stage.host.set(ISS, Ok(two.jwks()));
     pass(400).await;
-    assert!(!known.holds(Wall::from_millis(NOW * 1_000), stage.issuers.epoch()));
+    assert!(!known.holds(Wall::from_millis(NOW * 1_000), stage.issuers.epoch(), None));
     assert_eq!(stage.ask(&token).await.map(drop), NO_SUCH_KEY);
     // Those of keys that are too old end when these do, not a minute later.
     stage.host.set(ISS, Err(FetchError::Slow));
     let last = stage.issuers.states()[0].age.unwrap();
     tokio::time::sleep(Duration::from_secs(86_390) - last).await;
     let known = stage.ask(&two.token("jira", REGIONS, stage.now())).await.unwrap();
-    assert!(!known.holds(stage.clock.wall() + Duration::from_secs(11), stage.issuers.epoch()));
+    assert!(!known.holds(stage.clock.wall() + Duration::from_secs(11), stage.issuers.epoch(), None));
 }
 
 #[tokio::test(start_paused = true)]

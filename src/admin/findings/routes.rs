@@ -119,7 +119,10 @@ fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
     match &route.identity {
         IdentityMode::Sidecar(credentials) => (
             format!("every region answers {status} to the sidecar's own credentials"),
-            format!("{send}look at the content of {} and at credentials.prefix", credentials.file.display()),
+            match credentials.file() {
+                Some(file) => format!("{send}look at the content of {} and at credentials.prefix", file.display()),
+                None => format!("{send}compare what nearside doctor shows of the token with what regions expect"),
+            },
         ),
         IdentityMode::Exact(_) => (
             format!("every region answers {status}"),

@@ -42,6 +42,7 @@ pub(in crate::admin) fn config() -> Config {
             ..Default::default()
         },
         admin: config::Admin { token_file: Some(PathBuf::from("/run/s3cret")), ..Default::default() },
+        access: config::PermitsConfig::default(),
         cache: config::Cache { max_bytes: Some(1 << 28), ..Default::default() },
         race: config::RaceConfig { permits: 64, ..Default::default() },
         freshness: config::FreshnessConfig { max_jump: 1 << 40, ..Default::default() },

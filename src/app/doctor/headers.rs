@@ -254,6 +254,7 @@ mod tests {
             sent: Moment::ZERO,
             sent_wall: Wall::from_millis(0),
             received: Moment::ZERO,
+            grants: None,
         }
     }
 

@@ -2,8 +2,8 @@
 //! before.
 
 use crate::config::{Credentials, Route};
+use crate::credentials::HeldCredentials;
 use crate::http::client::attempt::HttpOrigin;
-use crate::race::credentials::HeldCredentials;
 use crate::request::settings::Settings;
 
 /// Change lines under unchanged settings: the files that these name were rewritten.
@@ -58,6 +58,7 @@ fn credentials_of_candidate(route: &Route) -> Option<&Credentials> {
 }
 
 fn is_other_value(old: Option<&HeldCredentials>, new: Option<&HeldCredentials>) -> bool {
+    let [old, new] = [old, new].map(|held| held.and_then(HeldCredentials::of_file));
     old.zip(new).is_some_and(|(old, new)| old.value() != new.value())
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::service_process::ServiceProcess;
 use super::shell::Shell;
 use super::start_error::ServiceStartError;
 use crate::access::counts::Refusals;
@@ -43,12 +44,14 @@ pub(super) fn operators(
     shell: &Shell,
     gate: Option<&Arc<Gate>>,
     admin: SocketAddr,
+    process: &ServiceProcess,
 ) -> Result<Option<Operators>, ServiceStartError> {
     let Some(gate) = gate.filter(|_| !admin.ip().is_loopback()) else { return Ok(None) };
-    let config = &shell.config.access;
-    let issuers = Issuers::open(config, &config.operate_audience, &shell.clock).map_err(ServiceStartError::Keys)?;
+    let config = &shell.config;
+    let access = &config.access;
+    let issuers = Issuers::open(access, &access.operate_audience, &shell.clock).map_err(ServiceStartError::Keys)?;
     issuers.watch(&shell.tasks);
-    Ok(Some(Operators { gate: Arc::new(gate.beside(issuers)), behind_proxy: false }))
+    Ok(Some(Operators { gate: Arc::new(gate.beside(issuers)), behind_proxy: process.behind_proxy(config) }))
 }
 
 /// Its member of `/status`.

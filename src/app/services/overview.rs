@@ -71,6 +71,7 @@ impl Sources {
             ServiceState::Degraded
         };
         lines.extend(reasons);
+        lines.extend(self.shell.tls.as_ref().and_then(|tls| tls.reason(self.shell.clock.wall())));
         lines.extend(self.shell.tasks.failing().iter().map(FailingTask::line));
         ServiceReadiness { state, reasons: lines }
     }
@@ -89,6 +90,7 @@ impl Sources {
             "connections": shell.connections.taken(),
             "tasks": shell.tasks.running(),
             "task_panics": shell.tasks.panics(),
+            "tls": shell.tls.as_ref().map(|tls| tls.status()),
         });
         status[self.word] = (self.parts.status)();
         status

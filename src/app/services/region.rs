@@ -164,8 +164,8 @@ async fn serve(
     config.drain = shell.config.drain;
     config.announcements.endpoint_url = shell.topics.clone();
     config.announcements.insecure_sns_signer = shell.topics.clone().filter(crate::config::is_loopback);
-    let gate = gate.cloned();
-    let instead = Overrides { clock: shell.clock.clone(), gate, ..Overrides::default() };
+    let (gate, tls) = (gate.cloned(), shell.tls.clone());
+    let instead = Overrides { clock: shell.clock.clone(), gate, tls, ..Overrides::default() };
     start_node(config, own, complete, instead).await.map_err(|error| ServiceStartError::NodeStart(Box::new(error)))
 }
 

@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 use crate::app::bounds::Bounds;
 use crate::app::sockets;
 use crate::cache::capacity::Memory;
+use crate::config::ServerCertificate;
 use crate::config::services::{ServedRegion, ServicesConfig};
 use crate::http::listener::{self, ListenError};
 
@@ -58,6 +59,24 @@ impl ServiceProcess {
             );
         }
         connections
+    }
+
+    /// Certificate of its ports; `None` where they speak plain HTTP.
+    pub(super) const fn certificate<'a>(&'a self, config: &'a ServicesConfig) -> Option<&'a ServerCertificate> {
+        match self {
+            Self::Catalogue => config.catalogue.tls.server.as_ref(),
+            Self::Views => config.views.tls.server.as_ref(),
+            Self::Region(region, _) => region.tls.server.as_ref(),
+        }
+    }
+
+    /// True if a proxy hands requests on to its ports.
+    pub(super) const fn behind_proxy(&self, config: &ServicesConfig) -> bool {
+        match self {
+            Self::Catalogue => config.catalogue.behind_proxy,
+            Self::Views => false,
+            Self::Region(region, _) => region.behind_proxy,
+        }
     }
 
     pub(super) fn allowed_hosts<'a>(&'a self, config: &'a ServicesConfig) -> &'a [String] {

@@ -17,6 +17,7 @@ use crate::admin::guard::{Admits, guarded};
 use crate::config::services::ServicesConfig;
 use crate::engine::{Feed, Stream};
 use crate::http::connection::Shutdown;
+use crate::http::server_tls::{Offers, PortTls, ServerTls};
 use crate::http::service::{self, Listener, ServingTasks};
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
@@ -36,6 +37,8 @@ pub(super) struct Shell {
     pub(super) registry: Mutex<Registry>,
     /// Permits of callers.
     pub(super) connections: Permits,
+    /// TLS of all its ports.
+    pub(super) tls: Option<Arc<ServerTls>>,
 }
 
 impl Shell {
@@ -51,7 +54,7 @@ impl Shell {
         }));
         let admits = Admits::hosts(&self.config.catalogue.allowed_hosts);
         service::start_all(
-            listeners.into_iter().map(Listener::Tcp),
+            Listener::over(PortTls::of(self.tls.as_ref(), Offers::Http1).as_ref(), listeners),
             ServingTasks { accept: "accept", connection: name },
             self.connections.clone(),
             move |reached| guarded(router.clone(), reached, admits.clone()),

@@ -6,6 +6,7 @@ use crate::app::StartError;
 use crate::config::error::ConfigError;
 use crate::engine::EngineError;
 use crate::http::listener::ListenError;
+use crate::http::server_tls::TlsError;
 
 /// The operator has to fix it.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +17,8 @@ pub enum ServiceStartError {
     Engine { kind: &'static str, source: EngineError },
     #[error("region {0:?} has no views: name a file under views.file, or list them under region.views")]
     NoViews(String),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error(transparent)]
     Keys(KeysUnread),
     #[error(transparent)]

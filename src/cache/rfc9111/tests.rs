@@ -45,6 +45,7 @@ fn reply(status: u16, pairs: &[(&str, &str)]) -> Reply {
         sent: START,
         sent_wall: DATE,
         received: START,
+        grants: None,
     }
 }
 

@@ -9,10 +9,12 @@ use http::HeaderMap;
 use http::request::Parts;
 
 use super::refused::RequestRefused;
+use crate::access::credentials::Credentials;
 use crate::access::decision::{Decision, Need, decide};
 use crate::access::denial::Denial;
 use crate::access::gate::{Admitted, Gate, Subject};
 use crate::access::record::GRANTS;
+use crate::http::server_tls::peer::PeerCertificate;
 
 /// Who a request comes from, and what it may do.
 #[derive(Clone, Default)]
@@ -33,9 +35,13 @@ impl Caller {
     ///
     /// # Errors
     /// [`RequestRefused::Denied`].
-    pub(super) async fn of(gate: Option<&Arc<Gate>>, headers: &HeaderMap) -> Result<Self, RequestRefused> {
+    pub(super) async fn of(
+        gate: Option<&Arc<Gate>>,
+        headers: &HeaderMap,
+        peer: Option<&PeerCertificate>,
+    ) -> Result<Self, RequestRefused> {
         let Some(gate) = gate else { return Ok(Self::default()) };
-        let ruling = gate.admit(headers);
+        let ruling = gate.admit(Credentials::of(headers, peer));
         let who = if gate.enforces() {
             match ruling.settled().await {
                 Ok(admitted) => Who::Admitted(admitted),

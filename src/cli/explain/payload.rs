@@ -163,7 +163,7 @@ fn request_of(route: &Route, candidate: &Candidate, wanted: &Wanted) -> String {
         IdentityMode::Sidecar(credentials) => Some(credentials),
     };
     let with = match (candidate::credentials_for(candidate, candidate.credentials.as_ref(), own), own) {
-        (Some(sent), _) => format!("{} in {}", sent.file.display(), sent.header),
+        (Some(sent), _) => format!("{} in {}", sent.origin(), sent.header),
         (None, Some(_)) => "no credentials, since it names no credentials_file".to_owned(),
         (None, None) => "the callers' own headers".to_owned(),
     };

@@ -20,6 +20,8 @@ pub(super) struct Versioned {
 pub(super) struct CatalogueClient {
     base: Url,
     token: Option<String>,
+    /// CA certificates that are trusted instead of the machine's.
+    authorities: Option<Vec<reqwest::Certificate>>,
     within: Duration,
 }
 
@@ -42,14 +44,25 @@ struct Written {
 }
 
 impl CatalogueClient {
-    pub(super) fn new(base: Url, token: Option<Vec<u8>>, within: Duration) -> Self {
-        Self { base, token: token.map(|token| String::from_utf8_lossy(&token).into_owned()), within }
+    pub(super) fn new(
+        base: Url,
+        token: Option<Vec<u8>>,
+        authorities: Option<Vec<reqwest::Certificate>>,
+        within: Duration,
+    ) -> Self {
+        let token = token.map(|token| String::from_utf8_lossy(&token).into_owned());
+        Self { base, token, authorities, within }
     }
 
     fn request(&self, method: Method, path: &str, query: &str) -> Result<reqwest::RequestBuilder, CommandError> {
         let mut url = self.base.join(path).map_err(|error| CommandError::Usage(format!("--catalogue: {error}")))?;
         url.set_query(Some(query).filter(|query| !query.is_empty()));
-        let client = outgoing::builder().timeout(self.within).build().map_err(CommandError::failed)?;
+        let builder = outgoing::builder().timeout(self.within);
+        let builder = match &self.authorities {
+            Some(authorities) => builder.tls_certs_only(authorities.iter().cloned()),
+            None => builder,
+        };
+        let client = builder.build().map_err(CommandError::failed)?;
         Ok(client.request(method, url))
     }
 

@@ -49,9 +49,18 @@ struct DenyStatus {
 }
 
 /// Lines about the service at this admin address.
-pub(super) async fn of(admin: &Url, within: Duration) -> Result<Vec<String>, CommandError> {
+pub(super) async fn of(
+    admin: &Url,
+    authorities: Option<&[reqwest::Certificate]>,
+    within: Duration,
+) -> Result<Vec<String>, CommandError> {
     let url = admin.join("/status").map_err(|error| CommandError::Usage(format!("{admin}: {error}")))?;
-    let client = outgoing::builder().timeout(within).build().map_err(CommandError::failed)?;
+    let builder = outgoing::builder().timeout(within);
+    let builder = match authorities {
+        Some(authorities) => builder.tls_certs_only(authorities.iter().cloned()),
+        None => builder,
+    };
+    let client = builder.build().map_err(CommandError::failed)?;
     let mut answer = client.get(url).send().await.map_err(CommandError::failed)?;
     let status = answer.status();
     if status != reqwest::StatusCode::OK {

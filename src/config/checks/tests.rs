@@ -178,6 +178,43 @@ fn sidecar_takes_credentials_exact_takes_headers() {
     assert_eq!(refused(&contexts(unknown)).suggestion, "did you mean file?");
 }
 
+fn minted(settings: &str) -> String {
+    contexts(&format!("identity = \"sidecar\"\ncredentials = {{ {settings} }}"))
+}
+
+const STS: &str = "kind = \"sts\", audience = \"a\", sts_regions = [\"eu-west-1\"]";
+const JWT: &str = "kind = \"jwt\", audience = \"a\", key_file = \"/k\", kid = \"k\", iss = \"i\", sub = \"s\"";
+const OAUTH: &str = "kind = \"oauth\", token_url = \"https://i.example/t\", client_id = \"c\", secret_file = \"/s\"";
+
+#[test]
+fn each_kind_takes_its_own_settings() {
+    for (settings, others, needed) in [
+        (STS, &["file = \"/f\"", "kid = \"k\"", "scope = \"s\""][..], &["audience", "sts_regions"][..]),
+        (JWT, &["prefix = \"p\"", "sts_regions = [\"x\"]"], &["audience", "key_file", "kid", "iss", "sub"]),
+        (OAUTH, &["lifetime = \"5m\"", "iss = \"i\""], &["token_url", "client_id", "secret_file"]),
+        ("file = \"/f\"", &["audience = \"a\"", "client_id = \"c\""], &["file"]),
+    ] {
+        allowed(&minted(settings));
+        for other in others {
+            let key = other.split(' ').next().unwrap();
+            let found = setting(&minted(&format!("{settings}, {other}")));
+            assert_eq!(found, format!("service.route.credentials.{key}"), "{settings}");
+        }
+        for key in needed {
+            let rest = settings.split(", ").filter(|part| !part.starts_with(&format!("{key} ")));
+            let rest = rest.collect::<Vec<_>>().join(", ");
+            assert_eq!(setting(&minted(&rest)), format!("service.route.credentials.{key}"), "{settings}");
+        }
+    }
+}
+
+#[test]
+fn client_secrets_travel_over_tls() {
+    let at = |url: &str| minted(&OAUTH.replace("https://i.example/t", url));
+    allowed(&at("http://127.0.0.1:9/t"));
+    assert_eq!(setting(&at("http://i.example/t")), "service.route.credentials.token_url");
+}
+
 fn contexts(more: &str) -> String {
     route("/v1/contexts/{key}", more)
 }

@@ -2,15 +2,24 @@
 
 use super::super::schema;
 use crate::config::scope::Collector;
+use crate::config::settings::Setting;
 use crate::config::{RegionConfig, RegionTls};
 
 /// A client certificate and its key go together.
 pub(super) fn client_certificate(collector: &mut Collector, at: usize) {
-    let item = Some(at);
-    let is_set = [&schema::TLS_CLIENT_CERT, &schema::TLS_CLIENT_KEY].map(|it| collector.origins.is_changed(it, item));
+    pair(collector, Some(at), [&schema::TLS_CLIENT_CERT, &schema::TLS_CLIENT_KEY]);
+}
+
+/// Refuses a certificate without its key, and a key without its certificate.
+pub(in crate::config) fn pair(
+    collector: &mut Collector,
+    item: Option<usize>,
+    [certificate, key]: [&'static Setting; 2],
+) {
+    let is_set = [certificate, key].map(|setting| collector.origins.is_changed(setting, item));
     let (there, missing) = match is_set {
-        [true, false] => (&schema::TLS_CLIENT_CERT, &schema::TLS_CLIENT_KEY),
-        [false, true] => (&schema::TLS_CLIENT_KEY, &schema::TLS_CLIENT_CERT),
+        [true, false] => (certificate, key),
+        [false, true] => (key, certificate),
         _ => return,
     };
     if !collector.has_error(missing, item) {

@@ -180,8 +180,7 @@ format = "json"
     assert_eq!(config.service.version_header, "x-version");
     let route = &config.service.routes[0];
     assert_eq!(route.path.segments[3], Segment::Named("view".to_owned()));
-    let credentials =
-        Credentials { header: http::header::AUTHORIZATION, prefix: "Bearer ".to_owned(), file: "/run/token".into() };
+    let credentials = Credentials::in_file(http::header::AUTHORIZATION, "Bearer ".to_owned(), "/run/token".into());
     assert_eq!(route.identity, IdentityMode::Sidecar(credentials));
     assert_eq!(
         (route.forward[0].as_str(), route.ttl, route.store_no_store),

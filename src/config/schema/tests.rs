@@ -31,8 +31,10 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
         ("ROUTE__0__PATH", "/v1/contexts/{key}"),
         ("ROUTE__0__RECORDS", "context:{key}"),
     ];
+    let [key, secret] = ["signing_key", "second"].map(|name| beside(token, name));
     if setting.section == Section::Credentials {
-        env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
+        env.push(("ROUTE__0__IDENTITY", "sidecar"));
+        env.extend(credentials(setting, token, &key, &secret));
     }
     if setting.section == Section::Candidate {
         env.extend([("ROUTE__0__CANDIDATE__PATH", "/v3/contexts/{key}")]);
@@ -74,6 +76,39 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     env
 }
 
+/// The settings of credentials of a kind that takes `setting`.
+fn credentials<'e>(setting: &Setting, token: &'e str, key: &'e str, secret: &'e str) -> Vec<(&'static str, &'e str)> {
+    let audience = ("ROUTE__0__CREDENTIALS__AUDIENCE", "regions");
+    let regions = ("ROUTE__0__CREDENTIALS__STS_REGIONS", "eu-west-1");
+    let kind = |kind| ("ROUTE__0__CREDENTIALS__KIND", kind);
+    match setting.key {
+        "kind" => vec![("ROUTE__0__CREDENTIALS__FILE", token), audience, regions],
+        "audience" | "lifetime" | "sts_regions" => vec![kind("sts"), audience, regions],
+        "key_file" | "kid" | "iss" | "sub" => vec![
+            kind("jwt"),
+            audience,
+            ("ROUTE__0__CREDENTIALS__KEY_FILE", key),
+            ("ROUTE__0__CREDENTIALS__KID", "one"),
+            ("ROUTE__0__CREDENTIALS__ISS", "https://issuer.example.com"),
+            ("ROUTE__0__CREDENTIALS__SUB", "jira"),
+        ],
+        "token_url" | "client_id" | "secret_file" | "scope" => vec![
+            kind("oauth"),
+            ("ROUTE__0__CREDENTIALS__TOKEN_URL", "https://issuer.example.com/token"),
+            ("ROUTE__0__CREDENTIALS__CLIENT_ID", "one"),
+            ("ROUTE__0__CREDENTIALS__SECRET_FILE", secret),
+        ],
+        _ => vec![("ROUTE__0__CREDENTIALS__FILE", token)],
+    }
+}
+
+/// The environment with this value; another kind of credentials has no file.
+fn set(env: &mut Vec<(String, String)>, setting: &Setting, value: &str) {
+    let has_no_file = setting == &CREDENTIALS_KIND;
+    env.retain(|(name, _)| *name != variable(setting) && !(has_no_file && name.ends_with("CREDENTIALS__FILE")));
+    env.push((variable(setting), value.to_owned()));
+}
+
 fn also(env: &mut Vec<(String, String)>, name: &str, value: &str) {
     env.push((format!("NEARSIDE__{name}"), value.to_owned()));
 }
@@ -89,8 +124,7 @@ fn variable(setting: &Setting) -> String {
 
 fn with(setting: &Setting, value: &str, token: &str) -> Result<Origins, Vec<ConfigError>> {
     let mut env = base(setting, token);
-    env.retain(|(name, _)| *name != variable(setting));
-    env.push((variable(setting), value.to_owned()));
+    set(&mut env, setting, value);
     load(None, env.into_iter()).map(|(_, origins)| origins)
 }
 
@@ -107,6 +141,7 @@ fn token_file() -> (tempfile::TempDir, String) {
         ("ca_file", &certificate),
         ("client_cert", &certificate),
         ("client_key", &key),
+        ("signing_key", &key),
     ] {
         std::fs::write(directory.path().join(name), text).unwrap();
     }
@@ -133,6 +168,7 @@ fn another(setting: &Setting, token: &str) -> String {
         Url => "https://other.example.com".to_owned(),
         Topic => "arn:aws:sns:eu-west-1:123456789012:changes".to_owned(),
         File if setting == &CREDENTIALS_FILE => beside(token, "second"),
+        File if setting == &CREDENTIALS_KEY_FILE => beside(token, "client_key"),
         File if setting == &DICTIONARY_FILE => beside(token, "dictionary"),
         File if setting.section == Section::Tls => beside(token, setting.key),
         File => token.to_owned(),
@@ -314,7 +350,9 @@ fn tables(schema: &Schema) -> String {
             Section::Credentials => "credentials = { .. } of a route".to_owned(),
             Section::Candidate => "candidate = { .. } of a route".to_owned(),
             Section::Dictionary => "dictionary = { .. } of a route".to_owned(),
-            Section::Tls => "tls = { .. } of a region".to_owned(),
+            Section::Tls | Section::ServedRegionTls => "tls = { .. } of a region".to_owned(),
+            Section::CatalogueTls => "tls = { .. } of the catalogue".to_owned(),
+            Section::ViewsTls => "tls = { .. } of the views service".to_owned(),
             _ => section.heading(),
         };
         writeln!(text, "### `{heading}`\n\n| setting | takes | default | about |\n| --- | --- | --- | --- |")
@@ -363,11 +401,14 @@ fn reload_applies_all_but_restart_settings() {
     for setting in SIDECAR.settings() {
         let mut env = base(setting, &token);
         // What needs another setting beside it needs it only now.
-        let needed = if setting.key == "identity" { "__CREDENTIALS__" } else { "__TLS__" };
-        let alone = env.clone().into_iter().filter(|(name, _)| !name.contains(needed));
+        let needed: &[_] = match setting.key {
+            "identity" => &["__CREDENTIALS__"],
+            "kind" => &["__AUDIENCE", "__STS_REGIONS"],
+            _ => &["__TLS__"],
+        };
+        let alone = env.clone().into_iter().filter(|(name, _)| !needed.iter().any(|needed| name.contains(needed)));
         let (running, before) = load(None, alone).unwrap();
-        env.retain(|(name, _)| *name != variable(setting));
-        env.push((variable(setting), another(setting, &token)));
+        set(&mut env, setting, &another(setting, &token));
         let (wanted, after) = load(None, env.into_iter()).unwrap();
         let (changes, _) = change::compare(&before, &after);
         let merged = format!("{:?}", change::merged(&running, &wanted));

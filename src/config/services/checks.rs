@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use url::Url;
 
 use super::super::arn::is_like_aws;
+use super::super::checks::tls::pair;
 use super::super::checks::{clash, refuse_clashing_names, stop_timeout};
 use super::super::scope::Collector;
 use super::super::settings::{Section, Setting};
@@ -15,13 +16,18 @@ use super::access::{
 };
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use super::role::ServiceRole;
+use super::tls::{
+    CATALOGUE_TLS_CERTIFICATE, CATALOGUE_TLS_CLIENT_CA, CATALOGUE_TLS_KEY, SERVED_TLS_CERTIFICATE,
+    SERVED_TLS_CLIENT_CA, SERVED_TLS_KEY, VIEWS_TLS_CERTIFICATE, VIEWS_TLS_KEY,
+};
 use crate::config::error::{ConfigError, ConfigProblem, Place, quoted};
 use crate::config::limits;
 
 /// Notes every error and warning that shows only when settings are seen together.
 pub(super) fn check(collector: &mut Collector, config: &ServicesConfig, role: ServiceRole) {
     engine(collector, config, role);
-    loopback(collector, config);
+    reachable(collector, config);
+    certificates(collector, config);
     let types = &config.catalogue.types;
     refuse_clashing_names(collector, &schema::TYPE_NAME, "type", types.iter().map(|known| known.name.as_str()));
     refuse_clashing_names(
@@ -250,21 +256,75 @@ fn needed(collector: &mut Collector, setting: &'static Setting, what: &str, exam
     collector.error(setting, None, place, ConfigProblem::new(format!("missing, and {what} needs it"), suggestion));
 }
 
-/// Refuses addresses that other machines can reach: tokens would travel in the clear.
-fn loopback(collector: &mut Collector, config: &ServicesConfig) {
-    let (catalogue, views) = (&config.catalogue, &config.views);
-    let addresses = [
-        (&schema::CATALOGUE_LISTEN, None, catalogue.listen),
-        (&schema::CATALOGUE_ADMIN, None, catalogue.admin),
-        (&schema::VIEWS_ADMIN, None, views.admin),
-    ];
-    let regions = config.regions.iter().enumerate().flat_map(|(at, region)| {
-        [(&schema::SERVED_LISTEN, Some(at), region.listen), (&schema::SERVED_ADMIN, Some(at), region.admin)]
-    });
-    let reachable = addresses.into_iter().chain(regions).filter(|(.., address)| !address.ip().is_loopback());
-    for (setting, item, address) in reachable {
+/// Refuses addresses that other machines can reach, unless tokens are checked there and travel in TLS,
+/// or a proxy sees to both.
+fn reachable(collector: &mut Collector, config: &ServicesConfig) {
+    let (catalogue, enforces) = (&config.catalogue, config.access.mode == AccessMode::Enforce);
+    let of_catalogue = (catalogue.tls.server.is_some() && enforces) || catalogue.behind_proxy;
+    callers_port(collector, &schema::CATALOGUE_LISTEN, None, catalogue.listen, of_catalogue);
+    operators_port(collector, &schema::CATALOGUE_ADMIN, None, catalogue.admin);
+    operators_port(collector, &schema::VIEWS_ADMIN, None, config.views.admin);
+    for (at, region) in config.regions.iter().enumerate() {
+        let of_region = (region.tls.server.is_some() && enforces) || region.behind_proxy;
+        callers_port(collector, &schema::SERVED_LISTEN, Some(at), region.listen, of_region);
+        operators_port(collector, &schema::SERVED_ADMIN, Some(at), region.admin);
+    }
+}
+
+fn callers_port(
+    collector: &mut Collector,
+    setting: &'static Setting,
+    item: Option<usize>,
+    address: SocketAddr,
+    is_guarded: bool,
+) {
+    if !address.ip().is_loopback() && !is_guarded {
         let shown = quoted(&address.to_string());
-        let what = format!("other machines could reach {shown}, and the services have no TLS yet");
+        let what = format!("other machines could reach {shown}, without TLS or without proving who they are");
+        let section = setting.section.path();
+        let suggestion = format!(
+            "write a certificate and key in {section}.tls and access.mode = \"enforce\", or {section}.behind_proxy = \
+             true if a proxy of yours does both, or 127.0.0.1:{}",
+            address.port()
+        );
+        collector.refuse(setting, item, what, &suggestion);
+    }
+}
+
+fn operators_port(collector: &mut Collector, setting: &'static Setting, item: Option<usize>, address: SocketAddr) {
+    if !address.ip().is_loopback() {
+        let shown = quoted(&address.to_string());
+        let what = format!("other machines could reach {shown}, and pages for operators ask nobody who they are");
         collector.refuse(setting, item, what, &format!("write 127.0.0.1:{}", address.port()));
+    }
+}
+
+/// A certificate and its key go together.
+fn certificates(collector: &mut Collector, config: &ServicesConfig) {
+    pair(collector, None, [&CATALOGUE_TLS_CERTIFICATE, &CATALOGUE_TLS_KEY]);
+    client_ca(collector, config, None, [&CATALOGUE_TLS_CERTIFICATE, &CATALOGUE_TLS_CLIENT_CA]);
+    pair(collector, None, [&VIEWS_TLS_CERTIFICATE, &VIEWS_TLS_KEY]);
+    for at in 0..config.regions.len() {
+        pair(collector, Some(at), [&SERVED_TLS_CERTIFICATE, &SERVED_TLS_KEY]);
+        client_ca(collector, config, Some(at), [&SERVED_TLS_CERTIFICATE, &SERVED_TLS_CLIENT_CA]);
+    }
+}
+
+/// Callers are asked for a certificate over TLS alone, and what it says matters where they are checked.
+fn client_ca(
+    collector: &mut Collector,
+    config: &ServicesConfig,
+    item: Option<usize>,
+    [certificate, authorities]: [&'static Setting; 2],
+) {
+    if !collector.origins.is_changed(authorities, item) {
+        return;
+    }
+    if !collector.origins.is_changed(certificate, item) {
+        let what = format!("no {} beside it", certificate.key);
+        collector.refuse(authorities, item, what, "write the service's own certificate and key too");
+    } else if config.access.mode == AccessMode::Off {
+        let text = format!("{} has no effect with access.mode = \"off\"", authorities.path());
+        collector.warn_of(authorities, item, text);
     }
 }

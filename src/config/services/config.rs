@@ -8,12 +8,13 @@ use std::time::Duration;
 use url::Url;
 
 use super::access::AccessConfig;
+use super::tls::{CatalogueTls, ServedRegionTls, ViewsTls};
 use crate::config::arn::TopicArn;
 use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
 use crate::config::process::{Drain, Log};
 use crate::config::scope::{Collector, SettingScope};
-use crate::config::table::{list, section, settings};
+use crate::config::table::{inner_or_empty, list, section, settings};
 use crate::config::tree::TomlTable;
 use crate::config::value::words;
 
@@ -117,6 +118,11 @@ settings! {
         /// Connections that the catalogue has open at once.
         max_connections: usize =
             CATALOGUE_MAX_CONNECTIONS(Count(1, limits::CONNECTIONS_AT_MOST as u64), Is("1024")) Restart;
+        /// A proxy of yours ends TLS in front of the catalogue and, unless `access.mode` is `enforce`, decides
+        /// who comes in: `listen` may be an address that other machines reach.
+        behind_proxy: bool = CATALOGUE_BEHIND_PROXY(Flag, Is("false")) Restart;
+        /// Certificate of the catalogue's ports.
+        tls: CatalogueTls = inner_or_empty[] Restart;
         /// The types of records.
         types: Vec<RecordTypeConfig> = list[];
     }
@@ -147,6 +153,8 @@ settings! {
         rate: u64 = VIEWS_RATE(Count(1, 100_000), Is("200")) Restart;
         /// Time in which everything is compared once, to find what the feeds have skipped.
         sweep: Duration = VIEWS_SWEEP(seconds(MINUTE, 7 * DAY), Is("6h")) Restart;
+        /// Certificate of the views service's port.
+        tls: ViewsTls = inner_or_empty[] Restart;
     }
 }
 
@@ -168,6 +176,11 @@ settings! {
         views: Vec<String> = SERVED_VIEWS(Names, Is("")) Restart;
         /// Coding in which the region's node answers with 1 KiB and more, for sidecars that ask for it.
         compression: NodeCompression = SERVED_COMPRESSION(words::<NodeCompression>(), Is("off")) Restart;
+        /// A proxy of yours ends TLS in front of the node and, unless `access.mode` is `enforce`, decides who
+        /// comes in: `listen` may be an address that other machines reach.
+        behind_proxy: bool = SERVED_BEHIND_PROXY(Flag, Is("false")) Restart;
+        /// Certificate of the region's ports.
+        tls: ServedRegionTls = inner_or_empty[] Restart;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::super::certificates::{self, UnusableFile};
 use super::super::file::content;
 use super::super::files::directory;
 use super::super::scope::Collector;
@@ -9,7 +10,8 @@ use super::super::settings::Setting;
 use super::access::{ACCESS_DENY_FILE, ISSUER_CA_FILE, ISSUER_KEYS, KeysSource};
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use crate::config::error::ConfigProblem;
-use crate::config::limits;
+use crate::config::{ServerCertificate, limits};
+use crate::model::time::Clock;
 
 /// Notes every file that is missing, unreadable or too large, and every schema that is not JSON.
 pub(super) fn check(collector: &mut Collector, config: &ServicesConfig) {
@@ -37,9 +39,29 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig) {
     if let Some(file) = &config.views.file {
         note(collector, &schema::VIEWS_FILE, None, text(file).map(drop));
     }
+    let regions = config.regions.iter().enumerate().map(|(at, region)| (Some(at), region.tls.server.as_ref()));
+    let services = [&config.catalogue.tls.server, &config.views.tls.server].map(|server| (None, server.as_ref()));
+    for (item, server) in services.into_iter().chain(regions) {
+        if let Some(server) = server {
+            certificate(collector, item, server);
+        }
+    }
     if let EngineConfig::Embedded { directory: file } = &config.engine {
         directory(collector, &schema::ENGINE_DIRECTORY, file);
         writable(collector, file);
+    }
+}
+
+/// Checks that a certificate and its key can be used, and belong together; and the CAs of callers.
+fn certificate(collector: &mut Collector, item: Option<usize>, server: &ServerCertificate) {
+    let now = Clock::System.wall();
+    let pair = certificates::read_server(server, now).map(|read| read.warnings);
+    let authorities = certificates::read_client_ca(server, now).map(|read| read.map_or_else(Vec::new, |read| read.1));
+    for read in [pair, authorities] {
+        match read {
+            Ok(warnings) => warnings.into_iter().for_each(|(setting, text)| collector.warn_of(setting, item, text)),
+            Err(UnusableFile { setting, wrong }) => note(collector, setting, item, Err(wrong)),
+        }
     }
 }
 

@@ -47,7 +47,7 @@ fn all_service_errors_are_reported_together() {
     let found = errors(ServiceRole::Views, &text, &[("NEARSIDE__VIEWS__SWEEP", "6")]);
     let wanted = [
         (":2:8: engine.kind: ", "did you mean \"embedded\"?"),
-        (":4:10: catalogue.listen: other machines could reach", "write 127.0.0.1:8740"),
+        (":4:10: catalogue.listen: other machines could reach", "or 127.0.0.1:8740"),
         (":5:1: catalogue: no setting is called `max_conections`", "did you mean max_connections?"),
         (":8:10: catalogue.type.schema: ", "is not JSON: key must be a string at line 1 column 3"),
         (":10:8: catalogue.type.name: `Shard` is not a name", "write a lower-case letter"),
@@ -150,6 +150,102 @@ fn access_needs_issuers_and_two_audiences() {
     ] {
         assert!(found.contains(wanted), "{wanted}\n{found}");
     }
+}
+
+/// A directory with `one.pem` and `one.key`, which belong together, and `two.key`.
+fn certificates() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["one", "two"] {
+        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(directory.path().join(format!("{name}.pem")), certified.cert.pem()).unwrap();
+        std::fs::write(directory.path().join(format!("{name}.key")), certified.signing_key.serialize_pem()).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn reachable_ports_need_tls_or_proxy() {
+    let directory = certificates();
+    let tls = format!("tls = {{ certificate = \"{0}/one.pem\", key = \"{0}/one.key\" }}", directory.path().display());
+    let refused = |own: &str, mode: &str| {
+        let keys = directory.path().join("keys.json");
+        std::fs::write(&keys, "{}").unwrap();
+        let text = format!(
+            "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"0.0.0.0:1\"\n{own}\n[[catalogue.type]]\nname = \"a\"\n\
+             [[region]]\nname = \"eu\"\nlisten = \"[::]:2\"\n{own}\n[access]\nmode = \"{mode}\"\n\
+             catalogue_audience = \"c\"\nregion_audience = \"r\"\n\
+             [[access.issuer]]\niss = \"https://i.example\"\nkeys = \"{}\"\n",
+            keys.display()
+        );
+        load_text(ServiceRole::Region, &text, &[]).err().map_or(0, |errors| errors.len())
+    };
+    for (own, mode, wanted) in [
+        ("", "off", 2),
+        ("", "enforce", 2),
+        (&tls, "off", 2),
+        (&tls, "observe", 2),
+        (&tls, "enforce", 0),
+        ("behind_proxy = true", "off", 0),
+        ("behind_proxy = true", "enforce", 0),
+    ] {
+        assert_eq!(refused(own, mode), wanted, "{own} {mode}");
+    }
+    let own = "[catalogue]\nadmin = \"0.0.0.0:3\"\nbehind_proxy = true\n[[catalogue.type]]\nname = \"a\"\n";
+    let found = errors(ServiceRole::Catalogue, &format!("[engine]\nkind = \"memory\"\n{own}"), &[]);
+    assert!(found.len() == 1 && found[0].contains("catalogue.admin: other machines could reach"), "{found:?}");
+}
+
+#[test]
+fn certificate_and_key_belong_together() {
+    let directory = certificates();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let with = |certificate: &str, key: &str| {
+        let services = ["CATALOGUE", "VIEWS", "REGION__EU"];
+        let named = |service: &str| {
+            [("CERTIFICATE", certificate), ("KEY", key)]
+                .map(|(setting, file)| (format!("NEARSIDE__{service}__TLS__{setting}"), path(file)))
+        };
+        let env = services.into_iter().flat_map(named).filter(|(_, file)| !file.ends_with('/'));
+        let env: Vec<_> = env.collect();
+        let env: Vec<_> = env.iter().map(|(name, file)| (name.as_str(), file.as_str())).collect();
+        load_text(ServiceRole::Region, &format!("{SMALL}[[region]]\nname = \"eu\"\n"), &env)
+    };
+    let (config, _) = with("one.pem", "one.key").unwrap();
+    for server in [&config.catalogue.tls.server, &config.views.tls.server, &config.regions[0].tls.server] {
+        assert_eq!(server.as_ref().unwrap().certificate, directory.path().join("one.pem"));
+    }
+    for (certificate, key, wanted) in [
+        ("one.pem", "two.key", "is not the key of the certificate in"),
+        ("one.key", "one.key", "holds no certificate"),
+        ("one.pem", "none.key", "cannot be read"),
+        ("one.pem", "", "no key beside it"),
+        ("", "one.key", "no certificate beside it"),
+    ] {
+        let found: Vec<_> = with(certificate, key).unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 3, "{found:?}");
+        for (found, section) in found.iter().zip(["catalogue.tls.", "region.tls.", "views.tls."]) {
+            assert!(found.contains(section) && found.contains(wanted), "{found}");
+        }
+    }
+}
+
+#[test]
+fn cas_of_callers_need_tls() {
+    let directory = certificates();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let with = |tls: &[(&str, &str)]| {
+        let tls: Vec<_> = tls.iter().map(|(key, file)| format!("{key} = \"{}\"", path(file))).collect();
+        let text = SMALL.replace("[[cat", &format!("[catalogue]\ntls = {{ {} }}\n[[cat", tls.join(", ")));
+        load_text(ServiceRole::Catalogue, &text, &[])
+    };
+    let pair = [("certificate", "one.pem"), ("key", "one.key")];
+    let (config, origins) = with(&[&pair[..], &[("client_ca", "two.pem")]].concat()).unwrap();
+    assert_eq!(config.catalogue.tls.server.unwrap().client_ca, Some(directory.path().join("two.pem")));
+    assert!(origins.warnings[0].text.contains("has no effect with access.mode"), "{:?}", origins.warnings);
+    let wrong = with(&[("client_ca", "two.pem")]).unwrap_err();
+    assert!(wrong.len() == 1 && wrong[0].to_string().contains("catalogue.tls.client_ca: no certificate beside it"));
+    let wrong = with(&[&pair[..], &[("client_ca", "two.key")]].concat()).unwrap_err();
+    assert!(wrong.len() == 1 && wrong[0].to_string().contains("holds no certificate"), "{wrong:?}");
 }
 
 #[test]

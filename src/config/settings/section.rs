@@ -24,12 +24,18 @@ pub enum Section {
     Announcements,
     Engine,
     Catalogue,
+    /// `tls = { .. }` of the catalogue.
+    CatalogueTls,
     /// `[[catalogue.type]]`
     RecordType,
     Views,
+    /// `tls = { .. }` of the views service.
+    ViewsTls,
     /// `[[region]]` of the services: a region that they serve.
     ServedRegion,
-    /// `[access]` of the services.
+    /// `tls = { .. }` of a region that they serve.
+    ServedRegionTls,
+    /// `[access]`, of the services or of a sidecar.
     Access,
     /// `[[access.issuer]]`
     Issuer,
@@ -77,9 +83,12 @@ impl Section {
             Self::Announcements => "announcements",
             Self::Engine => "engine",
             Self::Catalogue => "catalogue",
+            Self::CatalogueTls => "catalogue.tls",
             Self::RecordType => "catalogue.type",
             Self::Views => "views",
+            Self::ViewsTls => "views.tls",
             Self::ServedRegion => "region",
+            Self::ServedRegionTls => "region.tls",
             Self::Access => "access",
             Self::Issuer => "access.issuer",
             Self::GrantsAdmin => "access.admin",
@@ -92,19 +101,22 @@ impl Section {
     pub const fn nested(self) -> &'static [&'static str] {
         match self {
             Self::Service => &["region", "route"],
-            Self::Region => &["tls"],
+            Self::Region | Self::Views | Self::ServedRegion => &["tls"],
             Self::Route => &["credentials", "candidate", "dictionary"],
-            Self::Catalogue => &["type"],
+            Self::Catalogue => &["type", "tls"],
             Self::Access => &["issuer", "admin"],
             _ => &[],
         }
     }
 
     /// The table under whose heading it belongs: credentials, the candidate and the dictionary
-    /// belong to their route, TLS to its region, and any other to itself.
+    /// belong to their route, TLS to its region or service, and any other to itself.
     pub const fn home(self) -> Self {
         match self {
             Self::Tls => Self::Region,
+            Self::CatalogueTls => Self::Catalogue,
+            Self::ViewsTls => Self::Views,
+            Self::ServedRegionTls => Self::ServedRegion,
             Self::Credentials | Self::Candidate | Self::Dictionary => Self::Route,
             section => section,
         }
@@ -128,6 +140,9 @@ impl Section {
     pub(crate) const fn example(self) -> &'static str {
         match self {
             Self::Tls => "write tls = { ca_file = \"/etc/nearside/ca.pem\" }",
+            Self::CatalogueTls | Self::ViewsTls | Self::ServedRegionTls => {
+                "write tls = { certificate = \"/etc/nearside/tls.crt\", key = \"/etc/nearside/tls.key\" }"
+            }
             Self::Credentials => "write credentials = { file = \"/run/secrets/token\", prefix = \"Bearer \" }",
             Self::Candidate => "write candidate = { path = \"/v2/..\", mode = \"old\" }, or remove it",
             Self::Dictionary => "write dictionary = { file = \"..\", hash = \"..\" }",

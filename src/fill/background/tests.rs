@@ -43,6 +43,7 @@ impl Origin for Script {
             sent: now,
             sent_wall: wall,
             received: now,
+            grants: None,
         };
         async move { Ok(reply) }.boxed()
     }

@@ -54,7 +54,9 @@ impl RoutedFill<'_> {
     pub(super) fn keep(&self, winner: &Winner, tally: Option<&Tally>) -> Got {
         let reply = &winner.reply;
         if winner.verdict == Verdict::Refused {
-            return self.got(self.passing(reply), winner, false);
+            let entry = self.passing(reply);
+            self.note_refusal(winner, &entry);
+            return self.got(entry, winner, false);
         }
         let confirmed = reply.status == StatusCode::NOT_MODIFIED;
         let versions = self.versions(winner);
@@ -146,6 +148,7 @@ impl RoutedFill<'_> {
     fn storable(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
+            && self.is_of_the_view(&winner.reply)
             && !self.ask.alone
             && (self.route.store_no_store || !ResponseDirectives::of(&winner.reply.headers).no_store)
     }

@@ -19,6 +19,7 @@ use super::incoming;
 use super::names::Resolver;
 use super::site::Site;
 use crate::config::UrlPerRegion;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::http::fields::end_to_end;
@@ -104,7 +105,9 @@ impl Origin for HttpOrigin {
         async move {
             let opened = tokio::time::timeout(within, site.open(&request)).await;
             let opened = opened.map_err(|_| Failure::Deadline { within, head: false })??;
-            let (head, body) = opened.response.into_parts();
+            let (mut head, body) = opened.response.into_parts();
+            // Nobody is shown it, and what is passed on is never stored.
+            head.headers.remove(&GRANTS_VERSION);
             let headers = end_to_end(&head.headers);
             let versions = incoming::versions(&head.headers, &site.version_header);
             let stream = opened.stream;

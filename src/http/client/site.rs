@@ -15,11 +15,13 @@ use super::connect::{Connector, Negotiated};
 use super::http1_pool::{self, Http1Connection, Http1Pool};
 use super::http2_pool::{Http2Pool, Http2Stream};
 use super::incoming;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Outgoing, Reply};
 use crate::http::fields::into_end_to_end;
 use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, STREAM_TRIES, WARM_WAIT};
 use crate::model::ids::RegionId;
+use crate::model::stated_grants::StatedGrants;
 use crate::model::time::{Clock, Moment, Wall};
 use crate::telemetry::rate_limiter::RateLimiter;
 
@@ -269,11 +271,12 @@ impl Site {
     }
 
     pub(super) async fn read(&self, mut opened: Opened) -> Result<Reply, Failure> {
-        let (head, body) = opened.response.into_parts();
+        let (mut head, body) = opened.response.into_parts();
         let body =
             http1_pool::driven(&mut opened.line, incoming::whole(body, REPLY_BODY_BYTES, &self.bodies)).await?;
         opened.line.into_iter().for_each(|line| self.free(line));
         let versions = incoming::versions(&head.headers, &self.version_header);
+        let grants = StatedGrants::take(&mut head.headers, &GRANTS_VERSION);
         Ok(Reply {
             region: self.region,
             status: head.status,
@@ -283,6 +286,7 @@ impl Site {
             sent: opened.sent,
             sent_wall: opened.sent_wall,
             received: self.clock.now(),
+            grants,
         })
     }
 

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::via::Via;
 use crate::http::body::{Body, BodyUnread, CredentialRefused};
 use crate::http::pulse::Pulse;
+use crate::http::server_tls::peer::PeerCertificate;
 
 #[derive(Clone)]
 pub(super) struct Answering<H> {
@@ -20,11 +21,18 @@ pub(super) struct Answering<H> {
     pub(super) via: Via,
     pub(super) pulse: Arc<Pulse>,
     pub(super) ready: Ready,
+    /// Certificate of the caller, which each request carries.
+    pub(super) peer: Option<Arc<PeerCertificate>>,
 }
 
 impl<H> Answering<H> {
     pub(super) fn new(handler: H, via: Via, pulse: Arc<Pulse>) -> Self {
-        Self { handler, via, pulse, ready: Ready::default() }
+        Self { handler, via, pulse, ready: Ready::default(), peer: None }
+    }
+
+    /// Answers a caller that presented this certificate.
+    pub(super) fn to(self, peer: Option<Arc<PeerCertificate>>) -> Self {
+        Self { peer, ..self }
     }
 }
 
@@ -60,6 +68,9 @@ where
         if !request.body().is_end_stream() {
             // The reader of the body takes it out.
             request.extensions_mut().insert(self.pulse.arrives());
+        }
+        if let Some(peer) = &self.peer {
+            request.extensions_mut().insert(peer.clone());
         }
         let ready_answer = self.ready.take();
         let heads = 1 + u32::from(ready_answer.is_some());

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 
 use http::Response;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -9,13 +10,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::via::Via;
 use super::wire::Wire;
 use crate::http::body::Body;
+use crate::http::server_tls::peer::PeerCertificate;
 
 /// Answers plain HTTP/1.1 requests before hyper reads them.
 pub trait FastPath: Clone + Send + Sync + 'static {
     /// State that one connection keeps from a request to the next.
     type Kept: Send;
 
-    fn begin(&self) -> Self::Kept;
+    /// Begins a connection, whose caller may have presented a certificate.
+    fn begin(&self, peer: Option<&Arc<PeerCertificate>>) -> Self::Kept;
 
     /// Answers until a request comes that is not plain, or whose answer hyper has to write.
     fn answer<S>(

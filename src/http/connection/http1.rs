@@ -42,14 +42,17 @@ where
         .max_header_size(REQUEST_HEAD_BYTES)
         .max_buf_size(REQUEST_HEAD_BYTES * 2)
         .half_close(true);
-    let mut kept = fast_path.map(|fast_path| fast_path.begin());
+    let mut kept = fast_path.map(|fast_path| fast_path.begin(answering.peer.as_ref()));
     loop {
         let next = match &mut kept {
             Some(kept) => P::answer(kept, &mut wire, answering.via).await.unwrap_or(Next::Gone),
             None => Next::All,
         };
         let (allowance, ready) = match next {
-            Next::Gone => return Ok(()),
+            Next::Gone => {
+                wire.end().await;
+                return Ok(());
+            }
             Next::One(len, ready) => (Some(len), Some(ready)),
             Next::All => {
                 // The fast path gets nothing of it any more: what it holds may go.
@@ -77,6 +80,7 @@ where
         .await?;
         wire = connection.into_parts().io.into_inner();
         if !wire.goes_on() {
+            wire.end().await;
             return Ok(());
         }
     }

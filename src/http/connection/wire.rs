@@ -185,6 +185,19 @@ impl<S> Wire<S> {
     }
 }
 
+impl<S: AsyncWrite + Unpin> Wire<S> {
+    /// Ends a stream that hyper does not end. TLS has to say so, or its peer sees a truncated answer;
+    /// a peer that takes nothing is not waited for.
+    pub(super) async fn end(mut self) {
+        poll_fn(|cx| {
+            // Whatever comes of it, the connection is dropped next.
+            let _ = Pin::new(&mut self.stream).poll_shutdown(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
 impl<S> Drop for Wire<S> {
     /// A connection that has to go takes its buffers in the kernel with it. These would else wait for
     /// minutes for a peer who reads nothing, in nobody's budget.

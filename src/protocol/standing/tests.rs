@@ -45,7 +45,7 @@ fn watermark(second: u64, region_view: RegionView) -> RegionView {
 }
 
 fn sent(second: u64, regions: impl Into<Vec<RegionView>>) -> Sent {
-    Sent { at: at(second), region_views: Arc::new(region_views(regions)), fence: vec![] }
+    Sent { at: at(second), region_views: Arc::new(region_views(regions)), fence: vec![], grants: 0 }
 }
 
 fn state(floor: u64, generation: u64) -> Snapshot {

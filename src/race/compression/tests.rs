@@ -301,8 +301,7 @@ async fn joint_compression_needs_common_access() {
         Dictionary::read("gold", &found).unwrap()
     };
     let exact = Route { identity: IdentityMode::Exact(vec![header::AUTHORIZATION]), ..route.clone() };
-    let credentials =
-        config::Credentials { header: header::AUTHORIZATION, prefix: String::new(), file: "/nowhere".into() };
+    let credentials = config::Credentials::in_file(header::AUTHORIZATION, String::new(), "/nowhere".into());
     let shared = Route { identity: IdentityMode::Sidecar(credentials), ..route.clone() };
     for (route, expected) in [(exact, "identity"), (shared, "zstd, gzip;q=0.5")] {
         let origin = over(regions.origin().clone(), regions, &route, Codings::Dcz(dictionary.clone()));

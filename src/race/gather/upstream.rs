@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::limits::BATCH_KEYS;
 use super::request::{OWN, Wanted};
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::http::client::incoming;
 use crate::http::exchange::Outgoing;
 use crate::http::fields::into_end_to_end;
@@ -137,6 +138,8 @@ fn read(part: &RawValue, key: &str, version_header: &HeaderName) -> Option<PartR
         return None;
     }
     let versions = incoming::versions(&headers, version_header);
+    // The answer around the parts states it.
+    headers.remove(&GRANTS_VERSION);
     Some(PartReply { status, headers: into_end_to_end(headers), body, versions })
 }
 

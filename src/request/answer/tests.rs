@@ -1,6 +1,7 @@
 //! Tests of what callers read: `Cache-Status`, problem documents, 304 and HEAD.
 
 use super::*;
+use crate::access::denial::Denial;
 use crate::http::host::BadHost;
 use crate::http::problem::page::{self, every};
 use crate::model::ids::RegionId;
@@ -126,18 +127,22 @@ fn own_outcomes() -> Vec<Outcome> {
     );
     let [unusable, late, not_asked] = [Blame::Unusable, Blame::Late, Blame::NotAsked]
         .map(|blame| vec![Attempted { region: "eu".into(), outcome: "a word".into(), blame }]);
+    let outcome = AttemptOutcome::NoCredential.into_str().to_owned();
+    let uncredentialed = vec![Attempted { region: "eu".into(), outcome, blame: Blame::NotAsked }];
     let own = every!(
         Outcome: [BadKey, LargePart, NotStored, Busy],
         Outcome::BelowFloor(_) => [Outcome::BelowFloor(unusable.clone())],
         Outcome::NoneAnswered(_) => [
             Outcome::NoneAnswered(unusable),
             Outcome::NoneAnswered(late),
-            Outcome::NoneAnswered(not_asked)
+            Outcome::NoneAnswered(not_asked),
+            Outcome::NoneAnswered(uncredentialed)
         ],
         Outcome::Refused(_) | Outcome::Unshaped(_) | Outcome::RefusedBatch(_) => [],
-        // A node's own.
-        Outcome::Denied(_) => [],
-        Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } | Outcome::ByAccept(..) => [],
+        // The others are a node's own.
+        Outcome::Denied(_) => [Outcome::Denied(Denial::GrantsUnknown)],
+        Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } => [],
+        Outcome::ByAccept(..) | Outcome::Stated(..) => [],
     );
     let refused = refusals.into_iter().map(Outcome::Refused);
     let refused = refused.chain(unshaped.into_iter().map(Outcome::Unshaped));
@@ -156,7 +161,7 @@ fn problems_page_shows_the_sidecars() {
 #[test]
 fn every_label_is_in_both_tables() {
     let labels = every!(
-        Label: [BelowFloor, FloorEscaped, Grace, StaleIfError, MaxStale, Unproven, Unwired, Provisional]
+        Label: [BelowFloor, FloorEscaped, Grace, StaleIfError, MaxStale, Unproven, Unwired, Provisional, GrantsUnproven]
     );
     let (freshness, operations) =
         (include_str!("../../../docs/freshness.md"), include_str!("../../../docs/operations.md"));

@@ -73,7 +73,7 @@ impl Regions {
         let versions = crate::http::client::incoming::versions(&headers, &"x-record-version".parse().unwrap());
         let (sent, sent_wall) = (self.clock.now(), self.clock.wall());
         let status = StatusCode::from_u16(status).unwrap();
-        Reply { region, status, headers, body, versions, sent, sent_wall, received: sent }
+        Reply { region, status, headers, body, versions, sent, sent_wall, received: sent, grants: None }
     }
 
     fn says(&self, region: RegionId, key: &str, asked: &HeaderMap) -> Option<Says> {

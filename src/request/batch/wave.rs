@@ -11,7 +11,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::limits;
+use crate::access::denial::Denial;
 use crate::cache::key::AcceptEncoding;
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::config::overrides::overrides;
 use crate::config::record_floor::RECORD_FLOOR;
 use crate::http::admission::{Admitted, Head};
@@ -57,7 +59,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 
 /// Header fields about the batch alone: its own body, and conditions and ranges, which no part can
 /// meet for all.
-const OF_THE_BATCH: [HeaderName; 14] = [
+const OF_THE_BATCH: [HeaderName; 15] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
@@ -72,6 +74,7 @@ const OF_THE_BATCH: [HeaderName; 14] = [
     header::IF_UNMODIFIED_SINCE,
     header::CONTENT_LANGUAGE,
     RECORD_FLOOR,
+    GRANTS_VERSION,
 ];
 
 impl Batch {
@@ -211,6 +214,7 @@ impl Batch {
             }
             Found::NotStored => Some(Outcome::NotStored),
             Found::Refused(refused) => Some(Outcome::Unshaped(refused)),
+            Found::Withheld => Some(Outcome::Denied(Denial::GrantsUnknown)),
             Found::Ask(_) | Found::Shape(..) | Found::Pass(_) | Found::Many(_) => None,
         }
     }

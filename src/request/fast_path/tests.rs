@@ -2,6 +2,7 @@
 
 mod drains;
 mod idle;
+mod tls;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
@@ -99,7 +100,7 @@ impl Origin for ByPath {
             let bytes = target.split_once('?').map(|(_, bytes)| bytes.parse().unwrap());
             let body = bytes.map_or_else(|| target.clone(), |bytes| "x".repeat(bytes)).into();
             let (status, versions, received) = (StatusCode::OK, Vec::new(), clock.now());
-            Ok(Reply { region, status, headers, body, versions, sent, sent_wall, received })
+            Ok(Reply { region, status, headers, body, versions, sent, sent_wall, received, grants: None })
         }
         .boxed()
     }

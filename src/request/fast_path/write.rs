@@ -3,17 +3,19 @@
 //! whatever the region stated.
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
+use crate::config::grants_version::GRANTS_VERSION;
 use crate::http::fields::belongs_in_not_modified;
 use crate::request::answer::states_length;
+use crate::request::gated::is_stated;
 use crate::shape::cache_status::CACHE_STATUS;
 use crate::shape::shown::Shown;
 
-/// Appends the answer to `out`. Returns a body that is better sent from where it lies, right after
+/// Appends the answer to `out`; at a node with the grants that it states. Returns a body that is better sent from where it lies, right after
 /// `out`.
 #[must_use]
-pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> {
+pub fn put(shown: &Shown, stated: Option<&HeaderValue>, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> {
     let Shown { entry, age, not_modified, head, cookies, line, .. } = shown;
     put_status(if *not_modified { StatusCode::NOT_MODIFIED } else { entry.status }, out);
     let content = shown.content();
@@ -33,6 +35,9 @@ pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> 
     }
     if let Some(age) = age {
         put_line(b"age", itoa::Buffer::new().format(*age).as_bytes(), out);
+    }
+    if let Some(stated) = stated.filter(|_| is_stated(entry.status)) {
+        put_line(GRANTS_VERSION.as_str().as_bytes(), stated.as_bytes(), out);
     }
     out.extend_from_slice(CACHE_STATUS.as_str().as_bytes());
     out.extend_from_slice(b": ");

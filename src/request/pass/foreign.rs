@@ -235,7 +235,7 @@ async fn held(settings: &Arc<Settings>, head: Streamed, sent: Moment) -> Result<
         Err(_) => Err(Unheld::Failed(Failure::Deadline { within: settings.fill.regions.deadline(), head: true })),
     };
     let received = settings.fill.shared.clock.now();
-    body.map(|body| Reply { region, status, headers, body, versions, sent, sent_wall, received })
+    body.map(|body| Reply { region, status, headers, body, versions, sent, sent_wall, received, grants: None })
 }
 
 fn stated_length(headers: &HeaderMap) -> Option<usize> {

@@ -360,7 +360,7 @@ async fn own_credentials_or_ignore_withhold_overrides() {
     let held = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(held.path(), "own").unwrap();
     let (header, prefix, file) = (HeaderName::from_static("x-api-key"), String::new(), held.path().to_owned());
-    let own = crate::config::Credentials { header, prefix, file };
+    let own = crate::config::Credentials::in_file(header, prefix, file);
     let mut world = world(shows(5));
     set(&mut world, |route| route.identity = IdentityMode::Sidecar(own.clone()));
     for name in ["x-http-method-override", "x-original-url", "x_original_url", "impersonate_user", "x_api_key"] {

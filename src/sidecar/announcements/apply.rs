@@ -181,11 +181,11 @@ impl Applier {
         let applied = match read.says {
             Says::Changed(..) | Says::Deleted(..) | Says::Reload(_) | Says::Reset(_) => Applied::Announced,
             Says::Heartbeat { .. } => Applied::Heartbeat,
-            Says::Grants => Applied::Grants,
+            Says::Grants(_) => Applied::Grants,
             Says::Unrouted => Applied::Unrouted,
             Says::Undecodable => Applied::Undecodable,
         };
-        let is_of_grants = read.says == Says::Grants;
+        let is_of_grants = matches!(read.says, Says::Grants(_));
         let event = Event::Message { region, published, queued, numbered: read.numbered, says: read.says };
         let wall = self.clock.wall();
         let actions = (self.step)(self.clock.now(), wall, event);
@@ -269,7 +269,12 @@ impl Applier {
             AnnouncementKind::Changed { .. } | AnnouncementKind::Deleted { .. } | AnnouncementKind::Reload
                 if record_type == GRANTS =>
             {
-                Some(Says::Grants)
+                let version = match *kind {
+                    AnnouncementKind::Changed { version } | AnnouncementKind::Deleted { version } => version,
+                    _ => None,
+                };
+                // A node decides by the document itself, and holds nobody to its version.
+                Some(Says::Grants(version.filter(|_| self.on_grants.is_none())))
             }
             AnnouncementKind::Changed { version } => {
                 let record = self.keyed_hashes.record(record_type, key);

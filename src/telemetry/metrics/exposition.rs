@@ -40,6 +40,8 @@ pub struct Gauges {
     pub routes: Vec<(String, [(RouteOutcome, u64); 3])>,
     /// Gauges of routes with a candidate.
     pub comparisons: Vec<ComparisonGauges>,
+    /// Kinds of the sidecar's own tokens that are minted, and the time until their end.
+    pub credentials: Vec<(&'static str, Duration)>,
     /// One word per open finding: something in the configuration does not fit the service.
     pub findings: Vec<&'static str>,
     /// All words that a finding may have.
@@ -188,6 +190,9 @@ impl Gauges {
         page.gauge("cache_entries", "Entries kept", self.cache.entries as f64)?;
         page.gauge("cache_bytes", "All that keeping the entries takes", self.cache.bytes as f64)?;
         page.gauge("cache_capacity_bytes", "The most that may be kept", self.cache.capacity_bytes as f64)?;
+        let left = self.credentials.iter().map(|(kind, left)| ([("kind", *kind)], left.as_secs_f64()));
+        let help = "Time until the end of the sidecar's own token; 0 without one";
+        page.gauges("credentials_expiry_seconds", help, left)?;
         let findings = self.checks.iter().map(|check| {
             let open = self.findings.iter().filter(|found| *found == check).count() as u64;
             ([("check", *check)], open)

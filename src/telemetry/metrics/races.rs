@@ -25,6 +25,7 @@ pub enum AttemptOutcome {
     Deadline,
     Drained,
     Garbage,
+    NoCredential,
     NoRoom,
     Oversized,
     Saturated,

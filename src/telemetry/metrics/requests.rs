@@ -38,6 +38,7 @@ pub enum StaleReason {
     FloorEscaped,
     Grace,
     StaleIfError,
+    GrantsUnproven,
 }
 
 /// Cause for which a request is passed to one region, past the store.
@@ -135,6 +136,7 @@ impl RequestMetrics {
             Label::FloorEscaped => StaleReason::FloorEscaped,
             Label::Grace => StaleReason::Grace,
             Label::StaleIfError => StaleReason::StaleIfError,
+            Label::GrantsUnproven => StaleReason::GrantsUnproven,
             Label::MaxStale | Label::Unproven | Label::Unwired | Label::Provisional => return,
         };
         self.stale_served.at(&StaleLabels { reason }).inc();

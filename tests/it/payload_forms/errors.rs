@@ -138,7 +138,11 @@ fn of_batch(refused: Refused) -> Row {
 /// A new variant has to have its row here; `None` for what is no answer of the sidecar's own.
 fn of(own: Outcome) -> Option<Row> {
     let row = match own {
-        Outcome::Shown(_) | Outcome::Streamed { .. } | Outcome::Many { .. } | Outcome::ByAccept(..) => {
+        Outcome::Shown(_)
+        | Outcome::Streamed { .. }
+        | Outcome::Many { .. }
+        | Outcome::ByAccept(..)
+        | Outcome::Stated(..) => {
             return None;
         }
         // A node's.

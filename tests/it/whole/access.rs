@@ -19,32 +19,37 @@ use tokio::net::TcpStream;
 use url::Url;
 
 use super::super::program::{self, TIMEOUT, path, read, text};
+use super::certified::Certified;
 use super::deployment::{service_file, sidecar_settings};
 use crate::world::World;
 
 const REGION: &str = "eu-west-1";
-const ISS: &str = "https://issuer.example";
+pub(super) const ISS: &str = "https://issuer.example";
 const CATALOGUE: &str = "https://catalogue.example";
 const REGIONS: &str = "https://regions.example";
 
 /// Catalogue, views and a region that enforce grants.
-struct Guarded {
-    services: Vec<RunningService>,
+pub(super) struct Guarded {
+    pub(super) services: Vec<RunningService>,
     world: World,
     topic: String,
     issuer: Issuer,
-    client: reqwest::Client,
-    catalogue: String,
-    node: String,
-    directory: TempDir,
+    pub(super) client: reqwest::Client,
+    pub(super) catalogue: String,
+    pub(super) node: String,
+    pub(super) directory: TempDir,
+    /// `http` or `https`.
+    scheme: &'static str,
+    /// CA certificates that a sidecar trusts.
+    ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, PartialEq)]
-struct Reply {
-    status: u16,
+pub(super) struct Reply {
+    pub(super) status: u16,
     /// But for the date.
     headers: Vec<(String, String)>,
-    body: String,
+    pub(super) body: String,
 }
 
 impl Reply {
@@ -64,6 +69,15 @@ fn keys_file(directory: &Path) -> PathBuf {
 
 impl Guarded {
     async fn start(mode: &str) -> Self {
+        Self::start_with(mode, None).await
+    }
+
+    /// All ports of which speak TLS, with a record that `jira` reads.
+    pub(super) async fn over_tls(certified: &Certified) -> Self {
+        record(Self::start_with("enforce", Some(certified)).await).await
+    }
+
+    async fn start_with(mode: &str, certified: Option<&Certified>) -> Self {
         let (directory, issuer) = (tempfile::tempdir().unwrap(), Issuer::new(ISS, "one"));
         let world = World::builder().regions(1).start().await.unwrap();
         let topic = world.aws.topics.create(REGION, "views").unwrap().to_owned();
@@ -75,7 +89,14 @@ impl Guarded {
              [[access.issuer]]\niss = \"{ISS}\"\nkeys = \"{}\"\n[[access.admin]]\niss = \"{ISS}\"\nsub = \"admin\"\n",
             keys_file(directory.path()).display()
         );
-        let text = std::fs::read_to_string(&file).unwrap() + &access;
+        let tls = certified.map(Certified::setting).unwrap_or_default();
+        let mut text = std::fs::read_to_string(&file).unwrap() + &access;
+        for section in ["[catalogue]\n", "[views]\n", "[[region]]\n"] {
+            // The views service has no callers.
+            let without = tls.split_once(", client_ca").map(|(before, _)| format!("{before} }}\n"));
+            let tls = without.filter(|_| section == "[views]\n").unwrap_or_else(|| tls.clone());
+            text = text.replacen(section, &format!("{section}{tls}"), 1);
+        }
         std::fs::write(&file, text).unwrap();
         let (config, origins) = load(ServiceRole::Region, Some(&file), std::iter::empty()).unwrap();
         let engine = Engine::open(&config.engine, Sdk::new(Some(aws.clone())), &Clock::System).await.unwrap();
@@ -89,18 +110,26 @@ impl Guarded {
             services.push(Box::pin(start(process, config.clone(), contents, &origins, instead)).await.unwrap());
         }
         let [catalogue, node] = [0, 2].map(|at: usize| services[at].listen.unwrap().to_string());
-        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        Self { services, world, topic, issuer, client, catalogue, node, directory }
+        let plain = || reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let client = certified.map_or_else(plain, |certified| certified.client(true));
+        let scheme = if certified.is_some() { "https" } else { "http" };
+        let ca_file = certified.map(|certified| certified.path("ca.pem"));
+        Self { services, world, topic, issuer, client, catalogue, node, directory, scheme, ca_file }
     }
 
     /// A token of this subject, for the port at this address.
-    fn token(&self, sub: &str, address: &str) -> String {
+    pub(super) fn token(&self, sub: &str, address: &str) -> String {
         self.issuer.token(sub, if address == self.catalogue { CATALOGUE } else { REGIONS }, now())
+    }
+
+    /// A page at a port of ours.
+    pub(super) async fn get(&self, address: &str, path: &str) -> Reply {
+        self.send("GET", address, path, None, "").await
     }
 
     async fn send(&self, method: &str, address: &str, path: &str, token: Option<&str>, body: &str) -> Reply {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let mut request = self.client.request(method, format!("http://{address}{path}"));
+        let mut request = self.client.request(method, format!("{}://{address}{path}", self.scheme));
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
@@ -120,7 +149,7 @@ impl Guarded {
         self.send(method, address, path, Some(&token), body).await
     }
 
-    async fn grant(&self, consumers: &Value, stopped: &[&str]) {
+    pub(super) async fn grant(&self, consumers: &Value, stopped: &[&str]) {
         let document = json!({"format": 1, "stopped": stopped, "consumers": consumers}).to_string();
         let reply = self.ask("admin", "PUT", &self.catalogue, "/v1/grants", &document).await;
         assert!(matches!(reply.status, 200 | 201), "{reply:?}");
@@ -135,18 +164,29 @@ impl Guarded {
     }
 
     /// A sidecar of the region whose own credentials are those of `sub`.
-    async fn sidecar(&self, sub: &str) -> App {
+    pub(super) async fn sidecar(&self, sub: &str) -> App {
         let file = self.directory.path().join(format!("{sub}.token"));
         std::fs::write(&file, self.token(sub, &self.node)).unwrap();
-        let settings = sidecar_settings(&self.world.aws.base, &[(REGION, self.topic.as_str(), self.node.clone())]);
         let own = format!(
-            "identity = \"sidecar\"\ncredentials = {{ file = \"{}\", prefix = \"Bearer \" }}\n[listen]\n",
+            "identity = \"sidecar\"\ncredentials = {{ file = \"{}\", prefix = \"Bearer \" }}\n",
             file.display()
         );
-        app::start_with(read(&settings.replacen("[listen]\n", &own, 1)), Overrides::default()).await.unwrap()
+        self.sidecar_with(&own, "").await
     }
 
-    async fn stop(self) {
+    /// A sidecar of the region with these lines of its route, and of the region's `tls`.
+    pub(super) async fn sidecar_with(&self, own: &str, tls: &str) -> App {
+        let mut settings =
+            sidecar_settings(&self.world.aws.base, &[(REGION, self.topic.as_str(), self.node.clone())]);
+        if let Some(file) = &self.ca_file {
+            settings = settings.replace("url = \"http:", "url = \"https:");
+            settings += &format!("tls = {{ ca_file = \"{}\"{tls} }}\n", file.display());
+        }
+        let settings = settings.replacen("[listen]\n", &format!("{own}[listen]\n"), 1);
+        app::start_with(read(&settings), Overrides::default()).await.unwrap()
+    }
+
+    pub(super) async fn stop(self) {
         for service in self.services.into_iter().rev() {
             assert_eq!(service.stop().await.late, Vec::<&str>::new());
         }
@@ -161,11 +201,15 @@ fn consumers() -> Value {
     })
 }
 
-const VIEW: &str = "/v1/contexts/acme/limits";
-const TENANT: &str = r#"{"users": 5, "shard": "s1"}"#;
+pub(super) const VIEW: &str = "/v1/contexts/acme/limits";
+pub(super) const TENANT: &str = r#"{"users": 5, "shard": "s1"}"#;
 
 async fn with_a_record(mode: &str) -> Guarded {
-    let guarded = Guarded::start(mode).await;
+    record(Guarded::start(mode).await).await
+}
+
+/// Has a record written that `jira` may read.
+async fn record(guarded: Guarded) -> Guarded {
     guarded.grant(&consumers(), &[]).await;
     let catalogue = guarded.catalogue.clone();
     let written = async {
@@ -232,7 +276,10 @@ async fn refusals_reveal_nothing() {
     let (catalogue, node) = (guarded.catalogue.as_str(), guarded.node.as_str());
     let there = guarded.ask("other", "GET", node, VIEW, "").await;
     for path in ["/v1/contexts/nobody/limits", "/v1/contexts/acme/no-such-view"] {
-        assert_eq!(guarded.ask("other", "GET", node, path, "").await, there, "{path}");
+        let mut reply = guarded.ask("other", "GET", node, path, "").await;
+        // It repeats the name that its caller sent, and nothing else.
+        reply.headers.iter_mut().for_each(|(_, value)| *value = value.replace("no-such-view", "limits"));
+        assert_eq!(reply, there, "{path}");
     }
     let there = guarded.ask("jira:api", "GET", catalogue, "/v1/records/tenant/acme", "").await;
     for path in ["/v1/records/tenant/nobody", "/v1/records/no-such-type/acme", "/v1/records/_grants/grants"] {
@@ -342,6 +389,46 @@ async fn sidecar_reads_by_its_own_token() {
     for sidecar in [jira, other] {
         assert_eq!(sidecar.stop().await.late, Vec::<&str>::new());
     }
+    guarded.stop().await;
+}
+
+/// R22, over sockets and topics.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn withdrawal_ends_what_a_sidecar_stored() {
+    let guarded = with_a_record("enforce").await;
+    let sidecar = guarded.sidecar("jira:api").await;
+    let address = sidecar.tcp.unwrap().to_string();
+    let line = |reply: &Reply, name: &str| {
+        reply.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    };
+    let until = async |is_there: &dyn Fn(&Reply) -> bool| {
+        let began = Clock::System.now();
+        let asking = async {
+            loop {
+                let reply = guarded.send("GET", &address, VIEW, None, "").await;
+                assert_eq!(line(&reply, "x-grants-version"), None, "{reply:?}");
+                if is_there(&reply) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(TIMEOUT, asking).await.unwrap();
+        Clock::System.now() - began
+    };
+    let stated = line(&guarded.ask("jira:api", "GET", &guarded.node, VIEW, "").await, "x-grants-version").unwrap();
+    assert!(stated.ends_with("; limits"), "{stated}");
+    let is_hit = |reply: &Reply| line(reply, "cache-status").is_some_and(|line| line.contains("; hit"));
+    until(&|reply| reply.status == 200 && is_hit(reply)).await;
+    let mut withdrawn = consumers();
+    withdrawn["jira"]["views"] = json!([]);
+    for _ in 0..3 {
+        guarded.grant(&withdrawn, &[]).await;
+        let took = until(&|reply| reply.status == 403).await;
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        guarded.grant(&consumers(), &[]).await;
+        until(&|reply| reply.status == 200 && is_hit(reply)).await;
+    }
+    assert_eq!(sidecar.stop().await.late, Vec::<&str>::new());
     guarded.stop().await;
 }
 

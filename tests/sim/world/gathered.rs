@@ -65,7 +65,17 @@ impl World {
                 HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
             let (region, body) = (RegionId(region as u8), json!({ "parts": parts, "bound": 0 }).to_string().into());
             let (status, received) = (StatusCode::OK, self.clock.now());
-            Ok(Reply { region, status, headers, body, versions: Vec::new(), sent: at, sent_wall: wall, received })
+            Ok(Reply {
+                region,
+                status,
+                headers,
+                body,
+                versions: Vec::new(),
+                sent: at,
+                sent_wall: wall,
+                received,
+                grants: None,
+            })
         };
         within(until, reply.boxed())
     }

@@ -109,6 +109,7 @@ impl World {
             sent: sent.at,
             sent_wall: sent.wall,
             received: self.clock.now(),
+            grants: None,
         }
     }
 
@@ -301,6 +302,7 @@ impl World {
             sent: sent.at,
             sent_wall: sent.wall,
             received: self.clock.now(),
+            grants: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::model::ids::RegionId;
 use crate::model::time::{Moment, ShortSpan};
 use crate::protocol::label::Label;
-use crate::request::answer::show;
+use crate::request::answer::{show, state};
 use crate::shape::cache_status::{Bound, CacheLine, Detail};
 use crate::shape::cookies::Cookies;
 
@@ -50,7 +50,8 @@ fn parts(bytes: &[u8]) -> (String, Vec<String>, Vec<u8>) {
 async fn by_hyper(shown: impl Fn() -> Shown, method: &str) -> Vec<u8> {
     let (mut caller, wire) = tokio::io::duplex(1 << 20);
     let service = service_fn(move |_: Request<hyper::body::Incoming>| {
-        let response = show(shown(), HeaderMap::new(), &names());
+        let stated = HeaderValue::from_static("7; limits");
+        let response = state(show(shown(), HeaderMap::new(), &names()), Some(stated));
         async move { Ok::<_, Infallible>(response) }
     });
     caller.write_all(format!("{method} / HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes()).await.unwrap();
@@ -101,8 +102,8 @@ async fn stored_reply_matches_hyper_output() {
                 let (entry, cookies) = (stored.clone(), cookies.clone());
                 Shown { entry, instead: None, age: Some(7), not_modified, head, cookies, line }
             };
-            let mut ours = Vec::new();
-            let body = put(&shown(), &names(), &mut ours);
+            let (mut ours, stated) = (Vec::new(), HeaderValue::from_static("7; limits"));
+            let body = put(&shown(), Some(&stated), &names(), &mut ours);
             ours.extend_from_slice(body.as_deref().unwrap_or_default());
             let theirs = by_hyper(shown, method).await;
             let what = format!("{method} {} {not_modified}", entry.status);

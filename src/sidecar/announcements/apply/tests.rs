@@ -104,8 +104,8 @@ async fn every_kind_maps_to_its_event() {
         (r#"{"recordType":"context","kind":"RELOAD"}"#, Applied::Announced, Says::Reload(Scope::Type(kind))),
         (r#"{"kind":"RELOAD"}"#, Applied::Announced, Says::Reload(Scope::All)),
         // No route names them, and they are no other service's (R21).
-        (r#"{"recordType":"_grants","key":"grants","version":7}"#, Applied::Grants, Says::Grants),
-        (r#"{"recordType":"_grants","kind":"RELOAD"}"#, Applied::Grants, Says::Grants),
+        (r#"{"recordType":"_grants","key":"grants","version":7}"#, Applied::Grants, Says::Grants(Some(7))),
+        (r#"{"recordType":"_grants","kind":"RELOAD"}"#, Applied::Grants, Says::Grants(None)),
         (r#"{"recordType":"other","key":"acme"}"#, Applied::Unrouted, Says::Unrouted),
         (r#"{"recordType":"other","kind":"RELOAD"}"#, Applied::Unrouted, Says::Unrouted),
         ("hello, world", Applied::Undecodable, Says::Undecodable),

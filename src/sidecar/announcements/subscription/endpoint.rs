@@ -26,11 +26,13 @@ use crate::aws::clients;
 use crate::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, SMALL_ENVELOPE_BYTES};
 use crate::config::TopicArn;
 use crate::http::bodies::{self, ByteBudget, NotRead};
+use crate::http::kernel_buffers::KernelBuffers;
 use crate::http::limits::SOCKET_BUFFER_BYTES;
 use crate::http::listener::bound_buffers;
 use crate::http::peers::Peers;
 use crate::http::pulse::Pulse;
-use crate::http::service::{Watched, last_replies};
+use crate::http::service::last_replies;
+use crate::http::socket::Socket;
 use crate::model::ids::RegionId;
 use crate::sidecar::announcements::Disposition;
 use crate::sidecar::announcements::subscription::deps::SubscriptionDeps;
@@ -161,8 +163,8 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>, pulse: &Arc<Pulse>) 
     });
     let mut builder = http1::Builder::new();
     builder.header_read_timeout(None).max_buf_size(limits::ENDPOINT_READ_BYTES);
-    let watched = Watched::new(stream, pulse.clone());
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
+    let socket = Socket::new(stream, KernelBuffers::TCP, pulse.clone());
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(socket), service));
     let tasks = &endpoint.deps.tasks;
     let stopping = async {
         endpoint.stopping.cancelled().await;

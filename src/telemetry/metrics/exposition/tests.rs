@@ -97,6 +97,7 @@ fn gauges_leave_out_unknown_values() {
             ..ProcessGauges::default()
         },
         cache: CacheGauges { entries: 12, ..CacheGauges::default() },
+        credentials: vec![("sts", Duration::from_secs(450))],
         bound: Some(2),
         regions: vec![live, RegionGauges { grade: "none", outlier: true, ..RegionGauges::default() }],
         audits_open: 3,
@@ -116,6 +117,7 @@ fn gauges_leave_out_unknown_values() {
         "nearside_region_skipped{region=\"us-east-1\"} 1.0",
         "nearside_bound_seconds 2.0",
         "nearside_cache_entries 12.0",
+        "nearside_credentials_expiry_seconds{kind=\"sts\"} 450.0",
         "nearside_readiness{state=\"fresh\"} 1",
         "nearside_readiness{state=\"draining\"} 0",
         "nearside_tasks{name=\"fill\"} 4",

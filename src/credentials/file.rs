@@ -1,13 +1,14 @@
-//! The sidecar's own credentials for a route, read from a file and reread when it changes.
+//! Credentials of a file, reread when it changes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 
+use super::error::CredentialsError;
 use super::limits;
-use crate::config::Credentials;
+use crate::config::CredentialsFile;
 use crate::config::limits::TOKEN_BYTES;
 use crate::model::time::Clock;
 use crate::tasks::file_stamp::FileStamp;
@@ -15,32 +16,23 @@ use crate::tasks::supervision::pass_panic_on;
 use crate::tasks::{Tasks, on_disk};
 use crate::telemetry::rate_limiter::RateLimiter;
 
-/// The sidecar's own credentials could not be read. The operator has to fix it; a later try may
-/// succeed.
-#[derive(Debug, thiserror::Error)]
-pub enum CredentialsError {
-    #[error("the credentials file {0} cannot be read: {1}; create it or correct the route's credentials.file")]
-    Unreadable(PathBuf, std::io::Error),
-    #[error("the credentials file {0} does not hold one line of at most {1} bytes that a header may carry")]
-    NotAValue(PathBuf, u64),
-}
-
-/// The credentials of one `sidecar` route, reread when the file changes.
+/// Content of one file, reread when it changes.
 #[derive(Clone)]
-pub struct HeldCredentials {
+pub struct FileCredentials {
     /// The header that carries them.
     pub header: HeaderName,
     value: Arc<ArcSwap<HeaderValue>>,
+    source: Arc<CredentialsFile>,
     stamp: Option<FileStamp>,
 }
 
-impl HeldCredentials {
+impl FileCredentials {
     /// Reads the file once. `run` reports an error, and the sidecar does not start.
-    pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
+    pub(super) fn read(header: HeaderName, source: &CredentialsFile) -> Result<Self, CredentialsError> {
         // Taken before the content, so that a write in between is seen as a change later.
-        let stamp = FileStamp::of(&credentials.file);
-        let value = Arc::new(ArcSwap::from_pointee(read(credentials)?));
-        Ok(Self { header: credentials.header.clone(), value, stamp })
+        let stamp = FileStamp::of(&source.file);
+        let value = Arc::new(ArcSwap::from_pointee(read(source)?));
+        Ok(Self { header, value, source: Arc::new(source.clone()), stamp })
     }
 
     /// The value to send now.
@@ -51,11 +43,11 @@ impl HeldCredentials {
     /// Watches the file until the process stops or nobody holds these credentials. If the file goes
     /// bad, the last good value stays: tokens are replaced by rename, and the file may be missing
     /// for a moment in between.
-    pub fn watch(&self, credentials: Credentials, tasks: &Tasks) {
+    pub fn watch(&self, tasks: &Tasks) {
         let (value, stopping) = (Arc::downgrade(&self.value), tasks.stopping());
-        let (seen, credentials) = (self.stamp, Arc::new(credentials));
+        let (seen, source) = (self.stamp, self.source.clone());
         tasks.spawn_service("credentials", move || {
-            let looks = look(value.clone(), credentials.clone(), seen);
+            let looks = look(value.clone(), source.clone(), seen);
             let stopping = stopping.clone();
             async move { stopping.run_until_cancelled(looks).await }
         });
@@ -63,13 +55,12 @@ impl HeldCredentials {
 }
 
 /// Reads the file again whenever it is not as it was `seen`, while somebody holds the value.
-async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, mut seen: Option<FileStamp>) {
+async fn look(value: Weak<ArcSwap<HeaderValue>>, source: Arc<CredentialsFile>, mut seen: Option<FileStamp>) {
     let lines = RateLimiter::new();
     loop {
         tokio::time::sleep(limits::WATCH_EVERY).await;
         let Some(held) = Weak::upgrade(&value) else { return };
-        let (credentials, before) = (credentials.clone(), seen);
-        let file = credentials.file.clone();
+        let (credentials, before) = (source.clone(), seen);
         // A mount that stalls holds up only this watch.
         let looked = on_disk(move || {
             let now = FileStamp::of(&credentials.file);
@@ -81,7 +72,7 @@ async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, 
             Some(Ok(value)) => {
                 held.store(Arc::new(value));
                 seen = now;
-                tracing::info!(file = %file.display(), "credentials were read again");
+                tracing::info!(file = %source.file.display(), "credentials were read again");
             }
             Some(Err(error)) => {
                 if let Some(suppressed) = lines.admit(Clock::System.now()) {
@@ -92,7 +83,7 @@ async fn look(value: Weak<ArcSwap<HeaderValue>>, credentials: Arc<Credentials>, 
     }
 }
 
-fn read(credentials: &Credentials) -> Result<HeaderValue, CredentialsError> {
+fn read(credentials: &CredentialsFile) -> Result<HeaderValue, CredentialsError> {
     let file = &credentials.file;
     let token = token_in(file).map_err(|error| CredentialsError::Unreadable(file.clone(), error))?;
     let value = token.and_then(|token| HeaderValue::try_from(format!("{}{token}", credentials.prefix)).ok());
@@ -121,16 +112,16 @@ mod tests {
     async fn credentials_reload_and_survive_bad_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
-        let credentials =
-            Credentials { header: http::header::AUTHORIZATION, prefix: "Bearer ".into(), file: file.clone() };
-        assert!(matches!(HeldCredentials::read(&credentials), Err(CredentialsError::Unreadable(..))));
+        let source = CredentialsFile { prefix: "Bearer ".into(), file: file.clone() };
+        let read = || FileCredentials::read(http::header::AUTHORIZATION, &source);
+        assert!(matches!(read(), Err(CredentialsError::Unreadable(..))));
         std::fs::write(&file, "first\n").unwrap();
-        let held = HeldCredentials::read(&credentials).unwrap();
+        let held = read().unwrap();
         assert_eq!(held.value(), "Bearer first");
         assert!(held.value().is_sensitive());
 
         let tasks = Tasks::new();
-        held.watch(credentials, &tasks);
+        held.watch(&tasks);
         std::fs::write(&file, "second, longer").unwrap();
         let changed = async {
             while held.value() != "Bearer second, longer" {

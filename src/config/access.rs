@@ -1,0 +1,19 @@
+//! `[access]` of a sidecar: for how long it goes on serving what a grant allowed (R22).
+
+use std::time::Duration;
+
+use super::services::WhenUnknown;
+use super::table::settings;
+
+settings! {
+    /// `[access]`
+    #[derive(Clone, Debug)]
+    pub struct PermitsConfig in Access {
+        /// Time after which a caller's permit for a view is confirmed with the regions again.
+        recheck: Duration = ACCESS_RECHECK(seconds(1, DAY), Is("5m"));
+        /// Time for which a permit that no region can confirm goes on, labelled.
+        max_age: Duration = ACCESS_MAX_AGE(seconds(1, 7 * DAY), Is("1h"));
+        /// Where no region knows the newest grants: `serve` goes on for `max_age`, `refuse` answers 503.
+        when_unknown: WhenUnknown = ACCESS_WHEN_UNKNOWN(words::<WhenUnknown>(), Is("serve"));
+    }
+}

@@ -1,0 +1,275 @@
+//! R22 over a whole sidecar: a withdrawal reaches what is stored, whichever way it would be served.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::json;
+
+use super::*;
+use crate::http::admission::Admitted;
+use crate::request::answer::respond;
+use crate::request::serve::serve;
+
+const Y: &str = "/v1/contexts/y/full";
+
+fn tagged(by: u64) -> Say {
+    shows(5).with("etag", "\"5\"").by(by)
+}
+
+/// X and Y are stored, and its caller may have them by grants 7, which are announced.
+async fn granted(settings: &str) -> World {
+    let world = World::with(settings, [1, 2, 3].map(|after| (after, tagged(7).into())));
+    world.live().await;
+    world.announce_grants(A, 7);
+    for path in [X, Y] {
+        world.get(path).await;
+    }
+    tokio::time::sleep(SECOND).await;
+    assert!(world.get(X).await.is_hit());
+    world.asked();
+    world
+}
+
+/// Regions withdraw the grant by 8, and one announces it.
+fn withdraw(world: &World) {
+    world.set_all(1, status(403).by(8));
+    world.announce_grants(A, 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stored_reply_ends_with_its_grant() {
+    let world = granted("").await;
+    withdraw(&world);
+    for path in [X, Y, X] {
+        assert_eq!(world.get(path).await.status, 403, "{path}");
+    }
+    // The refusal holds for the view: the other key's reader asked nobody.
+    assert_eq!(world.asked().len(), REGIONS);
+    // In the last second or so another version of the grants may have allowed it again.
+    world.set_all(1, tagged(9));
+    world.announce_grants(B, 9);
+    assert_eq!(world.get(Y).await.status, 200);
+    assert!(world.get(X).await.is_hit());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn moved_floor_costs_one_request() {
+    let world = granted("").await;
+    world.set_all(10, tagged(8));
+    world.announce_grants(A, 8);
+    let readers: Vec<_> = [X, Y, X, Y].into_iter().map(|path| world.begin(path)).collect();
+    for reader in readers {
+        assert_eq!(reader.await.unwrap().unwrap().status, 200);
+    }
+    let requests = world.requests();
+    assert_eq!(requests.len(), REGIONS, "one request for the view, however many keys");
+    for (_, _, request) in requests {
+        assert_eq!(request.headers["x-grants-version"], "8");
+        assert_eq!(request.headers["if-none-match"], "\"5\"");
+    }
+    assert!(world.get(X).await.is_hit());
+    assert!(world.get(Y).await.is_hit());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_if_cached_needs_a_permit() {
+    let world = granted("").await;
+    let only = || HeaderMap::from_iter([(http::header::CACHE_CONTROL, HeaderValue::from_static("only-if-cached"))]);
+    assert_eq!(world.ask(Method::GET, X, only()).await.status, 200);
+    withdraw(&world);
+    assert_eq!(world.ask(Method::GET, X, only()).await.status, 504);
+    assert_eq!(world.asked(), []);
+    assert_eq!(world.get(X).await.status, 403);
+    assert_eq!(world.ask(Method::GET, X, only()).await.status, 403);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditional_reader_needs_a_permit() {
+    let world = granted("").await;
+    assert_eq!(world.get_with(X, "if-none-match", "\"5\"").await.status, 304);
+    withdraw(&world);
+    assert_eq!(world.get_with(X, "if-none-match", "\"5\"").await.status, 403);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn grace_needs_a_permit() {
+    let world = granted("[freshness]\ngrace = \"5s\"\n").await;
+    world.announce(A, "x", 6);
+    let served = world.get(X).await;
+    assert_eq!((served.status, served.label()), (200, Some("grace")));
+    tokio::time::sleep(SECOND).await;
+    withdraw(&world);
+    world.announce(A, "y", 6);
+    assert_eq!(world.get(Y).await.status, 403);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_parts_need_a_permit() {
+    let world = granted("").await;
+    let mut world = world;
+    world.reload(|config| {
+        let batch = crate::config::PathTemplate::parse("/v1/batch/{view}").unwrap();
+        config.service.routes[0].batch = Some(batch);
+    });
+    let batch = async |world: &World| {
+        let headers =
+            HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let (path_and_query, body) = ("/v1/batch/full".to_owned(), json!({"keys": ["x", "y"]}).to_string().into());
+        let path_len = path_and_query.len();
+        let admitted = Admitted { method: Method::POST, path_and_query, path_len, headers, body };
+        let response = respond(serve(&world.sidecar, admitted).await, &world.sidecar.fill.shared.names);
+        let bytes = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        let answer: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        answer["parts"].as_array().unwrap().iter().map(|part| part["status"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(batch(&world).await, [200, 200]);
+    withdraw(&world);
+    assert_eq!(batch(&world).await, [403, 403]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unconfirmed_permit_ends_after_max_age() {
+    let world = granted("[access]\nmax_age = \"10m\"\n[cache]\nttl = \"1d\"\n").await;
+    world.set_all(1, Act::Fail(Failure::Connect));
+    world.announce_grants(A, 8);
+    let answer = world.get(X).await;
+    assert_eq!((answer.status, answer.label()), (200, Some("grants-unproven")));
+    assert_eq!(world.asked().len(), REGIONS);
+    // Others are served at once while it is tried again.
+    let answer = world.get(Y).await;
+    assert_eq!((answer.status, answer.label()), (200, Some("grants-unproven")));
+    assert_eq!(world.asked(), []);
+    world.pass(10 * 60 * SECOND).await;
+    assert_eq!(world.get(X).await.status, 503);
+    assert_eq!(world.get(Y).await.status, 503);
+    // A refusal that is known is never overridden.
+    world.set_all(1, tagged(8));
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(world.get(X).await.status, 200);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn strict_service_serves_nothing_unconfirmed() {
+    let world = granted("[access]\nwhen_unknown = \"refuse\"\n").await;
+    world.set_all(1, Act::Fail(Failure::Connect));
+    world.announce_grants(A, 8);
+    assert_eq!(world.get(X).await.status, 503);
+    world.set_all(1, tagged(7));
+    tokio::time::sleep(5 * SECOND).await;
+    // What older grants allow is no answer either.
+    assert_eq!(world.get(X).await.status, 503);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_refusal_is_never_overridden() {
+    let world = granted("").await;
+    withdraw(&world);
+    assert_eq!(world.get(X).await.status, 403);
+    // The regions that refused it are off, and one that lags answers.
+    world.set_all(1, Act::Fail(Failure::Connect));
+    world.set(C, 1, tagged(7));
+    world.pass(10 * SECOND).await;
+    assert_eq!(world.get(X).await.status, 503);
+    assert_eq!(world.get("/v1/contexts/z/full").await.status, 503);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lagging_region_is_given_labelled() {
+    let world = granted("").await;
+    world.set_all(1, tagged(7));
+    world.announce_grants(A, 8);
+    let answer = world.get("/v1/contexts/z/full").await;
+    assert_eq!((answer.status, answer.label(), answer.is_stored()), (200, Some("grants-unproven"), false));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn permit_is_rechecked_while_readers_are_served() {
+    let world = granted("[cache]\nttl = \"1d\"\n").await;
+    world.pass(245 * SECOND).await;
+    world.asked();
+    assert!(world.get(X).await.is_hit());
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(world.asked().len(), REGIONS, "in the background");
+    world.pass(100 * SECOND).await;
+    world.asked();
+    assert!(world.get(Y).await.is_hit());
+    assert_eq!(world.asked(), []);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_region_gives_no_permit() {
+    let world = granted("").await;
+    let silent = || shows(5).with("etag", "\"5\"");
+    world.set_all(1, silent());
+    world.announce_grants(A, 8);
+    for _ in 0..2 {
+        assert!(!world.get(X).await.is_hit());
+        tokio::time::sleep(6 * SECOND).await;
+    }
+    world.set(B, 1, tagged(8));
+    world.get(X).await;
+    tokio::time::sleep(SECOND).await;
+    assert!(world.get(X).await.is_hit());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_about_other_view_is_not_stored() {
+    let world = granted("").await;
+    world.set_all(1, shows(5).with("x-grants-version", "7; other"));
+    assert!(!world.get("/v1/contexts/z/full").await.is_stored());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_shown_the_grants_version() {
+    let world = granted("").await;
+    for path in [X, "/v1/contexts/z/full"] {
+        assert_eq!(world.get(path).await.header("x-grants-version"), "");
+    }
+    let name = HeaderName::from_static("x-grants-version");
+    let stated = HeaderMap::from_iter([(name.clone(), HeaderValue::from_static("99"))]);
+    world.asked();
+    world.ask(Method::PUT, "/v1/contexts/z/full", stated).await;
+    assert!(world.requests().iter().all(|(_, _, request)| !request.headers.contains_key(&name)));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reset_keeps_grants_floor() {
+    let world = granted("").await;
+    world.hear(A, crate::protocol::event::Says::Reset(crate::protocol::event::Scope::All));
+    assert_eq!(world.sidecar.fill.shared.freshness.grants().floor(), 7);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_keeps_what_others_lose() {
+    let world = World::new([1, 2, 3].map(|after| (after, tagged(7).into())));
+    world.live().await;
+    world.announce_grants(A, 7);
+    let ask = async |name: &'static str| world.ask(Method::GET, X, token(name)).await;
+    ask("Bearer 1").await;
+    tokio::time::sleep(SECOND).await;
+    ask("Bearer 2").await;
+    tokio::time::sleep(SECOND).await;
+    assert!(ask("Bearer 1").await.is_hit() && ask("Bearer 2").await.is_hit());
+    world.set_all(1, tagged(8));
+    world.announce_grants(A, 8);
+    assert_eq!(ask("Bearer 1").await.status, 200);
+    tokio::time::sleep(SECOND).await;
+    world.set_all(1, status(403).by(8));
+    assert!(ask("Bearer 1").await.is_hit());
+    assert_eq!(ask("Bearer 2").await.status, 403);
+    assert!(ask("Bearer 1").await.is_hit(), "the other's refusal is not its own");
+    world.stop().await;
+}

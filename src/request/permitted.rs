@@ -1,0 +1,149 @@
+//! What of the store a caller may have (R22): asked by the one lookup and by all who serve what is
+//! stored later than that.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+use tokio_util::sync::DropGuard;
+
+use super::answer::Outcome;
+use super::caller::Caller;
+use super::found::{Found, Plan};
+use super::lookup::lookup;
+use super::settings::Settings;
+use crate::access::denial::Denial;
+use crate::access::token;
+use crate::cache::entry::Entry;
+use crate::config::IdentityMode;
+use crate::fill::ask::{Ask, AskedPermit};
+use crate::fill::background::Refresh;
+use crate::fill::permits::{Permission, PermitKey, Turn};
+use crate::http::admission::{Admitted, Head};
+use crate::model::time::Moment;
+use crate::protocol::label::Label;
+use crate::race::question::Purpose;
+use crate::routing::router::Matched;
+use crate::shape::cache_status::{CacheLine, Detail};
+use crate::shape::cookies::Cookies;
+use crate::shape::shown::Shown;
+
+/// Permission of `caller` for what is stored of the view that `matched` shows. All of it, as long as
+/// no grants are known.
+#[inline]
+pub(super) fn permission(
+    settings: &Settings,
+    caller: &mut Caller,
+    head: Head<'_>,
+    matched: &Matched<'_>,
+    now: Moment,
+) -> Permission {
+    let floor = settings.fill.shared.freshness.grants().floor();
+    if floor == 0 {
+        return Permission::Granted { recheck: false };
+    }
+    let key = caller.permit(settings, head.headers, matched);
+    settings.fill.shared.permits.permission(key, floor, now, &settings.fill.config.access)
+}
+
+/// The permit that a fill for this caller may bring.
+pub(super) fn asked_permit(
+    settings: &Settings,
+    caller: &Caller,
+    head: Head<'_>,
+    matched: &Matched<'_>,
+) -> AskedPermit {
+    let key = caller.permit_key(settings, head.headers, matched);
+    let is_known = settings.fill.shared.freshness.grants().floor() > 0;
+    let is_own = matches!(matched.route.identity, IdentityMode::Sidecar(_));
+    let ends = if is_known && !is_own { end_of_token(settings, head.headers) } else { None };
+    let ends = ends.unwrap_or(Moment::NEVER);
+    AskedPermit { key, ends }
+}
+
+/// The end that a caller's token states: the regions verify it, and here it can only shorten what
+/// they allowed.
+fn end_of_token(settings: &Settings, headers: &HeaderMap) -> Option<Moment> {
+    let token = token::bearer(headers.get(header::AUTHORIZATION)?.as_bytes())?;
+    let (now, wall) = (settings.fill.shared.clock.now(), settings.fill.shared.clock.wall());
+    token::stated_end(token).map(|end| now + end.since(wall))
+}
+
+/// An answer by which a region refused the caller moments ago.
+pub(super) fn refusal(caller: &Caller, head: Head<'_>, entry: &Arc<Entry>) -> Found {
+    let line = CacheLine { hit: true, detail: Some(Detail::Region(entry.region)), ..CacheLine::default() };
+    Found::Answer(caller.shown(head, entry, None, line), None)
+}
+
+/// The label of what is stored, where it is served by a permit that nobody could confirm.
+pub(super) fn labelled(settings: &Settings, is_unproven: bool, label: Option<Label>) -> Option<Label> {
+    if !is_unproven {
+        return label;
+    }
+    settings.fill.shared.metrics.requests.stale(Label::GrantsUnproven);
+    Some(Label::GrantsUnproven)
+}
+
+/// Asks the regions about a permit while readers are served by it.
+pub(super) fn rechecked(mut ask: Ask) -> Box<Refresh> {
+    ask.purpose = Purpose::Background;
+    Box::new(Refresh::Fill(ask))
+}
+
+/// Result of waiting for another reader's request.
+pub(super) enum Permitted {
+    /// Ask for it: this reader's own request may bring the permit. Others wait for the guard.
+    Ask(Box<Plan>, Option<DropGuard>),
+    /// What the store gives now.
+    Served(Found),
+}
+
+/// Takes the reader's turn to ask for a permit, or waits until another has, and looks again.
+pub(super) async fn turn(
+    settings: &Arc<Settings>,
+    plan: Box<Plan>,
+    key: PermitKey,
+    admitted: &Admitted,
+) -> Permitted {
+    let waited = match settings.fill.shared.permits.turn(key) {
+        Turn::Lead(guard) => return Permitted::Ask(plan, Some(guard)),
+        Turn::Follow(waited) => waited,
+    };
+    // Its batch does not wait for it.
+    plan.ask.withdraw();
+    waited.cancelled().await;
+    match lookup(settings, &mut Caller::of(&admitted.headers), admitted.head(), false) {
+        // It is not stored any more, or still not allowed: this reader asks like any other miss.
+        Found::Ask(plan) => Permitted::Ask(plan, None),
+        found => Permitted::Served(found),
+    }
+}
+
+/// A stored reply that may not be shown, because regions did not say whether the caller still may
+/// have it.
+pub(super) fn stored_if(
+    settings: &Settings,
+    permit: Option<AskedPermit>,
+    now: Moment,
+) -> Result<Option<Label>, Outcome> {
+    let floor = settings.fill.shared.freshness.grants().floor();
+    let Some(permit) = permit.filter(|_| floor > 0) else { return Ok(None) };
+    match settings.fill.shared.permits.permission(permit.key, floor, now, &settings.fill.config.access) {
+        Permission::Granted { .. } => Ok(None),
+        Permission::Unproven => Ok(Some(Label::GrantsUnproven)),
+        Permission::Refused(entry) => Err(Outcome::Shown(refused(&entry))),
+        Permission::Unknown | Permission::Withheld => Err(Outcome::Denied(Denial::GrantsUnknown)),
+    }
+}
+
+fn refused(entry: &Arc<Entry>) -> Shown {
+    let line = CacheLine { hit: true, detail: Some(Detail::Region(entry.region)), ..CacheLine::default() };
+    Shown {
+        entry: entry.clone(),
+        instead: None,
+        age: None,
+        not_modified: false,
+        head: false,
+        cookies: Cookies::NONE,
+        line,
+    }
+}
