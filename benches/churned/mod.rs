@@ -76,7 +76,8 @@ impl Origin for Records {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
         let versions = vec![Version(u64::from(self.0[number].load(Ordering::Relaxed)) + 1)];
         let (status, body) = (StatusCode::OK, self.body(number));
-        let reply = Reply { region, status, headers, body, versions, sent: now, sent_wall, received: now };
+        let reply =
+            Reply { region, status, headers, body, versions, sent: now, sent_wall, received: now, grants: None };
         async move { Ok(reply) }.boxed()
     }
 }

@@ -93,8 +93,17 @@ impl Origin for Ready {
         let (now, sent_wall) = (self.clock.now(), self.clock.wall());
         let (headers, body) = (self.headers.clone(), self.body.clone());
         let versions = vec![Version(5)];
-        let reply =
-            Reply { region, status: StatusCode::OK, headers, body, versions, sent: now, sent_wall, received: now };
+        let reply = Reply {
+            region,
+            status: StatusCode::OK,
+            headers,
+            body,
+            versions,
+            sent: now,
+            sent_wall,
+            received: now,
+            grants: None,
+        };
         async move { Ok(reply) }.boxed()
     }
 }

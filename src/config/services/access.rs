@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::access::WhenUnknown;
 use crate::config::table::{list, settings};
 use crate::config::value::words;
 
@@ -62,13 +63,5 @@ words! {
         Off,
         Observe,
         Enforce,
-    }
-}
-
-words! {
-    /// Behaviour of a node whose grants are too old.
-    pub enum WhenUnknown {
-        Serve,
-        Refuse,
     }
 }

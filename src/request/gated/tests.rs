@@ -1,4 +1,4 @@
-//! What a node's answers state, and when it looks for newer grants.
+//! Statements of a node's answers, and its looks for newer grants.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Node {
         self.gate.take(Grants::read(document.to_string().as_bytes(), version).unwrap());
     }
 
-    /// Whether it was let in, what is stated, and whether the node looks first.
+    /// Decision, statement, and true if the node looks for newer grants first.
     fn ask(&self, memory: &mut GateMemory, sub: &str, path: &str, newest: Option<u64>) -> (bool, String, bool) {
         let mut headers = HeaderMap::new();
         let token = self.issuer.token(sub, "https://r.example", NOW);
@@ -56,6 +56,12 @@ impl Node {
         let gated = memory.ask(&self.gate, &Method::GET, path, Credentials::of(&headers, None));
         let stated = memory.stated().map_or("", |line| line.to_str().unwrap()).to_owned();
         (gated.decided.is_ok(), stated, gated.is_behind)
+    }
+}
+
+impl Node {
+    fn is_behind(&self, sub: &str, newest: u64) -> bool {
+        self.ask(&mut GateMemory::default(), sub, LIMITS, Some(newest)).2
     }
 }
 
@@ -89,14 +95,13 @@ fn observing_node_states_and_open_one_does_not() {
 fn node_looks_for_what_granted_callers_know() {
     let node = node(AccessMode::Enforce);
     node.grant(7);
-    let is_behind = |sub: &str, newest| node.ask(&mut GateMemory::default(), sub, LIMITS, Some(newest)).2;
-    assert!(!is_behind("jira", 7));
-    assert!(!is_behind("stranger", 9), "nobody without a grant makes a node read");
-    assert!(!is_behind("jira", NOW * 1_000 + 400_000), "nobody can have written that yet");
-    assert!(is_behind("jira", 9));
-    assert!(!is_behind("jira", 9), "ten times a second at most");
+    assert!(!node.is_behind("jira", 7));
+    assert!(!node.is_behind("stranger", 9), "nobody without a grant makes a node read");
+    assert!(!node.is_behind("jira", NOW * 1_000 + 400_000), "nobody can have written that yet");
+    assert!(node.is_behind("jira", 9));
+    assert!(!node.is_behind("jira", 9), "ten times a second at most");
     node.clock.suspend(Duration::from_millis(100));
-    assert!(is_behind("jira", 9));
+    assert!(node.is_behind("jira", 9));
 }
 
 #[test]
