@@ -70,7 +70,7 @@ pub(crate) struct Tally {
     pub votes: Votes,
     /// Digests of the replies that state no version, by region.
     pub digests: Vec<(RegionId, u128)>,
-    /// What was noticed about the regions' grants (R22).
+    /// Alarms about the regions' grants (R22).
     pub alarms: Vec<(RegionId, Alarm)>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Race {
     /// comes.
     late_at: Option<Moment>,
     decided: Option<First>,
-    /// What was noticed about the regions' grants (R22).
+    /// Alarms about the regions' grants (R22).
     alarms: Vec<(RegionId, Alarm)>,
 }
 
@@ -358,13 +358,12 @@ impl Race {
         known: Option<&Known>,
     ) -> Option<usize> {
         let (places, ballots) = verdict::ballots(judged.iter().map(|(reply, _)| *reply), known);
-        let of_permission = |is_unproven: bool| {
-            let cast = places.iter().zip(&ballots).filter(|(place, _)| judged[**place].1.is_unproven == is_unproven);
-            let (places, ballots): (Vec<usize>, Vec<_>) =
-                cast.map(|(place, ballot)| (*place, ballot.clone())).unzip();
+        let cast = places.into_iter().zip(ballots);
+        let (older, newer): (Vec<_>, Vec<_>) = cast.partition(|(place, _)| judged[*place].1.is_unproven);
+        let [best, unproven] = [newer, older].map(|cast| {
+            let (places, ballots): (Vec<usize>, Vec<_>) = cast.into_iter().unzip();
             vote::best(&ballots, floors).map(|place| places[place])
-        };
-        let (best, unproven) = (of_permission(false), of_permission(true));
+        });
         let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
         // A refusal by one region must not hide what the others can still tell, labelled.
         let refused = first_judged(judged, Verdict::Refused);

@@ -16,6 +16,7 @@ pub(crate) mod gated;
 pub mod limits;
 pub mod lookup;
 pub(crate) mod pass;
+mod permit_turn;
 mod permitted;
 mod report;
 #[cfg(test)]

@@ -9,14 +9,17 @@ use crate::http::server_tls::peer::AlternativeNames;
 #[must_use]
 pub fn principal(names: &AlternativeNames) -> Option<Principal> {
     let AlternativeNames { uris, dns } = names;
-    let is_spiffe = |uri: &String| uri.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("spiffe:"));
-    if uris.iter().any(is_spiffe) {
+    if uris.iter().any(|uri| is_spiffe(uri)) {
         // Which of two would it be? A certificate of SPIFFE has one URI (X509-SVID, section 2).
         let [uri] = uris.as_slice() else { return None };
         return written_out(patterns::of_spiffe(uri).ok()?);
     }
     let [name] = dns.as_slice() else { return None };
     written_out(patterns::of_dns(&name.to_ascii_lowercase()).ok()?)
+}
+
+fn is_spiffe(uri: &str) -> bool {
+    uri.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("spiffe:"))
 }
 
 /// A name with a `*` is a pattern, and nobody's.

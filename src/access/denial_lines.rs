@@ -50,10 +50,13 @@ mod tests {
         assert!(lines.admit(Some(&jira), "limits", start + LINE_EVERY));
     }
 
+    fn of(number: usize) -> Principal {
+        Principal::token("https://issuer.example", &number.to_string())
+    }
+
     #[test]
     fn many_principals_take_bounded_memory() {
         let (lines, start) = (DenialLines::default(), Moment::ZERO + Duration::from_secs(1_000));
-        let of = |number: usize| Principal::token("https://issuer.example", &number.to_string());
         let admitted = (0..2 * REMEMBERED_LINES).filter(|number| lines.admit(Some(&of(*number)), "limits", start));
         assert_eq!(admitted.count(), REMEMBERED_LINES);
         assert!(lines.admit(Some(&of(2 * REMEMBERED_LINES)), "limits", start + LINE_EVERY));

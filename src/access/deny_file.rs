@@ -207,11 +207,14 @@ impl DenyFile {
 }
 
 fn content(file: &Path) -> Result<DenyList, DenyFileError> {
-    let unreadable = |error| DenyFileError::Unreadable { file: file.to_owned(), error };
-    if std::fs::metadata(file).map_err(unreadable)?.len() > DENY_BYTES {
+    if std::fs::metadata(file).map_err(|error| unreadable(file, error))?.len() > DENY_BYTES {
         return Err(DenyFileError::Large { file: file.to_owned() });
     }
-    DenyList::read(file, &std::fs::read(file).map_err(unreadable)?)
+    DenyList::read(file, &std::fs::read(file).map_err(|error| unreadable(file, error))?)
+}
+
+fn unreadable(file: &Path, error: std::io::Error) -> DenyFileError {
+    DenyFileError::Unreadable { file: file.to_owned(), error }
 }
 
 #[cfg(test)]

@@ -29,8 +29,7 @@ impl Issuers {
     /// # Errors
     /// The first file of keys that cannot be used.
     pub fn open(config: &AccessConfig, audience: &str, clock: &Clock) -> Result<Self, KeysUnread> {
-        let network = |issuer: &IssuerConfig| Fetcher::Network { ca_file: issuer.ca_file.clone() };
-        Self::open_by(config, audience, clock, network)
+        Self::open_by(config, audience, clock, |issuer| Fetcher::Network { ca_file: issuer.ca_file.clone() })
     }
 
     /// [`Issuers::open`] with something else than the network.

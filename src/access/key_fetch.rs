@@ -85,11 +85,10 @@ impl Fetcher {
         let Self::Network { ca_file } = self else { return Ok(None) };
         let mut builder = outgoing::builder().https_only(true).timeout(FETCH_WAIT).pool_max_idle_per_host(0);
         if let Some(file) = ca_file.clone() {
-            let unusable = |why: String| FetchError::CaFile(why);
             let read =
                 on_disk(move || std::fs::read(file)).await.unwrap_or_else(|| Err(std::io::Error::other("lost")));
-            let pem = read.map_err(|error| unusable(error.to_string()))?;
-            let roots = Certificate::from_pem_bundle(&pem).map_err(|error| unusable(cause(&error)))?;
+            let pem = read.map_err(|error| FetchError::CaFile(error.to_string()))?;
+            let roots = Certificate::from_pem_bundle(&pem).map_err(|error| FetchError::CaFile(cause(&error)))?;
             builder = builder.tls_certs_only(roots);
         }
         builder.build().map(Some).map_err(|_| FetchError::NoRoots)

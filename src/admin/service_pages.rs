@@ -219,11 +219,14 @@ mod tests {
         let issuers = Issuers::open(&config, OPERATORS, &Clock::System).unwrap();
         let (clock, tasks) = (Clock::System, Tasks::new());
         let gate = Gate::new(&config, GateParts { issuers, deny: None, names: Vec::new(), clock, tasks });
-        let consumer = |sub: &str, may: &str| json!({"who": [{"iss": ISS, "sub": sub}], "may": [may]});
         let consumers = json!({"scraper": consumer("s", "metrics"), "operator": consumer("o", "operate")});
         let document = json!({"format": 1, "consumers": consumers}).to_string();
         gate.take(Grants::read(document.as_bytes(), 1).unwrap());
         Arc::new(gate)
+    }
+
+    fn consumer(sub: &str, may: &str) -> serde_json::Value {
+        json!({"who": [{"iss": ISS, "sub": sub}], "may": [may]})
     }
 
     #[tokio::test]

@@ -181,12 +181,16 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
     }
 }
 
+fn unusable(flag: &str, file: &Path, why: &str) -> CommandError {
+    CommandError::Usage(format!("{flag} {}: {why}", file.display()))
+}
+
 /// The certificates of `--ca-file`.
 fn authorities(file: &Path) -> Result<Vec<reqwest::Certificate>, CommandError> {
-    let unusable = |why: String| CommandError::Usage(format!("--ca-file {}: {why}", file.display()));
-    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable(error.to_string()))?;
-    let found = reqwest::Certificate::from_pem_bundle(&text).map_err(|error| unusable(error.to_string()))?;
-    if found.is_empty() { Err(unusable("it holds no certificate in PEM".to_owned())) } else { Ok(found) }
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable("--ca-file", file, &error.to_string()))?;
+    let found = reqwest::Certificate::from_pem_bundle(&text)
+        .map_err(|error| unusable("--ca-file", file, &error.to_string()))?;
+    if found.is_empty() { Err(unusable("--ca-file", file, "it holds no certificate in PEM")) } else { Ok(found) }
 }
 
 fn block_on<T>(asked: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
@@ -324,13 +328,15 @@ fn who(client: &CatalogueClient, config: Option<&Path>, needs: &[Need<'_>]) -> R
 
 /// Says what the holder of a certificate may do. Services ask their `client_ca` besides.
 fn who_presents(client: &CatalogueClient, file: &Path, needs: &[Need<'_>]) -> Result<(), CommandError> {
-    let unusable = |why: &str| CommandError::Usage(format!("--certificate {}: {why}", file.display()));
-    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable(&error.to_string()))?;
-    let certificate = CertificateDer::from_pem_slice(&text).map_err(|error| unusable(&error.to_string()))?;
-    let names = AlternativeNames::of(&certificate).ok_or_else(|| unusable("it cannot be read"))?;
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable("--certificate", file, &error.to_string()))?;
+    let certificate =
+        CertificateDer::from_pem_slice(&text).map_err(|error| unusable("--certificate", file, &error.to_string()))?;
+    let names =
+        AlternativeNames::of(&certificate).ok_or_else(|| unusable("--certificate", file, "it cannot be read"))?;
     let principal = certificate::principal(&names);
-    let principal =
-        principal.ok_or_else(|| unusable("it has neither one SPIFFE ID as its only URI, nor one DNS name"))?;
+    let principal = principal.ok_or_else(|| {
+        unusable("--certificate", file, "it has neither one SPIFFE ID as its only URI, nor one DNS name")
+    })?;
     print(&format!("it is {principal}, if a CA of the service's client_ca vouches for it"))?;
     print_rights(client, &principal, needs)
 }

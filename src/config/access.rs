@@ -2,8 +2,16 @@
 
 use std::time::Duration;
 
-use super::services::WhenUnknown;
 use super::table::settings;
+use super::value::words;
+
+words! {
+    /// Behaviour where the newest grants are not known.
+    pub enum WhenUnknown {
+        Serve,
+        Refuse,
+    }
+}
 
 settings! {
     /// `[access]`
@@ -13,7 +21,7 @@ settings! {
         recheck: Duration = ACCESS_RECHECK(seconds(1, DAY), Is("5m"));
         /// Time for which a permit that no region can confirm goes on, labelled.
         max_age: Duration = ACCESS_MAX_AGE(seconds(1, 7 * DAY), Is("1h"));
-        /// Where no region knows the newest grants: `serve` goes on for `max_age`, `refuse` answers 503.
+        /// Without a region that knows the newest grants: `serve` goes on for `max_age`, `refuse` answers 503.
         when_unknown: WhenUnknown = ACCESS_WHEN_UNKNOWN(words::<WhenUnknown>(), Is("serve"));
     }
 }

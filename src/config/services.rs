@@ -15,7 +15,8 @@ mod files;
 mod role;
 pub(in crate::config) mod tls;
 
-pub use access::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, KeysSource, WhenUnknown};
+pub use crate::config::access::WhenUnknown;
+pub use access::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, KeysSource};
 pub use config::{
     CatalogueConfig, EngineConfig, NodeCompression, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };

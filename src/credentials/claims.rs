@@ -65,11 +65,11 @@ impl fmt::Display for Claims {
         if *self == Self::default() {
             return f.write_str("an opaque token, which shows no claims");
         }
-        let stated = |claim: &Option<String>| claim.clone().unwrap_or_else(|| "none".to_owned());
+        let [iss, sub] = [&self.iss, &self.sub].map(|claim| claim.as_deref().unwrap_or("none"));
         let aud = if self.aud.is_empty() { "none".to_owned() } else { self.aud.join(" ") };
         let exp = self.exp.map(|exp| std::time::UNIX_EPOCH + Duration::from_secs(exp.min(u64::from(u32::MAX))));
         let exp = exp.map_or("none".to_owned(), |exp| humantime::format_rfc3339_seconds(exp).to_string());
-        write!(f, "iss {}, sub {}, aud {aud}, exp {exp}", stated(&self.iss), stated(&self.sub))
+        write!(f, "iss {iss}, sub {sub}, aud {aud}, exp {exp}")
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::errors::Errors;
 use super::outcome::Filled;
 use super::pending::Pending;
+use super::permits::Permits;
 use crate::cache::key::Key;
 use crate::cache::limits::{FILLS, REMEMBERED_ERROR_BYTES};
 use crate::model::ids::Generation;
@@ -62,6 +63,8 @@ pub struct Fills {
     pub(super) turns: Arc<Semaphore>,
     pub(super) errors: Errors,
     pub(super) pending: Pending,
+    /// Callers that may have what is stored (R22).
+    pub(crate) permits: Permits,
 }
 
 impl Default for Fills {
@@ -81,6 +84,7 @@ impl Fills {
             turns: Arc::new(Semaphore::new(races)),
             errors: Errors::new(error_bytes),
             pending: Pending::default(),
+            permits: Permits::default(),
         }
     }
 

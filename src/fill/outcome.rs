@@ -47,7 +47,7 @@ pub struct Failed {
     pub lack: Lack,
 }
 
-/// What a fill that failed lacked.
+/// Reason for which a fill has nothing to give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lack {
     /// A reply that could be given to anybody.

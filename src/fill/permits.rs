@@ -60,7 +60,7 @@ impl Hasher for AsItIs {
 
 type ByKey<T> = HashMap<PermitKey, T, BuildHasherDefault<AsItIs>>;
 
-/// What a caller may have of what is stored of a view, now.
+/// Extent to which a caller may have what is stored of a view, now.
 #[derive(Clone)]
 pub enum Permission {
     /// All of it. With `recheck`, the regions should be asked again before the permit ends.
@@ -75,7 +75,7 @@ pub enum Permission {
     Withheld,
 }
 
-/// Who asks the regions for a permit.
+/// A reader's part in asking the regions for a permit.
 pub enum Turn {
     /// This reader; the others wait until the guard is dropped.
     Lead(DropGuard),
@@ -117,7 +117,7 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// What `key` may have now, with the grants at `floor`.
+    /// Permission of `key` now, with the grants at `floor`.
     pub fn permission(&self, key: PermitKey, floor: u64, now: Moment, terms: &PermitsConfig) -> Permission {
         if !is_on(Rule::R22) {
             return Permission::Granted { recheck: false };

@@ -206,7 +206,7 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// Why this reply must not be given, if it must not: strict mode forbids what is below the floor, and
+    /// Reason not to give this reply, if there is one: strict mode forbids what is below the floor, and
     /// grants what they no longer allow.
     fn lacks(&self, winner: &Winner) -> Option<Lack> {
         if self.is_withheld(winner) {

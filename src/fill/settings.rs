@@ -12,7 +12,6 @@ use super::files::{Files, SettingsError};
 use super::flights::Fills;
 use super::log_limits::LogLimits;
 use super::memory::MemoryPressure;
-use super::permits::Permits;
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
 use crate::cache::store::Store;
@@ -56,8 +55,6 @@ pub struct Shared {
     pub freshness: Arc<Freshness>,
     pub memory: MemoryPressure,
     pub fills: Fills,
-    /// Who may have what is stored (R22).
-    pub permits: Permits,
     /// Compares what is stored with the regions now and then (R17).
     pub auditor: Auditor,
     /// Findings of comparisons of two upstreams.
@@ -140,7 +137,6 @@ impl Shared {
             keyed_hashes: Arc::new(KeyedHashes::new(&config.service)),
             hash_key,
             fills: Fills::new(memory.races(), memory.remembered_errors()),
-            permits: Permits::default(),
             memory: MemoryPressure::new(memory),
             auditor: Auditor::default(),
             comparisons: Arc::default(),

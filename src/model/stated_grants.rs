@@ -91,15 +91,16 @@ mod tests {
         assert_eq!(taken(&["99999999999999999999999; limits"]), None);
     }
 
+    fn version_of(lines: &[&'static str]) -> Option<u64> {
+        let headers: HeaderMap = lines.iter().map(|line| (NAME, HeaderValue::from_static(line))).collect();
+        stated_version(&headers, &NAME)
+    }
+
     #[test]
     fn request_states_one_version() {
-        let of = |lines: &[&'static str]| {
-            let headers: HeaderMap = lines.iter().map(|line| (NAME, HeaderValue::from_static(line))).collect();
-            stated_version(&headers, &NAME)
-        };
-        assert_eq!(of(&["17"]), Some(17));
+        assert_eq!(version_of(&["17"]), Some(17));
         for lines in [&[][..], &["0"], &["17; limits"], &["17", "18"], &["-1"], &["x"]] {
-            assert_eq!(of(lines), None, "{lines:?}");
+            assert_eq!(version_of(lines), None, "{lines:?}");
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct Caller {
     pub(crate) is_conditional: bool,
     /// Only a range keeps a GET or HEAD with these lines from the store.
     pub(crate) is_ranged: bool,
-    /// What a node's gate remembers of it.
+    /// Memory that a node's gate has of it.
     pub(crate) gate: Option<Box<GateMemory>>,
     /// Part of these lines in the keys of the last route's representations.
     tail: Option<Tail>,

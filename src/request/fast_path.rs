@@ -117,7 +117,6 @@ impl Answers for Settings {
 
 impl Settings {
     /// Decides about a request at a node. The future answers it if that takes time, or if it is denied.
-    #[expect(clippy::result_large_err, reason = "as `find`")]
     fn pass_gate(
         self: &Arc<Self>,
         gate: &Arc<Gate>,

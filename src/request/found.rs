@@ -38,7 +38,7 @@ pub struct Plan {
     pub(super) ask: Ask,
     pub(super) fwd: Fwd,
     pub(super) shape: Option<Shape>,
-    /// What is stored would do, and only the permit for it is missing (R22).
+    /// Permit that is missing, where what is stored would do (R22).
     pub(super) permit: Option<PermitKey>,
 }
 

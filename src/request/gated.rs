@@ -12,7 +12,7 @@ use crate::access::names::{Asked, asked};
 use crate::config::grants_version::GRANTS_VERSION;
 use crate::model::stated_grants;
 
-/// What a connection remembers of a caller whose lines are the same.
+/// Memory that a connection has of a caller whose lines are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GateMemory {
     known: Option<Arc<Known>>,

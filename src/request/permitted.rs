@@ -1,15 +1,13 @@
-//! What of the store a caller may have (R22): asked by the one lookup and by all who serve what is
+//! Permission of a caller for what is stored (R22): asked by the one lookup and by all who serve what is
 //! stored later than that.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, header};
-use tokio_util::sync::DropGuard;
 
 use super::answer::Outcome;
 use super::caller::Caller;
-use super::found::{Found, Plan};
-use super::lookup::lookup;
+use super::found::Found;
 use super::settings::Settings;
 use crate::access::denial::Denial;
 use crate::access::token;
@@ -17,8 +15,8 @@ use crate::cache::entry::Entry;
 use crate::config::IdentityMode;
 use crate::fill::ask::{Ask, AskedPermit};
 use crate::fill::background::Refresh;
-use crate::fill::permits::{Permission, PermitKey, Turn};
-use crate::http::admission::{Admitted, Head};
+use crate::fill::permits::Permission;
+use crate::http::admission::Head;
 use crate::model::time::Moment;
 use crate::protocol::label::Label;
 use crate::race::question::Purpose;
@@ -42,7 +40,7 @@ pub(super) fn permission(
         return Permission::Granted { recheck: false };
     }
     let key = caller.permit(settings, head.headers, matched);
-    settings.fill.shared.permits.permission(key, floor, now, &settings.fill.config.access)
+    settings.fill.shared.fills.permits.permission(key, floor, now, &settings.fill.config.access)
 }
 
 /// The permit that a fill for this caller may bring.
@@ -89,35 +87,6 @@ pub(super) fn rechecked(mut ask: Ask) -> Box<Refresh> {
     Box::new(Refresh::Fill(ask))
 }
 
-/// Result of waiting for another reader's request.
-pub(super) enum Permitted {
-    /// Ask for it: this reader's own request may bring the permit. Others wait for the guard.
-    Ask(Box<Plan>, Option<DropGuard>),
-    /// What the store gives now.
-    Served(Found),
-}
-
-/// Takes the reader's turn to ask for a permit, or waits until another has, and looks again.
-pub(super) async fn turn(
-    settings: &Arc<Settings>,
-    plan: Box<Plan>,
-    key: PermitKey,
-    admitted: &Admitted,
-) -> Permitted {
-    let waited = match settings.fill.shared.permits.turn(key) {
-        Turn::Lead(guard) => return Permitted::Ask(plan, Some(guard)),
-        Turn::Follow(waited) => waited,
-    };
-    // Its batch does not wait for it.
-    plan.ask.withdraw();
-    waited.cancelled().await;
-    match lookup(settings, &mut Caller::of(&admitted.headers), admitted.head(), false) {
-        // It is not stored any more, or still not allowed: this reader asks like any other miss.
-        Found::Ask(plan) => Permitted::Ask(plan, None),
-        found => Permitted::Served(found),
-    }
-}
-
 /// A stored reply that may not be shown, because regions did not say whether the caller still may
 /// have it.
 pub(super) fn stored_if(
@@ -127,7 +96,7 @@ pub(super) fn stored_if(
 ) -> Result<Option<Label>, Outcome> {
     let floor = settings.fill.shared.freshness.grants().floor();
     let Some(permit) = permit.filter(|_| floor > 0) else { return Ok(None) };
-    match settings.fill.shared.permits.permission(permit.key, floor, now, &settings.fill.config.access) {
+    match settings.fill.shared.fills.permits.permission(permit.key, floor, now, &settings.fill.config.access) {
         Permission::Granted { .. } => Ok(None),
         Permission::Unproven => Ok(Some(Label::GrantsUnproven)),
         Permission::Refused(entry) => Err(Outcome::Shown(refused(&entry))),

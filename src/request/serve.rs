@@ -12,7 +12,8 @@ use super::caller::{Caller, by_accept};
 use super::found::{Found, OnRoute, Plan};
 use super::gated::{GateMemory, Gated, is_behind};
 use super::lookup::lookup;
-use super::permitted::{self, Permitted};
+use super::permit_turn::{Permitted, turn};
+use super::permitted;
 use super::report::{count_asked, count_miss, passed_on, warn_of_churn};
 use super::settings::Settings;
 use super::shaping::{in_shape, outcome_of};
@@ -249,10 +250,10 @@ fn ask_for_permit(settings: &Arc<Settings>, plan: Box<Plan>, admitted: Admitted)
     let settings = settings.clone();
     async move {
         let Some(key) = plan.permit else { return ask_planned(&settings, plan, &admitted).await };
-        match permitted::turn(&settings, plan, key, &admitted).await {
-            Permitted::Ask(plan, turn) => {
+        match turn(&settings, plan, key, &admitted).await {
+            Permitted::Ask(plan, held) => {
                 let outcome = ask_planned(&settings, plan, &admitted).await;
-                drop(turn);
+                drop(held);
                 outcome
             }
             Permitted::Served(found) => execute_plan(settings, found, admitted).await,

@@ -40,7 +40,7 @@ use super::subject::REGION_NAMES;
 /// Seeds on which the rule, switched off, must be caught.
 const RULE_SEEDS: u64 = 100;
 
-/// What becomes of a seed.
+/// Result of a seed.
 struct Outcome {
     violation: Option<String>,
     /// From each withdrawal to the first answer that knows of it.
@@ -48,7 +48,7 @@ struct Outcome {
     reads: u64,
     refused: u64,
     /// The last answers.
-    told: Vec<String>,
+    last_answers: Vec<String>,
 }
 
 /// Simulates so many seeds; false when something did not hold.
@@ -77,14 +77,26 @@ pub(crate) fn seeds(from: u64, seeds: u64, threads: usize) -> bool {
     let refused: u64 = outcomes.iter().map(|(_, outcome)| outcome.refused).sum();
     let mut ended: Vec<Duration> = outcomes.iter().flat_map(|(_, outcome)| outcome.ended_after.clone()).collect();
     ended.sort_unstable();
-    let at = |part: f64| ended.get((ended.len() as f64 * part) as usize).copied().unwrap_or_default();
     println!("{seeds:>8} seeds in {:.0} s, {} violated", started.elapsed().as_secs_f64(), violated.len());
     println!("{reads:>8} reads, {refused} refused");
-    println!("{:>8} withdrawals, noticed after {:.1?} (p50), {:.1?} (p99)", ended.len(), at(0.5), at(0.99));
+    println!(
+        "{:>8} withdrawals, noticed after {:.1?} (p50), {:.1?} (p99)",
+        ended.len(),
+        percentile(&ended, 0.5),
+        percentile(&ended, 0.99)
+    );
     for (seed, violation) in violated.iter().take(20) {
         println!("VIOLATED  seed {seed}: {violation}");
     }
     violated.is_empty()
+}
+
+fn percentile(sorted: &[Duration], part: f64) -> Duration {
+    sorted.get((sorted.len() as f64 * part) as usize).copied().unwrap_or_default()
+}
+
+fn seconds(at: Duration) -> String {
+    format!("{:.1}", at.as_secs_f64())
 }
 
 /// Tells what `seed` stands for, and every answer to who asked what was answered wrongly.
@@ -95,7 +107,6 @@ pub(crate) fn story(seed: u64) -> bool {
         println!("{from:8.1} to {until:.1}: {:?}, region {}", window.fault, window.region);
     }
     for document in &plan.documents {
-        let seconds = |at: Duration| format!("{:.1}", at.as_secs_f64());
         let heard = document.heard.map(|at| at.map_or("lost".to_owned(), seconds));
         let arrives = document.arrives.map(seconds);
         println!(
@@ -106,7 +117,7 @@ pub(crate) fn story(seed: u64) -> bool {
         );
     }
     let outcome = simulate(seed);
-    for line in &outcome.told {
+    for line in &outcome.last_answers {
         println!("{line}");
     }
     println!("{}", outcome.violation.as_deref().unwrap_or("nothing was violated"));
@@ -198,7 +209,7 @@ async fn run(plan: Arc<Plan>) -> Outcome {
         ended_after: checker.ended_after(),
         reads: checker.reads,
         refused: checker.refused,
-        told: checker.told(),
+        last_answers: checker.last_answers(),
     }
 }
 

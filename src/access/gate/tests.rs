@@ -307,10 +307,13 @@ async fn grants_that_were_put_back_are_none() {
     assert_eq!(guarded.ask(&token, "limits").await, Ok(()));
 }
 
+fn consumer(sub: &str, may: &[&str]) -> serde_json::Value {
+    json!({"who": [{"iss": ISS, "sub": sub}], "may": may})
+}
+
 #[tokio::test]
 async fn operators_need_their_own_grants() {
     let guarded = gate_of(AccessMode::Enforce, |_| {});
-    let consumer = |sub: &str, may: &[&str]| json!({"who": [{"iss": ISS, "sub": sub}], "may": may});
     let document = json!({"format": 1, "consumers": {
         "scraper": consumer("scraper", &["metrics"]), "operator": consumer("operator", &["operate"])}});
     guarded.gate.take(Grants::read(document.to_string().as_bytes(), 1).unwrap());

@@ -72,13 +72,16 @@ struct Stage {
     tasks: Tasks,
 }
 
-fn config() -> AccessConfig {
-    let issuer = |iss: &str| IssuerConfig {
+fn issuer(iss: &str) -> IssuerConfig {
+    IssuerConfig {
         iss: iss.to_owned(),
         keys: KeysSource::Url(keys_of(iss)),
         ca_file: None,
         subject: "sub".to_owned(),
-    };
+    }
+}
+
+fn config() -> AccessConfig {
     AccessConfig {
         mode: AccessMode::Enforce,
         catalogue_audience: "https://catalogue.example".to_owned(),

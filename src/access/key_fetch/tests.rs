@@ -40,10 +40,13 @@ fn tls(directory: &TempDir) -> TlsAcceptor {
     ))
 }
 
+fn metadata(issuer: &str, jwks_uri: &str) -> String {
+    json!({"issuer": issuer, "jwks_uri": jwks_uri}).to_string()
+}
+
 /// Answer of the host at `base` to a path: the status line, other lines, and the body.
 fn answer(base: &str, path: &str, jwks: &str) -> (&'static str, String, String) {
     const OK: &str = "200 OK";
-    let metadata = |issuer: &str, jwks_uri: &str| json!({"issuer": issuer, "jwks_uri": jwks_uri}).to_string();
     let body = match path {
         "/jwks" => jwks.to_owned(),
         "/good/.well-known/openid-configuration" => metadata(&format!("{base}/good"), &format!("{base}/jwks")),
@@ -140,15 +143,18 @@ async fn unusable_answers_are_refused() {
     }
 }
 
+fn jwks_at(base: &str) -> KeysSource {
+    KeysSource::Url(Url::parse(&format!("{base}/jwks")).unwrap())
+}
+
 #[tokio::test]
 async fn other_hosts_are_not_believed() {
     let [host, other] = [host(Issuer::new("x", "one").jwks()).await, host(String::new()).await];
-    let url = |base: &str| KeysSource::Url(Url::parse(&format!("{base}/jwks")).unwrap());
-    let error = other.trusting().keys("x", &url(&host.base)).await.err();
+    let error = other.trusting().keys("x", &jwks_at(&host.base)).await.err();
     assert!(matches!(&error, Some(FetchError::Unreachable { why, .. }) if why.contains("certificate")), "{error:?}");
     // One that would answer in the clear.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let plain = url(&format!("http://localhost:{}", listener.local_addr().unwrap().port()));
+    let plain = jwks_at(&format!("http://localhost:{}", listener.local_addr().unwrap().port()));
     let tasks = Tasks::new();
     tasks.spawn("plain", async move {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -162,7 +168,7 @@ async fn other_hosts_are_not_believed() {
     });
     assert!(matches!(host.trusting().keys("x", &plain).await.err(), Some(FetchError::Unreachable { .. })));
     let missing = Fetcher::Network { ca_file: Some(host.directory.path().join("none.pem")) };
-    assert!(matches!(missing.keys("x", &url(&host.base)).await.err(), Some(FetchError::CaFile(_))));
+    assert!(matches!(missing.keys("x", &jwks_at(&host.base)).await.err(), Some(FetchError::CaFile(_))));
     std::fs::write(host.directory.path().join("ca.pem"), "no certificate").unwrap();
     assert!(host.at("/jwks").await.is_err());
 }

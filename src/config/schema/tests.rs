@@ -78,14 +78,14 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
 
 /// The settings of credentials of a kind that takes `setting`.
 fn credentials<'e>(setting: &Setting, token: &'e str, key: &'e str, secret: &'e str) -> Vec<(&'static str, &'e str)> {
+    const KIND: &str = "ROUTE__0__CREDENTIALS__KIND";
     let audience = ("ROUTE__0__CREDENTIALS__AUDIENCE", "regions");
     let regions = ("ROUTE__0__CREDENTIALS__STS_REGIONS", "eu-west-1");
-    let kind = |kind| ("ROUTE__0__CREDENTIALS__KIND", kind);
     match setting.key {
         "kind" => vec![("ROUTE__0__CREDENTIALS__FILE", token), audience, regions],
-        "audience" | "lifetime" | "sts_regions" => vec![kind("sts"), audience, regions],
+        "audience" | "lifetime" | "sts_regions" => vec![(KIND, "sts"), audience, regions],
         "key_file" | "kid" | "iss" | "sub" => vec![
-            kind("jwt"),
+            (KIND, "jwt"),
             audience,
             ("ROUTE__0__CREDENTIALS__KEY_FILE", key),
             ("ROUTE__0__CREDENTIALS__KID", "one"),
@@ -93,7 +93,7 @@ fn credentials<'e>(setting: &Setting, token: &'e str, key: &'e str, secret: &'e 
             ("ROUTE__0__CREDENTIALS__SUB", "jira"),
         ],
         "token_url" | "client_id" | "secret_file" | "scope" => vec![
-            kind("oauth"),
+            (KIND, "oauth"),
             ("ROUTE__0__CREDENTIALS__TOKEN_URL", "https://issuer.example.com/token"),
             ("ROUTE__0__CREDENTIALS__CLIENT_ID", "one"),
             ("ROUTE__0__CREDENTIALS__SECRET_FILE", secret),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use crate::config::access::WhenUnknown;
 use crate::config::error::ConfigProblem;
 use crate::config::settings::SettingKind;
 use crate::config::table::{list, settings};
@@ -75,14 +76,6 @@ words! {
         Off,
         Observe,
         Enforce,
-    }
-}
-
-words! {
-    /// Behaviour of a node whose grants are too old.
-    pub enum WhenUnknown {
-        Serve,
-        Refuse,
     }
 }
 

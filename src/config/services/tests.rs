@@ -195,15 +195,18 @@ fn reachable_ports_need_tls_or_proxy() {
     assert!(found.len() == 1 && found[0].contains("catalogue.admin: other machines could reach"), "{found:?}");
 }
 
+fn path(directory: &tempfile::TempDir, name: &str) -> String {
+    directory.path().join(name).display().to_string()
+}
+
 #[test]
 fn certificate_and_key_belong_together() {
     let directory = certificates();
-    let path = |name: &str| directory.path().join(name).display().to_string();
     let with = |certificate: &str, key: &str| {
         let services = ["CATALOGUE", "VIEWS", "REGION__EU"];
         let named = |service: &str| {
             [("CERTIFICATE", certificate), ("KEY", key)]
-                .map(|(setting, file)| (format!("NEARSIDE__{service}__TLS__{setting}"), path(file)))
+                .map(|(setting, file)| (format!("NEARSIDE__{service}__TLS__{setting}"), path(&directory, file)))
         };
         let env = services.into_iter().flat_map(named).filter(|(_, file)| !file.ends_with('/'));
         let env: Vec<_> = env.collect();
@@ -232,9 +235,8 @@ fn certificate_and_key_belong_together() {
 #[test]
 fn cas_of_callers_need_tls() {
     let directory = certificates();
-    let path = |name: &str| directory.path().join(name).display().to_string();
     let with = |tls: &[(&str, &str)]| {
-        let tls: Vec<_> = tls.iter().map(|(key, file)| format!("{key} = \"{}\"", path(file))).collect();
+        let tls: Vec<_> = tls.iter().map(|(key, file)| format!("{key} = \"{}\"", path(&directory, file))).collect();
         let text = SMALL.replace("[[cat", &format!("[catalogue]\ntls = {{ {} }}\n[[cat", tls.join(", ")));
         load_text(ServiceRole::Catalogue, &text, &[])
     };

@@ -37,8 +37,8 @@ fn read(text: &str, verify: impl Fn(&[u8], &[u8]) -> bool) -> (Value, Value, boo
     let [header, claims, signature] =
         [signed.split('.').next().unwrap(), signed.split('.').nth(1).unwrap(), signature]
             .map(|part| URL_SAFE_NO_PAD.decode(part).unwrap());
-    let json = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap();
-    (json(&header), json(&claims), verify(signed.as_bytes(), &signature))
+    let [header, claims] = [header, claims].map(|part| serde_json::from_slice(&part).unwrap());
+    (header, claims, verify(signed.as_bytes(), &signature))
 }
 
 #[test]

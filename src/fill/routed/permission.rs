@@ -1,4 +1,4 @@
-//! What a race says of the permit of the caller who asked (R22).
+//! Evidence of a race on the permit of the caller who asked (R22).
 
 use std::sync::Arc;
 
@@ -22,13 +22,11 @@ impl RoutedFill<'_> {
     /// The permit that the ask is about. What nobody reads is asked for with the sidecar's credentials
     /// or with none.
     fn asked_permit(&self) -> Option<AskedPermit> {
-        let own = || {
-            let IdentityMode::Sidecar(_) = self.route.identity else { return None };
-            let (route, view) = (self.routing.route, self.view());
-            let key = self.settings.shared.keyed_hashes.permit(route, Identity::SIDECAR, view);
-            Some(AskedPermit { key: key.into(), ends: Moment::NEVER })
-        };
-        self.ask.permit.or_else(own)
+        if self.ask.permit.is_some() || !matches!(self.route.identity, IdentityMode::Sidecar(_)) {
+            return self.ask.permit;
+        }
+        let key = self.settings.shared.keyed_hashes.permit(self.routing.route, Identity::SIDECAR, self.view());
+        Some(AskedPermit { key: key.into(), ends: Moment::NEVER })
     }
 
     /// The view that the route shows: as nodes announce and name it, the type of its first record.
@@ -50,7 +48,7 @@ impl RoutedFill<'_> {
         }
         if let Some(permit) = self.asked_permit() {
             let floor = self.settings.shared.freshness.grants().floor();
-            self.settings.shared.permits.granted(permit.key, stated.version, floor, self.sent.at, permit.ends);
+            self.settings.shared.fills.permits.granted(permit.key, stated.version, floor, self.sent.at, permit.ends);
         }
     }
 
@@ -63,10 +61,10 @@ impl RoutedFill<'_> {
             // Nothing better came: then the word of one region is enough, if its version is no surprise.
             (StatusCode::FORBIDDEN, Some(stated)) if stated.version <= floor => {
                 let terms = (floor, self.settings.config.access.recheck);
-                shared.permits.refused(permit.key, stated.version, entry, terms, now);
+                shared.fills.permits.refused(permit.key, stated.version, entry, terms, now);
             }
             (StatusCode::UNAUTHORIZED, _) if floor > 0 => {
-                shared.permits.unauthenticated(permit.key, entry, floor, now);
+                shared.fills.permits.unauthenticated(permit.key, entry, floor, now);
             }
             _ => {}
         }
@@ -82,7 +80,7 @@ impl RoutedFill<'_> {
         if floor > 0
             && let Some(permit) = self.asked_permit()
         {
-            shared.permits.tried(permit.key, floor, shared.clock.now());
+            shared.fills.permits.tried(permit.key, floor, shared.clock.now());
         }
     }
 
@@ -93,7 +91,7 @@ impl RoutedFill<'_> {
             return false;
         }
         let allowed_by = winner.reply.grants.as_ref().map_or(0, |stated| stated.version);
-        let permits = &self.settings.shared.permits;
+        let permits = &self.settings.shared.fills.permits;
         self.settings.config.access.when_unknown == WhenUnknown::Refuse
             || self.asked_permit().is_some_and(|permit| permits.is_refused_since(permit.key, allowed_by))
     }

@@ -14,6 +14,22 @@ fn tagged(by: u64) -> Say {
     shows(5).with("etag", "\"5\"").by(by)
 }
 
+fn only_if_cached() -> HeaderMap {
+    HeaderMap::from_iter([(http::header::CACHE_CONTROL, HeaderValue::from_static("only-if-cached"))])
+}
+
+/// Statuses of the parts of a batch of both.
+async fn batch(world: &World) -> Vec<u64> {
+    let headers = HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    let (path_and_query, body) = ("/v1/batch/full".to_owned(), json!({"keys": ["x", "y"]}).to_string().into());
+    let path_len = path_and_query.len();
+    let admitted = Admitted { method: Method::POST, path_and_query, path_len, headers, body };
+    let response = respond(serve(&world.sidecar, admitted).await, &world.sidecar.fill.shared.names);
+    let bytes = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    let answer: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    answer["parts"].as_array().unwrap().iter().map(|part| part["status"].as_u64().unwrap()).collect()
+}
+
 /// X and Y are stored, and its caller may have them by grants 7, which are announced.
 async fn granted(settings: &str) -> World {
     let world = World::with(settings, [1, 2, 3].map(|after| (after, tagged(7).into())));
@@ -74,13 +90,12 @@ async fn moved_floor_costs_one_request() {
 #[tokio::test(start_paused = true)]
 async fn only_if_cached_needs_a_permit() {
     let world = granted("").await;
-    let only = || HeaderMap::from_iter([(http::header::CACHE_CONTROL, HeaderValue::from_static("only-if-cached"))]);
-    assert_eq!(world.ask(Method::GET, X, only()).await.status, 200);
+    assert_eq!(world.ask(Method::GET, X, only_if_cached()).await.status, 200);
     withdraw(&world);
-    assert_eq!(world.ask(Method::GET, X, only()).await.status, 504);
+    assert_eq!(world.ask(Method::GET, X, only_if_cached()).await.status, 504);
     assert_eq!(world.asked(), []);
     assert_eq!(world.get(X).await.status, 403);
-    assert_eq!(world.ask(Method::GET, X, only()).await.status, 403);
+    assert_eq!(world.ask(Method::GET, X, only_if_cached()).await.status, 403);
     world.stop().await;
 }
 
@@ -114,17 +129,6 @@ async fn batch_parts_need_a_permit() {
         let batch = crate::config::PathTemplate::parse("/v1/batch/{view}").unwrap();
         config.service.routes[0].batch = Some(batch);
     });
-    let batch = async |world: &World| {
-        let headers =
-            HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-        let (path_and_query, body) = ("/v1/batch/full".to_owned(), json!({"keys": ["x", "y"]}).to_string().into());
-        let path_len = path_and_query.len();
-        let admitted = Admitted { method: Method::POST, path_and_query, path_len, headers, body };
-        let response = respond(serve(&world.sidecar, admitted).await, &world.sidecar.fill.shared.names);
-        let bytes = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
-        let answer: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-        answer["parts"].as_array().unwrap().iter().map(|part| part["status"].as_u64().unwrap()).collect::<Vec<_>>()
-    };
     assert_eq!(batch(&world).await, [200, 200]);
     withdraw(&world);
     assert_eq!(batch(&world).await, [403, 403]);
@@ -208,8 +212,7 @@ async fn permit_is_rechecked_while_readers_are_served() {
 #[tokio::test(start_paused = true)]
 async fn silent_region_gives_no_permit() {
     let world = granted("").await;
-    let silent = || shows(5).with("etag", "\"5\"");
-    world.set_all(1, silent());
+    world.set_all(1, shows(5).with("etag", "\"5\""));
     world.announce_grants(A, 8);
     for _ in 0..2 {
         assert!(!world.get(X).await.is_hit());
@@ -257,19 +260,21 @@ async fn caller_keeps_what_others_lose() {
     let world = World::new([1, 2, 3].map(|after| (after, tagged(7).into())));
     world.live().await;
     world.announce_grants(A, 7);
-    let ask = async |name: &'static str| world.ask(Method::GET, X, token(name)).await;
-    ask("Bearer 1").await;
+    world.ask(Method::GET, X, token("Bearer 1")).await;
     tokio::time::sleep(SECOND).await;
-    ask("Bearer 2").await;
+    world.ask(Method::GET, X, token("Bearer 2")).await;
     tokio::time::sleep(SECOND).await;
-    assert!(ask("Bearer 1").await.is_hit() && ask("Bearer 2").await.is_hit());
+    assert!(
+        world.ask(Method::GET, X, token("Bearer 1")).await.is_hit()
+            && world.ask(Method::GET, X, token("Bearer 2")).await.is_hit()
+    );
     world.set_all(1, tagged(8));
     world.announce_grants(A, 8);
-    assert_eq!(ask("Bearer 1").await.status, 200);
+    assert_eq!(world.ask(Method::GET, X, token("Bearer 1")).await.status, 200);
     tokio::time::sleep(SECOND).await;
     world.set_all(1, status(403).by(8));
-    assert!(ask("Bearer 1").await.is_hit());
-    assert_eq!(ask("Bearer 2").await.status, 403);
-    assert!(ask("Bearer 1").await.is_hit(), "the other's refusal is not its own");
+    assert!(world.ask(Method::GET, X, token("Bearer 1")).await.is_hit());
+    assert_eq!(world.ask(Method::GET, X, token("Bearer 2")).await.status, 403);
+    assert!(world.ask(Method::GET, X, token("Bearer 1")).await.is_hit(), "the other's refusal is not its own");
     world.stop().await;
 }

@@ -16,7 +16,7 @@ fn decided(status: u16, by: u64) -> Act {
     Act::Say { status, version, body: "x", headers }
 }
 
-/// What is given first: status, region and label.
+/// Reply that is given first: status, region and label.
 async fn given(floor: u64, acts: [(u64, Act); 3]) -> (u16, u8, Option<Label>) {
     let world = World::new(RaceMode::All, acts);
     for region in [B, C] {
@@ -29,21 +29,24 @@ async fn given(floor: u64, acts: [(u64, Act); 3]) -> (u16, u8, Option<Label>) {
 #[tokio::test(start_paused = true)]
 async fn older_permission_loses_to_newer() {
     let unproven = Some(Label::GrantsUnproven);
-    let fail = || Act::Fail(Failure::Connect);
     for (name, acts, expected) in [
         ("all old", [decided(200, 7), decided(200, 7), decided(200, 7)], (200, 0, unproven)),
         ("one new", [decided(200, 7), decided(200, 7), decided(200, 9)], (200, 2, None)),
         ("new refuses", [decided(200, 7), decided(200, 7), decided(403, 9)], (403, 2, None)),
-        ("new refuses alone", [decided(200, 7), fail(), decided(403, 9)], (403, 2, None)),
+        ("new refuses alone", [decided(200, 7), Act::Fail(Failure::Connect), decided(403, 9)], (403, 2, None)),
         ("old refuses", [decided(403, 7), decided(403, 7), decided(200, 9)], (200, 2, None)),
         ("older refuse old", [decided(403, 6), decided(403, 6), decided(200, 7)], (200, 2, unproven)),
-        ("one version, two words", [decided(403, 9), decided(200, 9), fail()], (200, 1, None)),
-        ("nobody vouches for it", [decided(200, 8), decided(403, 11), fail()], (200, 0, unproven)),
-        ("staging's document", [decided(200, 9), decided(403, 11), fail()], (200, 0, None)),
+        ("one version, two words", [decided(403, 9), decided(200, 9), Act::Fail(Failure::Connect)], (200, 1, None)),
+        (
+            "nobody vouches for it",
+            [decided(200, 8), decided(403, 11), Act::Fail(Failure::Connect)],
+            (200, 0, unproven),
+        ),
+        ("staging's document", [decided(200, 9), decided(403, 11), Act::Fail(Failure::Connect)], (200, 0, None)),
         ("silent", [decided(200, 0), decided(200, 7), decided(200, 7)], (200, 0, None)),
-        ("silent beside a refusal", [decided(403, 9), decided(200, 0), fail()], (200, 1, None)),
+        ("silent beside a refusal", [decided(403, 9), decided(200, 0), Act::Fail(Failure::Connect)], (200, 1, None)),
         ("all refuse", [decided(403, 9), decided(403, 9), decided(403, 9)], (403, 0, None)),
-        ("no key", [decided(401, 0), decided(200, 9), fail()], (200, 1, None)),
+        ("no key", [decided(401, 0), decided(200, 9), Act::Fail(Failure::Connect)], (200, 1, None)),
     ] {
         let acts = std::array::from_fn(|at| (at as u64 + 1, acts[at].clone()));
         assert_eq!(given(9, acts).await, expected, "{name}");

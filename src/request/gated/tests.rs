@@ -1,4 +1,4 @@
-//! What a node's answers state, and when it looks for newer grants.
+//! Statements of a node's answers, and its looks for newer grants.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Node {
         self.gate.take(Grants::read(document.to_string().as_bytes(), version).unwrap());
     }
 
-    /// Whether it was let in, what is stated, and whether the node looks first.
+    /// Decision, statement, and true if the node looks for newer grants first.
     async fn ask(&self, memory: &mut GateMemory, sub: &str, path: &str, newest: Option<u64>) -> (bool, String, bool) {
         let mut headers = HeaderMap::new();
         let token = self.issuer.token(sub, "https://r.example", NOW);
@@ -62,6 +62,12 @@ impl Node {
         let stated = memory.stated().map_or("", |line| line.to_str().unwrap()).to_owned();
         let is_admitted = gated.ruling.settled().await.is_ok();
         (is_admitted, stated, is_admitted && is_behind(&self.gate, gated.newer))
+    }
+}
+
+impl Node {
+    async fn looks(&self, sub: &str, newest: u64) -> bool {
+        self.ask(&mut GateMemory::default(), sub, LIMITS, Some(newest)).await.2
     }
 }
 
@@ -98,14 +104,13 @@ async fn observing_node_states_and_open_one_does_not() {
 async fn node_looks_for_what_granted_callers_know() {
     let node = node(AccessMode::Enforce);
     node.grant(7);
-    let looks = async |sub: &str, newest| node.ask(&mut GateMemory::default(), sub, LIMITS, Some(newest)).await.2;
-    assert!(!looks("jira", 7).await);
-    assert!(!looks("stranger", 9).await, "nobody without a grant makes a node read");
-    assert!(!looks("jira", NOW * 1_000 + 400_000).await, "nobody can have written that yet");
-    assert!(looks("jira", 9).await);
-    assert!(!looks("jira", 9).await, "ten times a second at most");
+    assert!(!node.looks("jira", 7).await);
+    assert!(!node.looks("stranger", 9).await, "nobody without a grant makes a node read");
+    assert!(!node.looks("jira", NOW * 1_000 + 400_000).await, "nobody can have written that yet");
+    assert!(node.looks("jira", 9).await);
+    assert!(!node.looks("jira", 9).await, "ten times a second at most");
     node.clock.suspend(Duration::from_millis(100));
-    assert!(looks("jira", 9).await);
+    assert!(node.looks("jira", 9).await);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What must hold of each answer: nobody gets content later than the page on access says, and nobody
+//! Promises about each answer: nobody gets content later than the page on access says, and nobody
 //! who has a grant is refused while a region is well.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,8 +12,8 @@ const SLACK: Duration = Duration::from_secs(8);
 /// Time after which a grant must have reached everybody: the longest lag that a plan draws.
 const SETTLED: Duration = Duration::from_secs(250);
 
-/// Answers that are told of a seed.
-const TOLD: usize = 60;
+/// Answers that a story shows.
+const KEPT: usize = 60;
 
 /// One answer to a reader.
 pub(super) struct Answered {
@@ -40,7 +40,7 @@ pub(super) struct Checker {
     pub(super) violation: Option<String>,
     pub(super) reads: u64,
     pub(super) refused: u64,
-    /// The last answers, to tell of.
+    /// The last answers, for a story.
     last: VecDeque<Answered>,
     /// The first refusal after each withdrawal, by document, asker and view.
     noticed: BTreeMap<(usize, usize, usize), Duration>,
@@ -51,7 +51,7 @@ struct Withdrawn {
     /// The first of the documents that lack it.
     document: usize,
     /// Time from which two regions' announcements of it were heard.
-    told_twice: Option<Duration>,
+    heard_twice: Option<Duration>,
     /// Time from which every region has it.
     everywhere: Duration,
 }
@@ -67,8 +67,8 @@ impl Checker {
     }
 
     /// The last answers, in words.
-    pub(super) fn told(&self) -> Vec<String> {
-        let told = self.last.iter().map(|Answered { read, asked, status, line, .. }| {
+    pub(super) fn last_answers(&self) -> Vec<String> {
+        let lines = self.last.iter().map(|Answered { read, asked, status, line, .. }| {
             format!(
                 "{:8.2}: caller {} view {} {:?}: {status} {line}",
                 asked.as_secs_f64(),
@@ -77,14 +77,14 @@ impl Checker {
                 read.manner
             )
         });
-        told.collect()
+        lines.collect()
     }
 
     /// Judges one answer.
     pub(super) fn answered(&mut self, answered: Answered) {
         self.judge(&answered);
         self.last.push_back(answered);
-        if self.last.len() > TOLD {
+        if self.last.len() > KEPT {
             self.last.pop_front();
         }
     }
@@ -119,7 +119,7 @@ impl Checker {
             .collect();
         heard.sort_unstable();
         let everywhere = documents[first].arrives.into_iter().max().unwrap_or_default();
-        Some(Withdrawn { document: first, told_twice: heard.get(1).copied(), everywhere })
+        Some(Withdrawn { document: first, heard_twice: heard.get(1).copied(), everywhere })
     }
 
     /// Why this content comes too late.
@@ -133,8 +133,8 @@ impl Checker {
         if is_open {
             return None;
         }
-        let is_told = withdrawn.told_twice.is_some_and(|told| told < asked);
-        if is_told && !answered.is_unproven() && !self.is_dropped(withdrawn, at) {
+        let is_heard = withdrawn.heard_twice.is_some_and(|heard| heard < asked);
+        if is_heard && !answered.is_unproven() && !self.is_dropped(withdrawn, at) {
             return Some("two regions had announced its withdrawal".to_owned());
         }
         if asked > withdrawn.everywhere + MAX_AGE + SLACK {
@@ -145,7 +145,7 @@ impl Checker {
             return Some("all regions had its withdrawal for longer than recheck".to_owned());
         }
         // Readers are served labelled while regions are asked again, every 1 to 5 s.
-        if is_well && is_told && asked > withdrawn.everywhere + SLACK {
+        if is_well && is_heard && asked > withdrawn.everywhere + SLACK {
             return Some("all regions would have refused it, and said so".to_owned());
         }
         None

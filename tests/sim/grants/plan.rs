@@ -1,4 +1,4 @@
-//! What a seed stands for: documents of grants, when each region has them, what goes wrong, and who
+//! Meaning of a seed: documents of grants, when each region has them, what goes wrong, and who
 //! reads when. A function of the seed.
 
 use std::time::Duration;

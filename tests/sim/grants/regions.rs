@@ -1,4 +1,4 @@
-//! How the regions' nodes decide and answer: by the document that each has.
+//! The regions' nodes, which decide by the document that each has.
 
 use std::sync::Arc;
 use std::time::Duration;
