@@ -70,8 +70,8 @@ pub(crate) struct Tally {
     pub votes: Votes,
     /// Digests of the replies that state no version, by region.
     pub digests: Vec<(RegionId, u128)>,
-    /// Alarms about the regions' grants (R22).
-    pub alarms: Vec<(RegionId, Alarm)>,
+    /// The last alarm about a region's grants (R22).
+    pub alarm: Option<(RegionId, Alarm)>,
 }
 
 impl Tally {
@@ -104,8 +104,8 @@ pub(crate) struct Race {
     /// comes.
     late_at: Option<Moment>,
     decided: Option<First>,
-    /// Alarms about the regions' grants (R22).
-    alarms: Vec<(RegionId, Alarm)>,
+    /// The last alarm about a region's grants (R22).
+    alarm: Option<(RegionId, Alarm)>,
 }
 
 enum Step {
@@ -144,7 +144,7 @@ impl Race {
             resort_at: now + regions.deadline() / 2,
             late_at: None,
             decided: None,
-            alarms: Vec::new(),
+            alarm: None,
         };
         race.ask(&plan.first);
         for probe in plan.probes {
@@ -314,7 +314,7 @@ impl Race {
         };
         let stated = attempt.outcome.as_ref().ok();
         let alarm = stated.and_then(|reply| self.standard.note_stated(reply, self.regions.clock.now()));
-        self.alarms.extend(alarm.map(|why| (attempt.region, why)));
+        self.alarm = alarm.map(|why| (attempt.region, why)).or(self.alarm);
         let floors = self.standard.floors();
         attempt.verdict =
             attempt.outcome.as_ref().ok().map(|reply| verdict::judge(reply, self.standard.scales(&floors)).verdict);
@@ -398,8 +398,7 @@ impl Race {
             }
         };
         let best_error = if best.is_none() { verdict::best_error(self.replies()) } else { None };
-        let alarms = std::mem::take(&mut self.alarms);
-        Tally { best, best_error, votes, digests, alarms, attempts: std::mem::take(&mut self.ended) }
+        Tally { best, best_error, votes, digests, alarm: self.alarm, attempts: std::mem::take(&mut self.ended) }
     }
 
     /// Digests of the replies that state no version for some record; they stand for it in a vote. A

@@ -73,8 +73,8 @@ impl RoutedFill<'_> {
     /// Notes what all answers of the race say.
     pub(super) fn note_permissions(&self, tally: &Tally) {
         tally.replies().for_each(|reply| self.note_permission(reply));
-        let alarms = tally.alarms.iter().map(|(region, why)| Action::Alarm(*region, *why)).collect();
-        apply_actions(self.settings, alarms);
+        let alarm = tally.alarm.map(|(region, why)| Action::Alarm(region, why));
+        apply_actions(self.settings, alarm.into_iter().collect());
         let shared = &self.settings.shared;
         let floor = shared.freshness.grants().floor();
         if floor > 0

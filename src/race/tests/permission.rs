@@ -87,5 +87,5 @@ async fn two_replies_move_the_floor() {
     race.first().await;
     let tally = race.finish().await;
     assert_eq!(world.grants.floor(), 9);
-    assert_eq!(tally.alarms, []);
+    assert_eq!(tally.alarm, None);
 }
