@@ -116,7 +116,6 @@ impl Answers for Settings {
 
 impl Settings {
     /// Decides about a request at a node.
-    #[expect(clippy::result_large_err, reason = "as `find`")]
     fn pass_gate(
         self: &Arc<Self>,
         gate: &Arc<Gate>,
