@@ -90,7 +90,7 @@ impl Connection {
         let caller = self.caller.get_or_insert_with(|| Caller::of(head.headers));
         let shown = found(sidecar, head, caller);
         self.out.clear();
-        black_box(write::put(&shown, &sidecar.fill.shared.names, &mut self.out));
+        black_box(write::put(&shown, None, &sidecar.fill.shared.names, &mut self.out));
     }
 }
 

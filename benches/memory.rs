@@ -110,6 +110,7 @@ impl Origin for Ready {
             sent: now,
             sent_wall: wall,
             received: now,
+            grants: None,
         };
         async move { Ok(reply) }.boxed()
     }

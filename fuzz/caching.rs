@@ -131,6 +131,7 @@ pub(crate) fn policy(data: &[u8]) {
         sent: sent_at,
         sent_wall: received,
         received: received_at,
+        grants: None,
     };
     let Some(stored) = storable(&Method::GET, &request.headers, &reply) else { return };
     assert!(!asked.no_store && Some(&stored.vary) == vary.as_ref());

@@ -197,8 +197,8 @@ impl Permits {
         Turn::Lead(turn.drop_guard())
     }
 
-    /// Number of permits.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().permits.len()).sum()
     }
 

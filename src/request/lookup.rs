@@ -188,7 +188,8 @@ fn routed_to(
                 let label = labelled(settings, is_unproven, label);
                 let refresh = match permission {
                     Permission::Granted { recheck: true } => {
-                        Some(rechecked(routed_ask(settings, head, caller, key, stored.clone(), matched, None)))
+                        let ask = routed_ask(settings, head, caller, key, stored.clone(), matched, None);
+                        Some(rechecked(in_form(ask, form, is_uncoded)))
                     }
                     _ => refresh,
                 };
@@ -213,12 +214,7 @@ fn routed_to(
         return Found::Withheld;
     }
     let would_do = suits && stored.is_some() && matches!(permission, Permission::Unknown);
-    let fwd = match &stored {
-        _ if caller.wish.no_cache => Fwd::Request,
-        Some(_) if !suits => Fwd::Request,
-        Some(_) => Fwd::Stale,
-        None => Fwd::UriMiss,
-    };
+    let fwd = reason(caller, stored.is_some(), suits);
     let mut ask = routed_ask(settings, head, caller, key, stored, matched, floor);
     let shape = wanted.shape.take();
     let previous = ask.previous.as_ref().filter(|_| ask.no_cache);
@@ -229,6 +225,16 @@ fn routed_to(
     let ask = in_form(ask, form, is_uncoded);
     let permit = ask.permit.filter(|_| would_do).map(|permit| permit.key);
     Found::Ask(Box::new(Plan { ask, fwd, shape, permit }))
+}
+
+/// Reason for asking regions (RFC 9211, 2.2).
+fn reason(caller: &Caller, is_stored: bool, suits: bool) -> Fwd {
+    match is_stored {
+        _ if caller.wish.no_cache => Fwd::Request,
+        true if !suits => Fwd::Request,
+        true => Fwd::Stale,
+        false => Fwd::UriMiss,
+    }
 }
 
 /// A path that no route names: a plain shared HTTP cache by RFC 9111.

@@ -93,14 +93,14 @@ pub(super) fn stored_if(
     settings: &Settings,
     permit: Option<AskedPermit>,
     now: Moment,
-) -> Result<Option<Label>, Outcome> {
+) -> Result<Option<Label>, Box<Outcome>> {
     let floor = settings.fill.shared.freshness.grants().floor();
     let Some(permit) = permit.filter(|_| floor > 0) else { return Ok(None) };
     match settings.fill.shared.fills.permits.permission(permit.key, floor, now, &settings.fill.config.access) {
         Permission::Granted { .. } => Ok(None),
         Permission::Unproven => Ok(Some(Label::GrantsUnproven)),
-        Permission::Refused(entry) => Err(Outcome::Shown(refused(&entry))),
-        Permission::Unknown | Permission::Withheld => Err(Outcome::Denied(Denial::GrantsUnknown)),
+        Permission::Refused(entry) => Err(Box::new(Outcome::Shown(refused(&entry)))),
+        Permission::Unknown | Permission::Withheld => Err(Box::new(Outcome::Denied(Denial::GrantsUnknown))),
     }
 }
 

@@ -430,7 +430,7 @@ fn failed_with(
     {
         let label = match permitted::stored_if(settings, ask.permit, now) {
             Ok(label) => label.unwrap_or(Label::StaleIfError),
-            Err(outcome) => return outcome,
+            Err(outcome) => return *outcome,
         };
         settings.fill.shared.metrics.requests.stale(label);
         let bound = Some(bound(settings, &found, entry.age(now)));
