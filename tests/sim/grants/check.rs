@@ -126,9 +126,10 @@ impl Checker {
     fn too_late(&self, answered: &Answered, withdrawn: &Withdrawn) -> Option<String> {
         let Answered { asked, at, .. } = *answered;
         // A region that is open to everybody gives permits too, for as long as they hold.
+        let holds = if answered.is_unproven() { MAX_AGE } else { RECHECK };
         let is_open = self.plan.windows.iter().any(|window| {
-            matches!(window.fault, Fault::Silent | Fault::Observing)
-                && window.touches((at).saturating_sub(RECHECK + SLACK), at)
+            let is_open = matches!(window.fault, Fault::Silent | Fault::Observing);
+            is_open && window.touches(at.saturating_sub(holds + SLACK), at)
         });
         if is_open {
             return None;

@@ -201,8 +201,8 @@ fn draw_windows(rng: &mut Rng) -> Vec<Window> {
         .map(|_| {
             let fault = FAULTS[rng.usize(0..FAULTS.len())];
             let other = rng.usize(0..REGIONS - 1);
-            // Two regions with wrong documents are right about each other.
-            let other = if fault == Fault::Elsewhere { 0 } else { other };
+            // Two regions that are wrong are right about each other.
+            let other = if matches!(fault, Fault::Elsewhere | Fault::Refusing) { 0 } else { other };
             let region = (well + 1 + other) % REGIONS;
             let from = between(rng, secs(60), secs(900));
             let longest = if fault == Fault::CutOff { secs(600) } else { secs(240) };
