@@ -344,10 +344,23 @@ fn certificate(certified: &crate::whole::certified::Certified) -> nearside::conf
     config.catalogue.tls.server.unwrap()
 }
 
-/// Metrics of the views service, of an ingester, and of a service's TLS.
+/// A gate that nobody came to.
+fn gate() -> std::sync::Arc<nearside::access::gate::Gate> {
+    use nearside::access::gate::{Gate, GateParts};
+    use nearside::access::issuers::Issuers;
+    use nearside::config::services::AccessConfig;
+
+    let (config, clock, tasks) = (AccessConfig::default(), Clock::System, nearside::tasks::Tasks::new());
+    let issuers = Issuers::open(&config, "", &clock).unwrap();
+    let parts = GateParts { issuers, deny: None, names: Vec::new(), clock, tasks };
+    std::sync::Arc::new(Gate::new(&config, parts))
+}
+
+/// Metrics of the views service, of an ingester, of a gate, and of a service's TLS.
 fn services_page() -> String {
     use std::sync::Arc;
 
+    use nearside::access::exposition::GateExposition;
     use nearside::engine::{EngineError, Stream, Topic, memory::MemoryStore};
     use nearside::http::{server_tls::ServerTls, tls_exposition::TlsExposition};
     use nearside::region::{exposition::IngestExposition, ingest::IngestParts, ingest::Ingester};
@@ -369,6 +382,7 @@ fn services_page() -> String {
     let certified = crate::whole::certified::Certified::new();
     let tls = ServerTls::open(&certificate(&certified)).unwrap();
     registry.register_collector(Box::new(TlsExposition::new(tls)));
+    registry.register_collector(Box::new(GateExposition::new(gate())));
     let mut page = String::new();
     prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
     page
