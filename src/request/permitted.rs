@@ -22,7 +22,6 @@ use crate::protocol::label::Label;
 use crate::race::question::Purpose;
 use crate::routing::router::Matched;
 use crate::shape::cache_status::{CacheLine, Detail};
-use crate::shape::cookies::Cookies;
 use crate::shape::shown::Shown;
 
 /// Permission of `caller` for what is stored of the view that `matched` shows. All of it, as long as
@@ -68,8 +67,11 @@ fn end_of_token(settings: &Settings, headers: &HeaderMap) -> Option<Moment> {
 
 /// An answer by which a region refused the caller moments ago.
 pub(super) fn refusal(caller: &Caller, head: Head<'_>, entry: &Arc<Entry>) -> Found {
-    let line = CacheLine { hit: true, detail: Some(Detail::Region(entry.region)), ..CacheLine::default() };
-    Found::Answer(caller.shown(head, entry, None, line), None)
+    Found::Answer(caller.shown(head, entry, None, refused(entry)), None)
+}
+
+fn refused(entry: &Entry) -> CacheLine {
+    CacheLine { hit: true, detail: Some(Detail::Region(entry.region)), ..CacheLine::default() }
 }
 
 /// The label of what is stored, where it is served by a permit that nobody could confirm.
@@ -91,6 +93,7 @@ pub(super) fn rechecked(mut ask: Ask) -> Box<Refresh> {
 /// have it.
 pub(super) fn stored_if(
     settings: &Settings,
+    head: Head<'_>,
     permit: Option<AskedPermit>,
     now: Moment,
 ) -> Result<Option<Label>, Box<Outcome>> {
@@ -99,20 +102,7 @@ pub(super) fn stored_if(
     match settings.fill.shared.fills.permits.permission(permit.key, floor, now, &settings.fill.config.access) {
         Permission::Granted { .. } => Ok(None),
         Permission::Unproven => Ok(Some(Label::GrantsUnproven)),
-        Permission::Refused(entry) => Err(Box::new(Outcome::Shown(refused(&entry)))),
+        Permission::Refused(entry) => Err(Box::new(Outcome::Shown(Shown::of(head, &entry, None, refused(&entry))))),
         Permission::Unknown | Permission::Withheld => Err(Box::new(Outcome::Denied(Denial::GrantsUnknown))),
-    }
-}
-
-fn refused(entry: &Arc<Entry>) -> Shown {
-    let line = CacheLine { hit: true, detail: Some(Detail::Region(entry.region)), ..CacheLine::default() };
-    Shown {
-        entry: entry.clone(),
-        instead: None,
-        age: None,
-        not_modified: false,
-        head: false,
-        cookies: Cookies::NONE,
-        line,
     }
 }

@@ -428,7 +428,7 @@ fn failed_with(
         && !strict
         && now.since(entry.sent) <= routed.ttl.get() + settings.fill.config.cache.stale_if_error
     {
-        let label = match permitted::stored_if(settings, ask.permit, now) {
+        let label = match permitted::stored_if(settings, admitted.head(), ask.permit, now) {
             Ok(label) => label.unwrap_or(Label::StaleIfError),
             Err(outcome) => return *outcome,
         };
