@@ -137,7 +137,7 @@ pub struct DenyFile {
     file: PathBuf,
     seen: Option<FileStamp>,
     list: Arc<ArcSwap<DenyList>>,
-    /// Why the file as it is now is not in use.
+    /// Reason for which the file as it is now is not in use.
     failure: Arc<Mutex<Option<String>>>,
 }
 

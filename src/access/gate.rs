@@ -74,7 +74,7 @@ impl<T> Ruling<T> {
     /// The decision, after the wait for it.
     ///
     /// # Errors
-    /// Why the request is not answered.
+    /// The reason for which the request is not answered.
     pub async fn settled(self) -> Result<T, Denial> {
         match self {
             Self::Decided(decided) => decided,
@@ -345,7 +345,7 @@ impl Gate {
     /// Decides about an operator at a port's pages.
     ///
     /// # Errors
-    /// Why the page is not shown.
+    /// The reason for which the page is not shown.
     pub async fn admit_operator(self: &Arc<Self>, credentials: Credentials<'_>, need: May) -> Result<(), Denial> {
         let ruling = self.admit(credentials);
         let own = self.clone();

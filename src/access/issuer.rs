@@ -44,7 +44,7 @@ pub struct IssuerState {
     pub is_fetched: bool,
     /// True while there are keys that are not too old.
     pub is_known: bool,
-    /// Why the newest fetch gave nothing.
+    /// Reason for which the newest fetch gave nothing.
     pub failure: Option<String>,
 }
 

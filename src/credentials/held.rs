@@ -29,7 +29,7 @@ impl HeldCredentials {
     /// before [`Minters::start`].
     ///
     /// # Errors
-    /// When a file cannot be used.
+    /// If a file cannot be used.
     pub fn read(credentials: &Credentials, minters: &Minters) -> Result<Self, CredentialsError> {
         let header = credentials.header.clone();
         match &credentials.source {

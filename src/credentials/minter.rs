@@ -41,7 +41,7 @@ pub(super) struct Minted {
     pub(super) current: Option<Arc<Credential>>,
     /// Number of mints that have ended.
     ended: u64,
-    /// Why the last one failed; `None` if it did not.
+    /// Failure of the last one; `None` if it did not fail.
     pub(super) failure: Option<Arc<MintError>>,
 }
 

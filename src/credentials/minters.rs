@@ -30,7 +30,7 @@ pub struct MinterStatus {
     pub left: Option<Duration>,
     /// A token may be sent.
     pub is_usable: bool,
-    /// Why the last mint failed.
+    /// Failure of the last mint.
     pub failure: Option<String>,
     pub claims: Option<Claims>,
 }

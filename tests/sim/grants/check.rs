@@ -122,7 +122,7 @@ impl Checker {
         Some(Withdrawn { document: first, heard_twice: heard.get(1).copied(), everywhere })
     }
 
-    /// Why this content comes too late.
+    /// Reason for which this content comes too late, if it does.
     fn too_late(&self, answered: &Answered, withdrawn: &Withdrawn) -> Option<String> {
         let Answered { asked, at, .. } = *answered;
         // A region that is open to everybody gives permits too, for as long as they hold.
@@ -159,7 +159,7 @@ impl Checker {
         arrives[1] > arrives[0] + WORST_LAG - SLACK && at < withdrawn.everywhere + RECHECK + SLACK
     }
 
-    /// Why a caller with a grant should have got content.
+    /// Reason for which a caller should have got content, if it should.
     fn wrongly_refused(&self, answered: &Answered) -> Option<String> {
         let Answered { read, asked, at, .. } = *answered;
         if answered.is_content() || read.manner == Manner::OnlyIfCached {
