@@ -12,7 +12,10 @@ use crate::model::time::Moment;
 pub(crate) enum AttemptEnding {
     /// It answered: a representation, an absence, a 304.
     Answered,
-    /// It answered that it will not: 3xx, or any 4xx but 404 and 410 (so 429 too).
+    /// It does not let the caller in: 401 or 403. That says something of the caller, and nothing of the
+    /// region.
+    Denied,
+    /// It answered that it will not: 3xx, or any other 4xx but 404 and 410 (so 429 too).
     Refused,
     /// 5xx, or no complete reply.
     Failed,
@@ -20,7 +23,7 @@ pub(crate) enum AttemptEnding {
 
 /// Extra attempts to a region spend tokens, and its replies earn them. A region that answers always
 /// earns more than it spends. One that refuses or fails earns less, so it is asked less and less. A
-/// trickle lets it come back.
+/// trickle lets it come back. Callers that it does not let in change nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tokens {
     left: f64,
@@ -35,6 +38,7 @@ impl Tokens {
     pub(crate) fn earn(&mut self, ending: AttemptEnding) {
         let classification = match ending {
             AttemptEnding::Answered => 1.25,
+            AttemptEnding::Denied => 1.0,
             AttemptEnding::Refused => 0.5,
             AttemptEnding::Failed => 0.1,
         };
@@ -144,6 +148,15 @@ mod tests {
         assert_eq!(sent[0], 5000);
         assert!(sent[1] < 700, "{sent:?}");
         assert!(sent[1] < sent[2] && sent[2] < 1200, "{sent:?}");
+    }
+
+    #[test]
+    fn denied_callers_take_no_tokens() {
+        let mut tokens = Tokens::new(START);
+        for _ in 0..5000 {
+            assert!(tokens.spend(START));
+            tokens.earn(AttemptEnding::Denied);
+        }
     }
 
     #[test]

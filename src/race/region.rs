@@ -307,6 +307,7 @@ impl Regions {
         state.tokens.earn(match status {
             _ if status.is_server_error() => AttemptEnding::Failed,
             _ if answered => AttemptEnding::Answered,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => AttemptEnding::Denied,
             _ => AttemptEnding::Refused,
         });
         if status.is_server_error() {
