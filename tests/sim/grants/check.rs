@@ -103,10 +103,12 @@ impl Checker {
             }
             None => self.wrongly_refused(answered),
         };
-        self.violation = broken.map(|why| {
+        if let Some(why) = broken {
             let Answered { at, status, line, .. } = answered;
-            format!("at {:.1} s caller {asker} got {status} of view {view}: {why} ({line})", at.as_secs_f64())
-        });
+            let at = at.as_secs_f64();
+            let text = format!("at {at:.1} s caller {asker} got {status} of view {view}: {why} ({line})");
+            self.violation.get_or_insert(text);
+        }
     }
 
     fn withdrawn(&self, asker: usize, view: usize, at: Duration) -> Option<Withdrawn> {

@@ -12,7 +12,9 @@ pub(super) const EPOCH: u64 = 1_800_000_000_000;
 /// Callers with a token each.
 pub(super) const CALLERS: usize = 3;
 /// Views; the names of their routes' record types.
-pub(super) const VIEWS: [&str; 2] = ["alpha", "beta"];
+pub(super) const VIEWS: [&str; 3] = ["alpha", "beta", "gamma"];
+/// The view whose stored replies all callers share who may read it.
+pub(super) const SHARED: usize = 2;
 /// The caller that the sidecar itself is, and the view that it reads for everybody.
 pub(super) const OWN: (usize, usize) = (CALLERS, 1);
 pub(super) const WORST_LAG: Duration = Duration::from_secs(30);
@@ -182,16 +184,23 @@ pub(super) fn draw(seed: u64) -> Plan {
     let mut at = secs(5);
     while at < SPAN {
         at += between(&mut rng, Duration::from_millis(100), secs(4));
-        let manner = match rng.u32(0..10) {
-            0 => Manner::Conditional,
-            1 => Manner::OnlyIfCached,
-            2 => Manner::Insisting,
-            _ => Manner::Plain,
-        };
-        let view = rng.usize(0..VIEWS.len());
-        reads.push((at, Read { caller: rng.usize(0..CALLERS), view, key: rng.usize(0..3), manner }));
+        let (view, key) = (rng.usize(0..VIEWS.len()), rng.usize(0..3));
+        // Some come together, and may share a fill.
+        let count = if rng.u32(0..6) == 0 { rng.usize(2..=5) } else { 1 };
+        for _ in 0..count {
+            reads.push((at, Read { caller: rng.usize(0..CALLERS), view, key, manner: draw_manner(&mut rng) }));
+        }
     }
     Plan { seed, documents, windows, reads }
+}
+
+fn draw_manner(rng: &mut Rng) -> Manner {
+    match rng.u32(0..10) {
+        0 => Manner::Conditional,
+        1 => Manner::OnlyIfCached,
+        2 => Manner::Insisting,
+        _ => Manner::Plain,
+    }
 }
 
 /// Up to three windows; together they leave one region well, unless everything is cut off.
