@@ -147,7 +147,7 @@ fn parts(criterion: &mut Criterion) {
     });
     let mut buffer = KeyBuffer::new(sidecar.fill.shared.hash_key);
     let matched = sidecar.fill.router.find(TARGET).expect("the target is routed");
-    let identity = sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, &headers).0;
+    let identity = sidecar.fill.shared.keyed_hashes.owner(&matched.route.identity, &headers).0;
     let representation = Representation {
         route: RouteId(0),
         path_and_query: TARGET,
@@ -158,7 +158,7 @@ fn parts(criterion: &mut Criterion) {
         identity,
     };
     criterion.bench_function("identity of the caller", |bencher| {
-        bencher.iter(|| sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, black_box(&headers)));
+        bencher.iter(|| sidecar.fill.shared.keyed_hashes.owner(&matched.route.identity, black_box(&headers)));
     });
     criterion.bench_function("key of a routed representation", |bencher| {
         bencher.iter(|| black_box(buffer.routed(black_box(representation)).hash()));
@@ -206,7 +206,7 @@ fn keys_or_judgements(count: usize, keys: bool) {
     speak(&sidecar);
     let mut buffer = KeyBuffer::new(sidecar.fill.shared.hash_key);
     let matched = sidecar.fill.router.find(TARGET).expect("the target is routed");
-    let identity = sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, &headers).0;
+    let identity = sidecar.fill.shared.keyed_hashes.owner(&matched.route.identity, &headers).0;
     let representation = Representation {
         route: RouteId(0),
         path_and_query: TARGET,

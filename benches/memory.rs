@@ -150,7 +150,7 @@ fn resident() -> u64 {
 fn held(sidecar: &Settings, number: usize) -> u64 {
     let admitted = admitted(number);
     let matched = sidecar.fill.router.find(&admitted.path_and_query).expect("it is routed");
-    let identity = sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, &admitted.headers).0;
+    let identity = sidecar.fill.shared.keyed_hashes.owner(&matched.route.identity, &admitted.headers).0;
     let mut buffer = KeyBuffer::new(sidecar.fill.shared.hash_key);
     let key = buffer.routed(Representation {
         route: matched.id,

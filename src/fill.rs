@@ -15,6 +15,8 @@ pub mod files;
 pub mod flight;
 pub mod flights;
 mod leader;
+mod lending;
+pub(crate) mod lent;
 pub mod limits;
 mod log_limits;
 pub mod memory;

@@ -29,4 +29,5 @@ mod stored;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trial;
+mod under_permit;
 mod write;

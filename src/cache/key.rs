@@ -68,6 +68,14 @@ impl Key {
         self.bytes.len()
     }
 
+    /// A key of its own for what is remembered under this one and `more`, which is a keyed hash.
+    pub(crate) fn extended(&self, more: &[u8; 16]) -> Self {
+        let hash = more.chunks_exact(8).fold(self.hash, |hash, chunk| {
+            hash.rotate_left(7) ^ u64::from_le_bytes(chunk.try_into().unwrap_or_default())
+        });
+        Self { hash, bytes: [&self.bytes[..], more].concat().into() }
+    }
+
     /// False: every key starts with its kind. Clippy wants it beside `len`.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -137,7 +145,7 @@ pub struct Representation<'a> {
     pub is_form_known: bool,
     /// Without a content coding, whatever the caller accepts: the reply is transformed here.
     pub is_uncoded: bool,
-    /// Whose reply it is; any constant for a route of mode `sidecar`.
+    /// Whose reply it is; one constant where all who may read share it.
     pub identity: u128,
 }
 

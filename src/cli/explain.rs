@@ -129,6 +129,10 @@ fn shared(route: &Route) -> String {
         IdentityMode::Exact(headers) => {
             format!("by callers with the same {} (identity = \"exact\"){ALIKE}", names(headers.iter()))
         }
+        IdentityMode::Granted => format!(
+            "by all callers whom the regions' grants allow the view (identity = \"granted\"){ALIKE}: each asks once with \
+             its own authorization, and again when the grants change or access.recheck is over"
+        ),
         IdentityMode::Sidecar(credentials) => format!(
             "by all callers (identity = \"sidecar\"){ALIKE}: their credentials stay here, {} goes in {}",
             credentials.origin(),
@@ -138,10 +142,7 @@ fn shared(route: &Route) -> String {
 }
 
 fn keyed(route: &Route) -> String {
-    let identity = match &route.identity {
-        IdentityMode::Exact(names) => &names[..],
-        IdentityMode::Sidecar(_) => &[],
-    };
+    let identity = route.identity.keyed();
     identity.iter().chain(&route.forward).map(|name| format!(", {name}")).collect()
 }
 

@@ -8,7 +8,7 @@ use super::paint;
 use crate::aws::sdk_settings::{self, SdkSettings};
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
-use crate::config::{Config, CredentialSource, IdentityMode, Minting, Transport, is_loopback, read};
+use crate::config::{Config, CredentialSource, Minting, Transport, is_loopback, read};
 use crate::shape::shapes::unusable_schemas;
 
 /// Passes a configuration on, or prints its errors to standard error.
@@ -45,10 +45,12 @@ pub(super) fn tell(errors: &[ConfigError]) {
 /// The AWS SDK's settings, if this configuration has topics, or tokens of STS, that it is needed for.
 pub(super) fn sdk_settings(config: &Config) -> SdkSettings {
     let has_topics = config.service.regions.iter().any(|region| region.topic.is_some());
-    let asks_sts = config.service.routes.iter().any(|route| match &route.identity {
-        IdentityMode::Sidecar(own) => matches!(own.source, CredentialSource::Minted(Minting::Sts(_))),
-        IdentityMode::Exact(_) => false,
-    });
+    let asks_sts = config
+        .service
+        .routes
+        .iter()
+        .filter_map(|route| route.identity.own())
+        .any(|own| matches!(own.source, CredentialSource::Minted(Minting::Sts(_))));
     let is_emulator = config.announcements.endpoint_url.as_ref().is_some_and(is_loopback);
     match config.announcements.transport {
         Transport::Sqs | Transport::Http { .. } if has_topics && !is_emulator => {

@@ -94,12 +94,9 @@ impl Candidate {
         }
         let mut candidate: Self = inner(collector, route, rows)?;
         candidate.form = candidate.form.filter(|form| message.is_some_and(|message| message.form != *form));
-        candidate.credentials = match identity {
-            IdentityMode::Sidecar(own) => {
-                candidate.credentials.and_then(|named| named.file().cloned()).map(|file| own.of_file(file))
-            }
-            IdentityMode::Exact(_) => None,
-        };
+        candidate.credentials = identity.own().and_then(|own| {
+            candidate.credentials.and_then(|named| named.file().cloned()).map(|file| own.of_file(file))
+        });
         Some(candidate)
     }
 }

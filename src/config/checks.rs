@@ -97,10 +97,8 @@ fn routes(collector: &mut Collector, routes: &[Route]) {
 }
 
 fn route_headers(collector: &mut Collector, route: &Route, at: usize) {
-    let sent: Vec<_> = match &route.identity {
-        IdentityMode::Exact(headers) => headers.iter().collect(),
-        IdentityMode::Sidecar(credentials) => vec![&credentials.header],
-    };
+    let own = route.identity.own();
+    let sent: Vec<_> = route.identity.headers().iter().chain(own.map(|own| &own.header)).collect();
     for header in &route.forward {
         let what = match header.as_str() {
             "traceparent" | "tracestate" | "baggage" | "x-request-id" => {
@@ -111,7 +109,7 @@ fn route_headers(collector: &mut Collector, route: &Route, at: usize) {
             _ if is_override(header) => {
                 format!("`{header}` may make another request of a read, which no announcement of this route is about")
             }
-            _ if impersonates(header) && matches!(route.identity, IdentityMode::Sidecar(_)) => {
+            _ if impersonates(header) && own.is_some() => {
                 format!("with `{header}` the sidecar's own credentials would speak for whom the caller names")
             }
             _ => continue,

@@ -14,9 +14,7 @@ use super::file::{content, open, open_regular};
 use super::schema;
 use super::scope::Collector;
 use super::settings::Setting;
-use super::{
-    Compression, Config, CredentialSource, Credentials, DictionaryFile, IdentityMode, Minting, RegionConfig,
-};
+use super::{Compression, Config, CredentialSource, Credentials, DictionaryFile, Minting, RegionConfig};
 use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Clock;
@@ -25,7 +23,7 @@ use crate::model::time::Clock;
 /// missing.
 pub(super) fn check(collector: &mut Collector, config: &Config) {
     for (at, route) in config.service.routes.iter().enumerate() {
-        if let IdentityMode::Sidecar(credentials) = &route.identity {
+        if let Some(credentials) = route.identity.own() {
             own_credentials(collector, at, &credentials.source);
         }
         let candidate = route.candidate.as_ref().and_then(|candidate| candidate.credentials.as_ref());

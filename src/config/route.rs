@@ -25,7 +25,7 @@ settings! {
         records: Vec<RecordTemplate> = ROUTE_RECORDS(Records, Required("none:none"));
         /// Owner of its replies.
         identity: IdentityMode = IdentityMode::read[
-            /// Owner of the reply: the caller (`exact`), or all, asked for by `credentials` (`sidecar`).
+            /// Owner of the reply: the caller (`exact`), or all: by `credentials` (`sidecar`), or permits (`granted`).
             ROUTE_IDENTITY("identity", words::<IdentityWord>(), Is("exact"));
             /// With `exact`: the headers that distinguish callers; they go to the regions.
             ROUTE_IDENTITY_HEADERS("identity_headers", Headers, Is("authorization,cookie"));

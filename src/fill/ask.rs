@@ -47,8 +47,10 @@ pub struct Ask {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AskedPermit {
     pub(crate) key: PermitKey,
-    /// End of the caller's credential, as far as that says it.
-    pub(crate) ends: Moment,
+    /// True if what is stored would do, but for the permit.
+    pub(crate) is_missing: bool,
+    /// True if nothing is shared without it: regions answer each caller by its own credentials.
+    pub(crate) is_needed: bool,
 }
 
 /// Which rules apply.
@@ -136,6 +138,13 @@ impl Ask {
             Of::Route(_) => Generation::default(),
             Of::Path(invalidated) => Generation(invalidated.as_nanos()),
         }
+    }
+
+    /// Key under which what failed for its reader alone is remembered; `None` where no answer is for one
+    /// reader alone.
+    pub(crate) fn own_key(&self) -> Option<Key> {
+        let permit = self.permit.filter(|permit| permit.is_needed)?;
+        Some(self.key.extended(&permit.key.to_bytes()))
     }
 
     /// Its batch does not wait for it: another fill answers it.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::ask::{Ask, Routing};
 use super::effects::apply_actions;
+use super::lending::with_lent;
 use super::limits;
 use super::routed;
 use super::settings::{Later, Settings};
@@ -127,7 +128,10 @@ async fn audit(settings: &Arc<Settings>, key: Key) {
     };
     let Some(routed) = entry.validity.routed() else { return };
     let request = entry.request(key.as_ref().target());
-    let ask = Ask::again(key, request, routing.clone());
+    let Some(ask) = with_lent(settings, Ask::again(key.clone(), request, routing.clone())) else {
+        settle(settings, &key, &[]);
+        return settings.shared.metrics.audits.audited(AuditResult::Skipped);
+    };
     let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
     let asked = routed::ask_all(settings, &ask, &routing).await.filter(|asked| !asked.tally.attempts.is_empty());
     let Some(asked) = asked else {

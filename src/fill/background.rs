@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::ask::{Ask, Of};
 use super::flight::{self, fill};
+use super::lending::with_lent;
 use super::limits;
 use super::settings::{Later, Settings};
 use super::stored::{good_for, routing_of};
@@ -94,6 +95,8 @@ pub(crate) fn recheck(settings: &Arc<Settings>, ask: &Ask) {
             }
             let previous = own.shared.store.get(ask.key.as_ref());
             let again = Ask { previous, purpose: Purpose::Background, ..ask.clone() };
+            // Who reads it next has it rechecked with credentials of its own.
+            let Some(again) = with_lent(&own, again) else { return };
             fill(&own, &again).await;
         }
     };
@@ -151,7 +154,8 @@ pub(crate) fn refetch(settings: &Arc<Settings>, record: RecordId) {
             tokio::time::sleep(REFETCH_JITTER.mul_f64(fastrand::f64())).await;
             let own = own.newest();
             // A reader may have been faster.
-            let Some(ask) = asked_again(&own, key) else { return };
+            let ask = asked_again(&own, key).and_then(|ask| with_lent(&own, ask));
+            let Some(ask) = ask else { return };
             fill(&own, &ask).await;
             recheck(&own, &Ask { purpose: Purpose::Foreground, ..ask });
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{Config, IdentityMode, Route};
+use crate::config::{Config, Route};
 use crate::credentials::{CredentialsError, HeldCredentials, Minters};
 use crate::http::token::TokenError;
 use crate::migration::candidate;
@@ -58,8 +58,5 @@ impl Files {
 }
 
 fn own_credentials(route: &Route, minters: &Minters) -> Result<Option<HeldCredentials>, CredentialsError> {
-    match &route.identity {
-        IdentityMode::Exact(_) => Ok(None),
-        IdentityMode::Sidecar(credentials) => HeldCredentials::read(credentials, minters).map(Some),
-    }
+    route.identity.own().map(|credentials| HeldCredentials::read(credentials, minters)).transpose()
 }

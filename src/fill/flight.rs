@@ -51,7 +51,7 @@ fn key_of(settings: &Settings, ask: &Ask) -> FillKey {
 /// become a storm of races.
 pub async fn fill(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
     let fills = &settings.shared.fills;
-    if let Some(failed) = fills.errors.of(&ask.key, ask.generation(), settings.shared.clock.now()) {
+    if let Some(failed) = remembered(settings, ask) {
         ask.withdraw();
         return (failed, Role::Remembered);
     }
@@ -93,8 +93,7 @@ pub async fn fill(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
 /// A fill for one reader, shared with nobody: the shared one brought a reply that belongs to
 /// another.
 pub async fn fill_alone(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
-    let fills = &settings.shared.fills;
-    if let Some(failed) = fills.errors.of(&ask.key, ask.generation(), settings.shared.clock.now()) {
+    if let Some(failed) = remembered(settings, ask) {
         return (failed, Role::Remembered);
     }
     let Some((leader, cell)) = lead(settings, ask, None) else {
@@ -109,9 +108,15 @@ pub async fn fill_alone(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
 /// Begins the fill that `ask` wants, unless it is under way, without waiting.
 pub fn begin(settings: &Arc<Settings>, ask: &Ask) {
     let fills = &settings.shared.fills;
-    if fills.errors.of(&ask.key, ask.generation(), settings.shared.clock.now()).is_none() {
+    if remembered(settings, ask).is_none() {
         join(settings, ask, fills.arrivals.load(Ordering::Relaxed));
     }
+}
+
+/// A failure of the last seconds, for all readers or for this one.
+fn remembered(settings: &Settings, ask: &Ask) -> Option<Filled> {
+    let (errors, generation, now) = (&settings.shared.fills.errors, ask.generation(), settings.shared.clock.now());
+    errors.of(&ask.key, generation, now).or_else(|| errors.of(&ask.own_key()?, generation, now))
 }
 
 /// Joins or begins a fill for a reader who came at `arrived`, without waiting.
@@ -161,6 +166,7 @@ fn lead(
     let leader = Leader {
         settings: settings.clone(),
         fill_key: key_of(settings, ask),
+        own_key: ask.own_key(),
         cell: cell.clone(),
         purpose: ask.purpose,
         shared: shared.is_some(),

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, SetOnce};
 use tokio_util::sync::CancellationToken;
 
 use super::errors::Errors;
+use super::lent::Lent;
 use super::outcome::Filled;
 use super::pending::Pending;
 use super::permits::Permits;
@@ -65,6 +66,8 @@ pub struct Fills {
     pub(super) pending: Pending,
     /// Callers that may have what is stored (R22).
     pub(crate) permits: Permits,
+    /// Callers' credentials for background work.
+    pub(crate) lent: Lent,
 }
 
 impl Default for Fills {
@@ -85,6 +88,7 @@ impl Fills {
             errors: Errors::new(error_bytes),
             pending: Pending::default(),
             permits: Permits::default(),
+            lent: Lent::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::flights::{FillKey, FillResult, ResultCell};
 use super::outcome::{Failed, Filled, Lack};
 use super::settings::Settings;
+use crate::cache::key::Key;
 use crate::race::question::Purpose;
 
 /// Leads one fill: hands its result to the followers, and makes way for the next fill whatever
@@ -16,6 +17,8 @@ use crate::race::question::Purpose;
 pub(crate) struct Leader {
     pub(super) settings: Arc<Settings>,
     pub(super) fill_key: FillKey,
+    /// Key under which a failure for its reader alone is remembered ([`Ask::own_key`](super::ask::Ask::own_key)).
+    pub(super) own_key: Option<Key>,
     pub(super) cell: ResultCell,
     pub(super) purpose: Purpose,
     pub(super) shared: bool,
@@ -59,15 +62,17 @@ impl Leader {
     pub(super) fn finish(&mut self, filled: Filled) {
         let fills = &self.settings.shared.fills;
         match &filled {
-            Filled::Got(_) => fills.errors.forget(&self.fill_key.key),
+            Filled::Got(_) => {
+                fills.errors.forget(&self.fill_key.key);
+                self.own_key.iter().for_each(|own| fills.errors.forget(own));
+            }
             Filled::Failed(failed) if failed.lack != Lack::Answers => {}
             _ if self.purpose == Purpose::Background || !self.settings.is_newest() => {}
-            failed => fills.errors.note(
-                &self.fill_key.key,
-                self.fill_key.generation,
-                failed,
-                self.settings.shared.clock.now(),
-            ),
+            failed => {
+                let own = self.own_key.as_ref().filter(|_| failed.is_for_its_reader());
+                let key = own.unwrap_or(&self.fill_key.key);
+                fills.errors.note(key, self.fill_key.generation, failed, self.settings.shared.clock.now());
+            }
         }
         self.clear();
         let purpose = self.purpose;

@@ -40,6 +40,8 @@ const _: () =
 pub const PERMITS: usize = 65_536;
 /// Answers that refused a caller, remembered for a moment.
 pub const REFUSALS: usize = 1_024;
+/// Callers' credentials that background work of a route may ask with.
+pub const LENT_CREDENTIALS: usize = 4;
 /// Size of the largest of those answers.
 pub const REFUSAL_BYTES: usize = 4_096;
 /// Shortest and longest time before regions are asked again for what they refused or did not

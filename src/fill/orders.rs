@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::ask::Ask;
+use super::lending::with_lent;
 use super::routed;
 use super::settings::Settings;
 use super::stored::routing_of;
@@ -29,7 +30,9 @@ pub(crate) async fn refresh(settings: &Arc<Settings>, key: &Key) -> Refreshed {
     let Some(entry) = settings.shared.store.peek(key.as_ref()) else { return Refreshed::Gone };
     let Some(routing) = routing_of(settings, &entry) else { return Refreshed::Unrouted };
     let request = entry.request(key.as_ref().target());
-    let ask = Ask::again(key.clone(), request, routing.clone());
+    let Some(ask) = with_lent(settings, Ask::again(key.clone(), request, routing.clone())) else {
+        return Refreshed::Failed;
+    };
     let Some(asked) = routed::ask_all(settings, &ask, &routing).await else { return Refreshed::Failed };
     if asked.tally.attempts.is_empty() {
         return Refreshed::NoRoom;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cache::entry::Entry;
-use crate::config::{IdentityMode, Route};
+use crate::config::Route;
 use crate::http::exchange::Reply;
 use crate::model::ids::Version;
 use crate::protocol::label::Label;
@@ -111,6 +111,16 @@ impl Filled {
         }
     }
 
+    /// True if regions answered the reader who asked, and nobody else: where each caller asks for itself,
+    /// another one may get something better.
+    pub(crate) fn is_for_its_reader(&self) -> bool {
+        match self {
+            Self::Failed(failed) => failed.best_error.is_some() || failed.lack == Lack::Grants,
+            Self::Got(got) => !got.shareable,
+            Self::TooLarge | Self::NoRoom | Self::Busy => false,
+        }
+    }
+
     /// The fill itself broke. This is a defect, answered like regions that gave nothing.
     pub(crate) fn broken() -> Self {
         Self::Failed(Arc::new(Failed { best_error: None, asked: Vec::new(), lack: Lack::Answers }))
@@ -120,8 +130,5 @@ impl Filled {
 /// The cookies that a reply brings for the caller whose request it answers. What a region sets for
 /// the sidecar's own credentials is for no caller.
 pub(crate) fn cookies_for(reply: &Reply, route: &Route) -> Cookies {
-    match route.identity {
-        IdentityMode::Exact(_) => Cookies::of(&reply.headers),
-        IdentityMode::Sidecar(_) => Cookies::NONE,
-    }
+    if route.identity.own().is_some() { Cookies::NONE } else { Cookies::of(&reply.headers) }
 }

@@ -40,6 +40,12 @@ impl std::hash::Hash for PermitKey {
     }
 }
 
+impl PermitKey {
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.0) << 64 | u128::from(self.1)).to_be_bytes()
+    }
+}
+
 /// The keys are hashes already.
 #[derive(Default)]
 struct AsItIs(u64);
@@ -133,6 +139,11 @@ impl Permits {
         permit.permission(floor, now, terms)
     }
 
+    /// True if `key` may have what is stored, and no region has to be asked first.
+    pub(crate) fn allows(&self, key: PermitKey, floor: u64, now: Moment, recheck: Duration) -> bool {
+        self.shard(key).permits.get(&key).is_some_and(|permit| permit.allows(floor, now, recheck))
+    }
+
     /// True if a region refused it by newer grants than these, and none allowed it since.
     pub fn is_refused_since(&self, key: PermitKey, version: u64) -> bool {
         self.shard(key).permits.get(&key).is_some_and(|permit| permit.refused > version)
@@ -176,9 +187,10 @@ impl Permits {
         self.shard(key).permit(key).next_try = (floor, now + retry_wait());
     }
 
-    /// Notes that a region did not believe the caller's credential, and answered with `entry`. It says
-    /// nothing of a permit that still holds: that region may lack a key.
-    pub fn unauthenticated(&self, key: PermitKey, entry: &Arc<Entry>, floor: u64, now: Moment) {
+    /// Notes that a region did not believe the caller's credential, or refused it by grants that nobody else
+    /// knows, and answered with `entry`. It says nothing of a permit that still holds: that region may lack
+    /// a key.
+    pub fn turned_away(&self, key: PermitKey, entry: &Arc<Entry>, floor: u64, now: Moment) {
         let mut shard = self.shard(key);
         if !shard.permit(key).is_allowed(now) {
             shard.remember(key, entry, floor, now);
@@ -213,11 +225,15 @@ impl Permit {
         self.version > 0 && now < self.ends
     }
 
+    fn allows(&self, floor: u64, now: Moment, recheck: Duration) -> bool {
+        self.is_allowed(now) && self.version >= floor && now.since(self.confirmed) < recheck
+    }
+
     fn permission(&mut self, floor: u64, now: Moment, terms: &PermitsConfig) -> Permission {
         let age = now.since(self.confirmed);
         let is_allowed = self.is_allowed(now);
         let may_ask = now >= self.next_try.1 || self.next_try.0 != floor;
-        if is_allowed && self.version >= floor && age < terms.recheck {
+        if self.allows(floor, now, terms.recheck) {
             let is_due = may_ask && age >= terms.recheck - terms.recheck / RECHECKED_IN_LAST;
             if is_due {
                 self.next_try = (floor, now + RETRY_WAIT.0);

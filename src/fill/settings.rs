@@ -182,6 +182,7 @@ impl Settings {
         shared.keyed_hashes.learn(&config.service, shared.clock.now())?;
         let regions = self.regions.renewed(&config.race, origin);
         let upstreams = upstreams(&config, &regions, &files, Some(self));
+        shared.fills.lent.keep(|route| router.index_of(route).is_some());
         shared.comparisons.tally.keep(|candidate| router.candidate(candidate).is_some());
         let (shared, follow_up) = (shared.clone(), *follow_up);
         let reading = self.reading + 1;

@@ -20,6 +20,7 @@ mod aged;
 mod flood;
 mod floors;
 mod freshness;
+mod granted;
 mod grants;
 mod nonsense;
 mod readers;
@@ -302,7 +303,7 @@ fn ask(world: &World, path: &str) -> Ask {
         forward: &[],
         is_form_known: false,
         is_uncoded: false,
-        identity: world.sidecar.fill.shared.keyed_hashes.identity(&matched.route.identity, &headers).0,
+        identity: world.sidecar.fill.shared.keyed_hashes.owner(&matched.route.identity, &headers).0,
     });
     let records = matched.records().map(|(record_type, key)| {
         let id = world.sidecar.fill.shared.keyed_hashes.record(record_type, &key).unwrap();

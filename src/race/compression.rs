@@ -15,7 +15,7 @@ use http::{HeaderMap, Method, header};
 
 use super::limits::INLINE_DECODE_BYTES;
 use super::region::Regions;
-use crate::config::{self, Compression, DictionaryFile, IdentityMode, Route};
+use crate::config::{self, Compression, DictionaryFile, Route};
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::http::limits::REPLY_BODY_BYTES;
@@ -64,7 +64,7 @@ fn dictionary(named: &DictionaryFile) -> Result<Dictionary, CompressionError> {
 
 /// `origin`, asked for `codings` on behalf of `route`.
 pub(crate) fn over(origin: Arc<dyn Origin>, regions: &Regions, route: &Route, codings: Codings) -> Arc<dyn Origin> {
-    let of_many = matches!(route.identity, IdentityMode::Sidecar(_)).then(|| codings.without_dictionary());
+    let of_many = route.identity.is_shared().then(|| codings.without_dictionary());
     Arc::new(Compressing {
         origin,
         of_one: Arc::new(codings),

@@ -92,7 +92,7 @@ impl Caller {
         }
         let hashes = &settings.fill.shared.keyed_hashes;
         let view = matched.route.records.first().map_or("", |record| record.record_type.as_str());
-        let caller = hashes.identity(&matched.route.identity, headers);
+        let caller = hashes.caller(&matched.route.identity, headers);
         hashes.permit(matched.id, caller, view).into()
     }
 
@@ -133,7 +133,7 @@ impl Caller {
             let identity = if is_uncoded && !is_on(Guard::ShapeOfItsIdentity) {
                 0
             } else {
-                settings.fill.shared.keyed_hashes.identity(identity, headers).0
+                settings.fill.shared.keyed_hashes.owner(identity, headers).0
             };
             let is_form_known = !matches!(choice, None | Some(Choice::AsNamed));
             let route = matched.id;

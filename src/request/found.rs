@@ -38,8 +38,13 @@ pub struct Plan {
     pub(super) ask: Ask,
     pub(super) fwd: Fwd,
     pub(super) shape: Option<Shape>,
+}
+
+impl Plan {
     /// Permit that is missing, where what is stored would do (R22).
-    pub(super) permit: Option<PermitKey>,
+    pub(super) fn missing_permit(&self) -> Option<PermitKey> {
+        self.ask.permit.filter(|permit| permit.is_missing).map(|permit| permit.key)
+    }
 }
 
 /// The route that a path is on, and the records that the path shows.

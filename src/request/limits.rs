@@ -11,3 +11,7 @@ pub const IDENTITIES_PER_RECORD: usize = 64;
 
 /// Regions that are asked at once for an operator's `compare`; each reply is held until it is read.
 pub(crate) const BESIDE_AT_ONCE: usize = 4;
+
+/// Fills of other callers that a reader joins before it asks for itself, where replies are shared under
+/// permits.
+pub(super) const JOINED_FILLS: usize = 2;

@@ -222,9 +222,9 @@ fn routed_to(
         // A 304 would only repeat it.
         ask.previous = None;
     }
-    let ask = in_form(ask, form, is_uncoded);
-    let permit = ask.permit.filter(|_| would_do).map(|permit| permit.key);
-    Found::Ask(Box::new(Plan { ask, fwd, shape, permit }))
+    let mut ask = in_form(ask, form, is_uncoded);
+    ask.permit.iter_mut().for_each(|permit| permit.is_missing = would_do);
+    Found::Ask(Box::new(Plan { ask, fwd, shape }))
 }
 
 /// Reason for asking regions (RFC 9211, 2.2).
@@ -279,7 +279,7 @@ fn on_no_route(settings: &Settings, caller: &Caller, head: Head<'_>, now: Moment
                 permit: None,
                 through: None,
             };
-            return Found::Ask(Box::new(Plan { ask, fwd, shape: None, permit: None }));
+            return Found::Ask(Box::new(Plan { ask, fwd, shape: None }));
         }
     }
     if caller.wish.only_if_cached {

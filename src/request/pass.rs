@@ -18,7 +18,7 @@ use super::settings::Settings;
 use super::write::{self, Write};
 use crate::cache::key::KeyBuffer;
 use crate::cache::rfc9111::{self, Handling};
-use crate::config::{Form, IdentityMode};
+use crate::config::Form;
 use crate::http::admission::Admitted;
 use crate::http::exchange::{Failure, Streamed};
 use crate::model::ids::{RegionId, RegionSet, RouteIndex};
@@ -89,7 +89,7 @@ pub(super) async fn pass(
             if let (Some(_), Some(route)) = (read, route) {
                 headers = varied(headers, &route.payload);
             }
-            if route.is_some_and(|route| matches!(route.identity, IdentityMode::Sidecar(_))) {
+            if route.is_some_and(|route| route.identity.own().is_some()) {
                 // It may be the session of the sidecar's own credentials.
                 headers.remove(header::SET_COOKIE);
             }

@@ -3,16 +3,12 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, header};
-
 use super::answer::Outcome;
 use super::caller::Caller;
 use super::found::Found;
 use super::settings::Settings;
 use crate::access::denial::Denial;
-use crate::access::token;
 use crate::cache::entry::Entry;
-use crate::config::IdentityMode;
 use crate::fill::ask::{Ask, AskedPermit};
 use crate::fill::background::Refresh;
 use crate::fill::permits::Permission;
@@ -25,7 +21,7 @@ use crate::shape::cache_status::{CacheLine, Detail};
 use crate::shape::shown::Shown;
 
 /// Permission of `caller` for what is stored of the view that `matched` shows. All of it, as long as
-/// no grants are known.
+/// no grants are known, unless the route shares it by grants alone.
 #[inline]
 pub(super) fn permission(
     settings: &Settings,
@@ -35,7 +31,7 @@ pub(super) fn permission(
     now: Moment,
 ) -> Permission {
     let floor = settings.fill.shared.freshness.grants().floor();
-    if floor == 0 {
+    if floor == 0 && !matched.route.identity.is_granted() {
         return Permission::Granted { recheck: false };
     }
     let key = caller.permit(settings, head.headers, matched);
@@ -50,19 +46,7 @@ pub(super) fn asked_permit(
     matched: &Matched<'_>,
 ) -> AskedPermit {
     let key = caller.permit_key(settings, head.headers, matched);
-    let is_known = settings.fill.shared.freshness.grants().floor() > 0;
-    let is_own = matches!(matched.route.identity, IdentityMode::Sidecar(_));
-    let ends = if is_known && !is_own { end_of_token(settings, head.headers) } else { None };
-    let ends = ends.unwrap_or(Moment::NEVER);
-    AskedPermit { key, ends }
-}
-
-/// The end that a caller's token states: the regions verify it, and here it can only shorten what
-/// they allowed.
-fn end_of_token(settings: &Settings, headers: &HeaderMap) -> Option<Moment> {
-    let token = token::bearer(headers.get(header::AUTHORIZATION)?.as_bytes())?;
-    let (now, wall) = (settings.fill.shared.clock.now(), settings.fill.shared.clock.wall());
-    token::stated_end(token).map(|end| now + end.since(wall))
+    AskedPermit { key, is_missing: false, is_needed: matched.route.identity.is_granted() }
 }
 
 /// An answer by which a region refused the caller moments ago.
@@ -98,7 +82,7 @@ pub(super) fn stored_if(
     now: Moment,
 ) -> Result<Option<Label>, Box<Outcome>> {
     let floor = settings.fill.shared.freshness.grants().floor();
-    let Some(permit) = permit.filter(|_| floor > 0) else { return Ok(None) };
+    let Some(permit) = permit.filter(|permit| floor > 0 || permit.is_needed) else { return Ok(None) };
     match settings.fill.shared.fills.permits.permission(permit.key, floor, now, &settings.fill.config.access) {
         Permission::Granted { .. } => Ok(None),
         Permission::Unproven => Ok(Some(Label::GrantsUnproven)),

@@ -49,6 +49,8 @@ pub(crate) enum Act {
     Say(Say),
     /// The first to callers that name Protobuf, the second to others.
     Either(Say, Say),
+    /// Depends on the caller's `Authorization`; 401 to all others.
+    By(Vec<(&'static str, Say)>),
     Fail(Failure),
     Hang,
     Panic,
@@ -157,6 +159,11 @@ impl Origin for Script {
                     let accept = request.headers.get(header::ACCEPT).map(HeaderValue::as_bytes).unwrap_or_default();
                     if accept.starts_with(b"application/x-protobuf") { protobuf } else { json }
                 }
+                Act::By(callers) => {
+                    let sent = request.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+                    let known = callers.into_iter().find(|(token, _)| Some(token.as_bytes()) == sent);
+                    known.map_or_else(|| status(401), |(_, say)| say)
+                }
                 Act::Fail(failure) => return Err(failure),
                 Act::Hang => std::future::pending().await,
                 Act::Panic => panic!("a defect in an attempt"),
@@ -168,7 +175,7 @@ impl Origin for Script {
             let mut headers = say.headers;
             let grants = StatedGrants::take(&mut headers, &GRANTS_VERSION);
             let known = request.headers.get(header::IF_NONE_MATCH);
-            let (status, body) = if known == headers.get(header::ETAG) && known.is_some() {
+            let (status, body) = if say.status == 200 && known.is_some() && known == headers.get(header::ETAG) {
                 (304, Bytes::new())
             } else {
                 (say.status, say.body)

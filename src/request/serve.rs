@@ -18,6 +18,7 @@ use super::report::{count_asked, count_miss, passed_on, warn_of_churn};
 use super::settings::Settings;
 use super::shaping::{in_shape, outcome_of};
 use super::stored::{bound, found, stated_age};
+use super::under_permit::fill_under_permit;
 use super::{batch, limits, pass};
 use crate::access::credentials::Credentials;
 use crate::access::denial::Denial;
@@ -222,7 +223,9 @@ pub fn execute_plan(
         let by = by_accept(&settings, &admitted.headers);
         let outcome = match at_once(&settings, found) {
             Ok(shown) => Outcome::Shown(shown),
-            Err(Found::Ask(plan)) if plan.permit.is_some() => ask_for_permit(&settings, plan, admitted).await,
+            Err(Found::Ask(plan)) if plan.missing_permit().is_some() => {
+                ask_for_permit(&settings, plan, admitted).await
+            }
             Err(Found::Ask(plan)) => ask_planned(&settings, plan, &admitted).await,
             Err(Found::Pass(route)) => pass::pass(&settings, &admitted, route.as_ref(), false).boxed().await,
             Err(Found::Shape(unshaped, _)) => {
@@ -249,7 +252,7 @@ async fn ask_planned(settings: &Arc<Settings>, plan: Box<Plan>, admitted: &Admit
 fn ask_for_permit(settings: &Arc<Settings>, plan: Box<Plan>, admitted: Admitted) -> BoxFuture<'static, Outcome> {
     let settings = settings.clone();
     async move {
-        let Some(key) = plan.permit else { return ask_planned(&settings, plan, &admitted).await };
+        let Some(key) = plan.missing_permit() else { return ask_planned(&settings, plan, &admitted).await };
         match turn(&settings, plan, key, &admitted).await {
             Permitted::Ask(plan, held) => {
                 let outcome = ask_planned(&settings, plan, &admitted).await;
@@ -287,7 +290,7 @@ async fn ask(settings: &Arc<Settings>, ask: &Ask, fwd: Fwd, admitted: &Admitted)
     if let (Of::Route(routing), Some(index)) = (&ask.of, index) {
         routing.note_read(started);
         let route = &settings.fill.config.service.routes[index.0];
-        let identity = settings.fill.shared.keyed_hashes.identity(&route.identity, &admitted.headers);
+        let identity = settings.fill.shared.keyed_hashes.owner(&route.identity, &admitted.headers);
         note_churn(settings, routing, identity, &route.path.text, started);
     }
     let (filled, share) = filled(settings, ask).await;
@@ -365,6 +368,9 @@ async fn filled(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
 async fn filled_once(settings: &Arc<Settings>, ask: &Ask) -> (Filled, Role) {
     if ask.alone {
         return flight::fill_alone(&settings.fill, ask).await;
+    }
+    if let Some(permit) = ask.permit.filter(|permit| permit.is_needed) {
+        return fill_under_permit(settings, ask, permit).boxed().await;
     }
     let (filled, share) = flight::fill(&settings.fill, ask).await;
     if share == Role::Follower {

@@ -8,7 +8,7 @@
 use http::{HeaderMap, HeaderName, Method, header};
 
 use crate::config::overrides::{impersonates, is_override, passes_for, taken_as};
-use crate::config::{IdentityMode, Route, Service};
+use crate::config::{Route, Service};
 use crate::http::inert::{self, Inert};
 use crate::model::time::Moment;
 use crate::telemetry::observed::Observed;
@@ -18,6 +18,8 @@ use crate::telemetry::observed::Observed;
 pub enum HeaderFate {
     /// Part of the key and of the request to regions.
     Keyed,
+    /// Part of the request to regions, whose answer is a permit for its sender (R22).
+    Permitted,
     /// The sidecar's own credentials go instead of the caller's.
     Replaced,
     Inert(Inert),
@@ -36,12 +38,11 @@ impl HeaderFate {
 }
 
 pub fn fate(route: &Route, name: &HeaderName) -> HeaderFate {
-    let distinguished = match &route.identity {
-        IdentityMode::Exact(names) => &names[..],
-        IdentityMode::Sidecar(_) => &[],
-    };
-    if route.forward.contains(name) || distinguished.contains(name) {
+    if route.forward.contains(name) || route.identity.keyed().contains(name) {
         return HeaderFate::Keyed;
+    }
+    if route.identity.headers().contains(name) {
+        return HeaderFate::Permitted;
     }
     if is_replaced(route, name) {
         return HeaderFate::Replaced;
@@ -59,20 +60,16 @@ pub fn fate(route: &Route, name: &HeaderName) -> HeaderFate {
 /// Returns whether a caller could have the sidecar's own credentials ask for something else by this
 /// header, or speak for somebody else.
 pub fn may_misuse(route: &Route, name: &HeaderName) -> bool {
-    match &route.identity {
-        IdentityMode::Exact(_) => false,
-        IdentityMode::Sidecar(own) => {
-            is_override(name) || impersonates(name) || passes_for(name, own.header.as_str())
-        }
-    }
+    route
+        .identity
+        .own()
+        .is_some_and(|own| is_override(name) || impersonates(name) || passes_for(name, own.header.as_str()))
 }
 
 /// A caller's own credentials where the sidecar asks with its own.
 fn is_replaced(route: &Route, name: &HeaderName) -> bool {
-    match &route.identity {
-        IdentityMode::Exact(_) => false,
-        IdentityMode::Sidecar(own) => [&header::AUTHORIZATION, &header::COOKIE, &own.header].contains(&name),
-    }
+    let own = route.identity.own();
+    own.is_some_and(|own| [&header::AUTHORIZATION, &header::COOKIE, &own.header].contains(&name))
 }
 
 /// The foreign ones among a caller's headers.
@@ -82,7 +79,7 @@ pub fn names<'h>(route: &Route, headers: &'h HeaderMap) -> impl Iterator<Item = 
 
 /// Takes out what never reaches a region through this route.
 pub(crate) fn withhold(route: &Route, headers: &mut HeaderMap) {
-    if let IdentityMode::Sidecar(own) = &route.identity {
+    if let Some(own) = route.identity.own() {
         [&header::AUTHORIZATION, &header::COOKIE, &own.header]
             .into_iter()
             .for_each(|name| drop(headers.remove(name)));

@@ -9,16 +9,20 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use super::foreign::{HeaderFate, fate};
 use crate::cache::entry::Entry;
 use crate::cache::rfc9111;
+use crate::config::Route;
 use crate::config::grants_version::GRANTS_VERSION;
 use crate::config::record_floor::RECORD_FLOOR;
-use crate::config::{IdentityMode, Route};
 use crate::http::exchange::{Outgoing, Reply};
 use crate::http::inert::Inert;
 
-/// The request headers that an entry keeps: all except those that describe that one request.
+/// The request headers that an entry keeps: all except those that describe that one request, and
+/// whose it was where others share the entry.
 pub(crate) fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
     let mut kept = request.headers.clone();
     unkeyed(route).filter(|name| is_among(&request.headers, name)).for_each(|name| drop(kept.remove(name)));
+    if route.identity.is_granted() {
+        route.identity.headers().iter().for_each(|name| drop(kept.remove(name)));
+    }
     kept
 }
 
@@ -39,21 +43,13 @@ pub(crate) const ALONG: [HeaderName; 5] = [
 
 /// Those of them that are not part of the keys of `route`.
 fn unkeyed(route: &Route) -> impl Iterator<Item = HeaderName> {
-    ALONG.into_iter().filter(|name| !route.forward.contains(name) && !distinguished(route).contains(name))
-}
-
-/// The headers that tell a route's callers apart.
-fn distinguished(route: &Route) -> &[HeaderName] {
-    match &route.identity {
-        IdentityMode::Exact(names) => names,
-        IdentityMode::Sidecar(_) => &[],
-    }
+    ALONG.into_iter().filter(|name| !route.forward.contains(name) && !route.identity.headers().contains(name))
 }
 
 /// The headers of a caller that regions get for a path of `route`, besides `Accept-Encoding`, which
 /// we write ourselves.
 pub(crate) fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
-    let named = route.forward.iter().chain(distinguished(route)).cloned();
+    let named = route.forward.iter().chain(route.identity.headers()).cloned();
     std::iter::once(header::ACCEPT).chain(unkeyed(route)).chain(named)
 }
 
@@ -80,6 +76,7 @@ pub(crate) fn differs_in_one_key(route: &Route, name: &HeaderName) -> bool {
         return true;
     }
     match fate(route, name) {
+        HeaderFate::Permitted => true,
         HeaderFate::Ignored | HeaderFate::Inert(Inert::Descriptive | Inert::Handled) => *name != header::HOST,
         HeaderFate::Keyed | HeaderFate::Replaced | HeaderFate::Inert(Inert::Keyed) => false,
         HeaderFate::Foreign | HeaderFate::Withheld => false,

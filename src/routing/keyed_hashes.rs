@@ -17,13 +17,13 @@ use crate::model::ids::{RecordId, RouteId, TypeId};
 use crate::model::time::Moment;
 use crate::routing::limits::RECORD_TYPES;
 
-/// Whose reply an entry is; 0 is for everybody who reaches the listener.
+/// Owner of a reply, or a caller; 0 for replies that all share, and for the sidecar itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(pub u128);
 
 impl Identity {
-    /// Anybody who reaches the listener (`sidecar`).
-    pub const SIDECAR: Self = Self(0);
+    /// All who may read (`sidecar`, `granted`).
+    pub const SHARED: Self = Self(0);
 }
 
 /// The process's hash keys, and the record types that its routes name.
@@ -102,11 +102,19 @@ impl KeyedHashes {
         hasher.finish()
     }
 
-    /// The caller's identity, by the values of the headers that `mode` names.
-    pub fn identity(&self, mode: &IdentityMode, headers: &HeaderMap) -> Identity {
+    /// Owner of a reply, by the values of the headers that `mode` puts into keys.
+    pub fn owner(&self, mode: &IdentityMode, headers: &HeaderMap) -> Identity {
+        if mode.is_shared() { Identity::SHARED } else { self.caller(mode, headers) }
+    }
+
+    /// Caller, by the values of the headers by which regions know it; with credentials of the sidecar's
+    /// own all are one.
+    pub fn caller(&self, mode: &IdentityMode, headers: &HeaderMap) -> Identity {
         match mode {
-            IdentityMode::Sidecar(_) => Identity::SIDECAR,
-            IdentityMode::Exact(names) => Identity(self.fingerprint(headers, names.iter()).max(1)),
+            IdentityMode::Sidecar(_) => Identity::SHARED,
+            IdentityMode::Exact(_) | IdentityMode::Granted => {
+                Identity(self.fingerprint(headers, mode.headers().iter()).max(1))
+            }
         }
     }
 

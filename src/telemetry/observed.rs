@@ -126,6 +126,8 @@ pub struct RouteNotes {
     /// Counts good replies that may be stored and are not too large. While it is zero, nothing is
     /// ever a hit.
     pub good: u64,
+    /// Good replies that state no grants, where replies are shared under permits.
+    pub unstated: Recent,
     /// Good replies that could not be shared because of what they vary by.
     pub varied: Recent,
     /// Counts the headers that are to blame.

@@ -51,6 +51,8 @@ pub enum Check {
     /// Replies vary by a header that is not forwarded.
     Vary,
     NoStore,
+    /// Regions state no grants, and replies are shared under permits alone.
+    GrantsUnstated,
     /// Replies are too large to hold.
     TooLarge,
     /// All regions answer with lower versions than before.
@@ -87,6 +89,7 @@ impl Check {
             Self::HeaderPassed => "callers' headers are sent, ignored or known to change nothing",
             Self::Vary => "what replies vary by is forwarded",
             Self::NoStore => "replies may be stored",
+            Self::GrantsUnstated => "regions say by which grants they answer",
             Self::TooLarge => "replies can be held",
             Self::VersionsBack => "versions only grow",
             Self::SameVersionDiffers => "a version stands for one content",
@@ -110,6 +113,7 @@ impl Check {
                 | Self::HeaderPassed
                 | Self::Vary
                 | Self::NoStore
+                | Self::GrantsUnstated
                 | Self::TooLarge
                 | Self::RegionFails
                 | Self::Coding

@@ -207,6 +207,10 @@ fn of_route(notes: Option<&RouteNotes>, path: &str, lines: &mut Lines<'_>) {
         WITH_A_PATH,
     );
     lines.look(Check::NoStore, path, good.map(|_| "they may".to_owned()), WITH_A_PATH);
+    let stated = good.filter(|notes| !notes.unstated.is_empty()).map(|_| "they do".to_owned());
+    if stated.is_some() {
+        lines.look(Check::GrantsUnstated, path, stated, WITH_A_PATH);
+    }
     let vary = good.map(|notes| {
         if notes.vary.is_empty() {
             "it is, as far as these requests tell".to_owned()

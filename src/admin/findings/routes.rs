@@ -106,10 +106,7 @@ fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
             ),
         );
     }
-    let identity = match &route.identity {
-        IdentityMode::Exact(names) => &names[..],
-        IdentityMode::Sidecar(_) => &[],
-    };
+    let identity = route.identity.headers();
     let passed: Vec<_> = route.forward.iter().chain(identity).map(|name| format!("--header '{name}: ...'")).collect();
     let send = if passed.is_empty() {
         String::new()
@@ -124,7 +121,7 @@ fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
                 None => format!("{send}compare what nearside doctor shows of the token with what regions expect"),
             },
         ),
-        IdentityMode::Exact(_) => (
+        IdentityMode::Exact(_) | IdentityMode::Granted => (
             format!("every region answers {status}"),
             format!("{send}the same request to a region itself tells whether the values are right"),
         ),
@@ -203,6 +200,15 @@ fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
             Check::NoStore,
             "its replies say no-store: nothing is kept, and every request goes to the regions".to_owned(),
             "let the service leave no-store out, or write store_no_store = true in the route if it does not mean this cache"
+                .to_owned(),
+        ));
+    }
+    if notes.unstated.mostly(3) {
+        found.push(of(
+            Check::GrantsUnstated,
+            "identity is \"granted\", and its replies state no X-Grants-Version: they are given and not stored".to_owned(),
+            "let all regions run with access.mode \"observe\" or \"enforce\", and nothing before them take the line out; \
+             or write identity = \"exact\" in the route"
                 .to_owned(),
         ));
     }

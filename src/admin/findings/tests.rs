@@ -483,6 +483,8 @@ fn misfitting_routes_suggest_setting() {
     assert!(vary.advice.contains("write accept-language in the route's forward"), "{}", vary.line());
     assert_eq!(never_good(|route| route.no_store = recent(5, 0)).check, Check::NoStore);
     assert_eq!(never_good(|route| route.too_large = recent(5, 0)).check, Check::TooLarge);
+    let unstated = found(|case| case.route().unstated = recent(5, 1));
+    assert_eq!(unstated.check, Check::GrantsUnstated);
     let absent = never_good(|route| (route.absent, route.no_store) = (recent(9, 0), Recent::default()));
     assert!(absent.line().contains("perhaps this record does not exist"), "{}", absent.line());
     let versions = found(|case| case.route().versioned = recent(0, 5));

@@ -52,7 +52,7 @@ pub(super) async fn lines(
             HeaderFate::Ignored if may_misuse(route, name) => {}
             HeaderFate::Foreign if is_write => lines.push(write(path, name)),
             HeaderFate::Ignored if is_write => {}
-            HeaderFate::Foreign | HeaderFate::Ignored | HeaderFate::Keyed => {
+            HeaderFate::Foreign | HeaderFate::Ignored | HeaderFate::Keyed | HeaderFate::Permitted => {
                 let shown = join_all(
                     (0..sidecar.fill.regions.count() as u8)
                         .map(|region| comparer.compared(name, &own, RegionId(region))),

@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, header};
 
-use crate::config::{Candidate, Compression, Config, Form, IdentityMode, MigrationMode, Route};
+use crate::config::{Candidate, Compression, Config, Form, MigrationMode, Route};
 use crate::http::admission::Head;
 use crate::migration::candidate;
 use crate::payload::accept::Choice;
@@ -158,10 +158,7 @@ fn request_of(route: &Route, candidate: &Candidate, wanted: &Wanted) -> String {
         )
         .map(accept_of);
     let form = form.as_ref().and_then(|form| form.to_str().ok()).unwrap_or("what the caller accepts");
-    let own = match &route.identity {
-        IdentityMode::Exact(_) => None,
-        IdentityMode::Sidecar(credentials) => Some(credentials),
-    };
+    let own = route.identity.own();
     let with = match (candidate::credentials_for(candidate, candidate.credentials.as_ref(), own), own) {
         (Some(sent), _) => format!("{} in {}", sent.origin(), sent.header),
         (None, Some(_)) => "no credentials, since it names no credentials_file".to_owned(),

@@ -9,7 +9,7 @@ use crate::config::error::quoted;
 use crate::config::schema;
 use crate::config::scope::Collector;
 use crate::config::settings::{Section, Setting};
-use crate::config::{Candidate, IdentityMode, MigrationMode, Route, Service, Share, is_loopback};
+use crate::config::{Candidate, MigrationMode, Route, Service, Share, is_loopback};
 
 pub(super) fn check(collector: &mut Collector, service: &Service, own: Option<SocketAddr>) {
     for (at, route) in service.routes.iter().enumerate() {
@@ -30,7 +30,7 @@ pub(super) fn check(collector: &mut Collector, service: &Service, own: Option<So
         }
         shares(collector, candidate, at);
         let is_left_alone = candidate.url.is_some() && candidate.credentials.is_none();
-        if is_left_alone && matches!(route.identity, IdentityMode::Sidecar(_)) {
+        if is_left_alone && route.identity.own().is_some() {
             let text =
                 "the other service gets no credentials: the route's own are for its regions; write credentials_file";
             collector.warn_of(&schema::CANDIDATE_URL, Some(at), text.to_owned());
@@ -115,7 +115,7 @@ fn forms(collector: &mut Collector, route: &Route, at: usize) {
 /// Anybody's reply must not come out of an entry that belongs to one caller.
 fn credentials(collector: &mut Collector, route: &Route, at: usize) {
     let setting = &schema::CANDIDATE_CREDENTIALS_FILE;
-    if matches!(route.identity, IdentityMode::Exact(_)) && collector.origins.is_changed(setting, Some(at)) {
+    if route.identity.own().is_none() && collector.origins.is_changed(setting, Some(at)) {
         let what = "credentials of the sidecar's on a route whose callers send their own".to_owned();
         let suggestion =
             "write identity = \"sidecar\", or remove it: the callers' own headers go to the candidate too";

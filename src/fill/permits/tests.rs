@@ -121,7 +121,7 @@ fn refusal_at_one_version_is_no_withdrawal() {
     permits.refused(KEY, 6, &entry(100), (6, RECHECK), at(1));
     permits.refused(KEY, 5, &entry(100), (6, RECHECK), at(1));
     assert_eq!(word(&permits, 6, 1), "granted");
-    permits.unauthenticated(KEY, &entry(100), 6, at(1));
+    permits.turned_away(KEY, &entry(100), 6, at(1));
     assert_eq!(word(&permits, 6, 1), "granted");
     // Nobody has allowed it again in time: the region that did was left in `observe`.
     permits.refused(KEY, 6, &entry(REFUSAL_BYTES + 1), (6, RECHECK), at(300));
@@ -149,7 +149,7 @@ fn permit_ends_with_its_token() {
     permits.granted(KEY, 5, FLOOR, at(0), at(10));
     assert_eq!(word(&permits, 5, 9), "granted");
     assert_eq!(word(&permits, 5, 10), "unknown");
-    permits.unauthenticated(KEY, &entry(100), 5, at(10));
+    permits.turned_away(KEY, &entry(100), 5, at(10));
     assert_eq!(word(&permits, 5, 10), "refused");
 }
 

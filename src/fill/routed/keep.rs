@@ -138,7 +138,7 @@ impl RoutedFill<'_> {
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
         let private = !self.route.store_no_store && directives(&winner.reply, &entry).no_store;
         let label = winner.label.or_else(|| self.is_doubted().then_some(Label::FloorEscaped));
-        let shareable = !private && is_for_all(&winner.reply, &entry, self.route);
+        let shareable = !private && self.is_for_others(winner) && is_for_all(&winner.reply, &entry, self.route);
         let (fwd_status, cookies) = (winner.reply.status.as_u16(), cookies_for(&winner.reply, self.route));
         Got { entry, fwd_status, stored, shareable, label, cookies }
     }
@@ -149,6 +149,7 @@ impl RoutedFill<'_> {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
             && self.is_of_the_view(&winner.reply)
+            && self.is_for_others(winner)
             && !self.ask.alone
             && (self.route.store_no_store || !ResponseDirectives::of(&winner.reply.headers).no_store)
     }

@@ -225,6 +225,9 @@ impl RoutedFill<'_> {
             let forbidden = !self.route.store_no_store && ResponseDirectives::of(&reply.headers).no_store;
             notes.no_store.push(forbidden);
             notes.good += u64::from(!forbidden);
+            if self.route.identity.is_granted() {
+                notes.unstated.push(reply.grants.is_none());
+            }
             // A background fill leaves out nobody's headers.
             if self.ask.purpose == Purpose::Background {
                 continue;

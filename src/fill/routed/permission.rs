@@ -2,31 +2,40 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{StatusCode, header};
 
 use super::keep::RoutedFill;
+use crate::access::token;
 use crate::cache::entry::Entry;
-use crate::config::IdentityMode;
 use crate::config::services::WhenUnknown;
-use crate::fill::ask::AskedPermit;
 use crate::fill::effects::apply_actions;
+use crate::fill::permits::PermitKey;
 use crate::http::exchange::Reply;
 use crate::model::time::Moment;
 use crate::protocol::event::Action;
 use crate::protocol::label::Label;
 use crate::race::Tally;
-use crate::race::verdict::{Winner, is_worthless};
+use crate::race::verdict::{Verdict, Winner, is_worthless};
 use crate::routing::keyed_hashes::Identity;
 
 impl RoutedFill<'_> {
-    /// The permit that the ask is about. What nobody reads is asked for with the sidecar's credentials
-    /// or with none.
-    fn asked_permit(&self) -> Option<AskedPermit> {
-        if self.ask.permit.is_some() || !matches!(self.route.identity, IdentityMode::Sidecar(_)) {
-            return self.ask.permit;
+    /// The permit that the ask is about. What nobody reads is asked for with the sidecar's credentials,
+    /// with those of a caller, or with none.
+    fn permit(&self) -> Option<PermitKey> {
+        if self.ask.permit.is_some() || self.route.identity.own().is_none() {
+            return self.ask.permit.map(|permit| permit.key);
         }
-        let key = self.settings.shared.keyed_hashes.permit(self.routing.route, Identity::SIDECAR, self.view());
-        Some(AskedPermit { key: key.into(), ends: Moment::NEVER })
+        let hashes = &self.settings.shared.keyed_hashes;
+        Some(hashes.permit(self.routing.route, Identity::SHARED, self.view()).into())
+    }
+
+    /// The end that the caller's token states: the regions verify it, and here it can only shorten what
+    /// they allowed.
+    fn end_of_token(&self) -> Option<Moment> {
+        let sent = self.ask.request.headers.get(header::AUTHORIZATION)?;
+        let end = token::stated_end(token::bearer(sent.as_bytes())?)?;
+        let clock = &self.settings.shared.clock;
+        Some(clock.now() + end.since(clock.wall()))
     }
 
     /// The view that the route shows: as nodes announce and name it, the type of its first record.
@@ -46,25 +55,33 @@ impl RoutedFill<'_> {
         if is_refused || is_worthless(reply.status) {
             return;
         }
-        if let Some(permit) = self.asked_permit() {
-            let floor = self.settings.shared.freshness.grants().floor();
-            self.settings.shared.fills.permits.granted(permit.key, stated.version, floor, self.sent.at, permit.ends);
+        let Some(permit) = self.permit() else { return };
+        let (shared, floor) = (&self.settings.shared, self.settings.shared.freshness.grants().floor());
+        let ends = self.end_of_token().unwrap_or(Moment::NEVER);
+        shared.fills.permits.granted(permit, stated.version, floor, self.sent.at, ends);
+        if self.route.identity.is_granted()
+            && let Some(sent) = self.ask.request.headers.get(header::AUTHORIZATION)
+        {
+            shared.fills.lent.note(self.routing.route, permit, sent);
         }
     }
 
     /// Notes the answer that the caller gets, if it is a refusal.
     pub(super) fn note_refusal(&self, winner: &Winner, entry: &Arc<Entry>) {
         let (reply, shared) = (&winner.reply, &self.settings.shared);
-        let Some(permit) = self.asked_permit() else { return };
+        let Some(permit) = self.permit() else { return };
         let (floor, now) = (shared.freshness.grants().floor(), shared.clock.now());
+        // A refusal by older grants than those of now is not remembered beyond the floor that was known then.
+        let is_newest = reply.grants.as_ref().is_some_and(|stated| stated.version >= floor);
+        let decided_at = if is_newest { floor } else { self.sent.grants };
         match (reply.status, &reply.grants) {
             // Nothing better came: then the word of one region is enough, if its version is no surprise.
             (StatusCode::FORBIDDEN, Some(stated)) if stated.version <= floor => {
-                let terms = (floor, self.settings.config.access.recheck);
-                shared.fills.permits.refused(permit.key, stated.version, entry, terms, now);
+                let terms = (decided_at, self.settings.config.access.recheck);
+                shared.fills.permits.refused(permit, stated.version, entry, terms, now);
             }
-            (StatusCode::UNAUTHORIZED, _) if floor > 0 => {
-                shared.fills.permits.unauthenticated(permit.key, entry, floor, now);
+            (StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED, _) if self.needs_permits(floor) => {
+                shared.fills.permits.turned_away(permit, entry, decided_at, now);
             }
             _ => {}
         }
@@ -77,11 +94,24 @@ impl RoutedFill<'_> {
         apply_actions(self.settings, alarm.into_iter().collect());
         let shared = &self.settings.shared;
         let floor = shared.freshness.grants().floor();
-        if floor > 0
-            && let Some(permit) = self.asked_permit()
+        if self.needs_permits(floor)
+            && let Some(permit) = self.permit()
         {
-            shared.fills.permits.tried(permit.key, floor, shared.clock.now());
+            // By the floor that was known when they were asked: if it moved meanwhile, they are asked again.
+            shared.fills.permits.tried(permit, self.sent.grants, shared.clock.now());
         }
+    }
+
+    /// True if what is stored is served under permits alone.
+    fn needs_permits(&self, floor: u64) -> bool {
+        floor > 0 || self.route.identity.is_granted()
+    }
+
+    /// True if others may have this reply: where each caller asks for itself, only one by which a region
+    /// stated what it decided.
+    pub(super) fn is_for_others(&self, winner: &Winner) -> bool {
+        let is_stated = winner.verdict != Verdict::Refused && winner.reply.grants.is_some();
+        is_stated || !self.route.identity.is_granted()
     }
 
     /// True if what older grants allowed must not be shown: the settings say so, or a region is known to
@@ -93,6 +123,6 @@ impl RoutedFill<'_> {
         let allowed_by = winner.reply.grants.as_ref().map_or(0, |stated| stated.version);
         let permits = &self.settings.shared.fills.permits;
         self.settings.config.access.when_unknown == WhenUnknown::Refuse
-            || self.asked_permit().is_some_and(|permit| permits.is_refused_since(permit.key, allowed_by))
+            || self.permit().is_some_and(|permit| permits.is_refused_since(permit, allowed_by))
     }
 }

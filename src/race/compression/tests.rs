@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use super::*;
+use crate::config::IdentityMode;
 use crate::config::MigrationMode;
 use crate::http::exchange::Outgoing;
 use crate::payload::coding::encode;

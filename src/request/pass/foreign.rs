@@ -12,7 +12,7 @@ use super::at_the_floor::{Subject, first_reply_at_floor, floor_additions};
 use crate::cache::entry::Entry;
 use crate::cache::key::KeyBuffer;
 use crate::cache::rfc9111::{self, validators};
-use crate::config::{Form, IdentityMode, Route};
+use crate::config::{Form, Route};
 use crate::fill::outcome::cookies_for;
 use crate::http::admission::Admitted;
 use crate::http::bodies::{Gathering, NotRead};
@@ -195,7 +195,7 @@ impl ForeignRead<'_> {
             }
             let Streamed { status, headers, body, .. } = head;
             let mut headers = varied(headers, &route.payload);
-            if matches!(route.identity, IdentityMode::Sidecar(_)) {
+            if route.identity.own().is_some() {
                 // It may be the session of the sidecar's own credentials.
                 headers.remove(header::SET_COOKIE);
             }

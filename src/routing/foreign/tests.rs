@@ -3,6 +3,7 @@
 use http::{HeaderValue, Method};
 
 use super::*;
+use crate::config::IdentityMode;
 use crate::http::admission::Admitted;
 use crate::http::inert::NAMES;
 use crate::request::answer::respond;

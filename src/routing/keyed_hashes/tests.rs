@@ -44,7 +44,7 @@ fn callers_differ_by_any_named_header() {
     let ring = keyed_hashes(&["context"]);
     let mode = IdentityMode::Exact(vec![http::header::AUTHORIZATION, http::header::COOKIE]);
     let same = [[("authorization", "a"), ("accept", "x")], [("authorization", "a"), ("accept", "y")]];
-    let [one, other] = same.map(|pairs| ring.identity(&mode, &headers(&pairs)));
+    let [one, other] = same.map(|pairs| ring.owner(&mode, &headers(&pairs)));
     assert_eq!(one, other);
     let different: [&[(&'static str, &str)]; 7] = [
         &[],
@@ -55,11 +55,11 @@ fn callers_differ_by_any_named_header() {
         &[("cookie", "a"), ("cookie", "b")],
         &[("cookie", "")],
     ];
-    let identities = different.map(|pairs| ring.identity(&mode, &headers(pairs)));
+    let identities = different.map(|pairs| ring.owner(&mode, &headers(pairs)));
     for (number, identity) in identities.iter().enumerate() {
         assert!(!identities[..number].contains(identity), "{:?}", different[number]);
     }
-    assert_ne!(identities[0], Identity::SIDECAR);
+    assert_ne!(identities[0], Identity::SHARED);
 }
 
 #[test]
