@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
+use super::contradiction::{Decided, contradictions};
 use super::keep::RoutedFill;
 use crate::cache::entry::Entry;
 use crate::config::IdentityMode;
@@ -17,6 +18,7 @@ use crate::protocol::label::Label;
 use crate::race::Tally;
 use crate::race::verdict::{Winner, is_worthless};
 use crate::routing::keyed_hashes::Identity;
+use crate::telemetry::metrics::grants::PermitOutcome;
 
 impl RoutedFill<'_> {
     /// The permit that the ask is about. What nobody reads is asked for with the sidecar's credentials
@@ -73,6 +75,7 @@ impl RoutedFill<'_> {
     /// Notes what all answers of the race say.
     pub(super) fn note_permissions(&self, tally: &Tally) {
         tally.replies().for_each(|reply| self.note_permission(reply));
+        self.note_contradictions(tally);
         let alarm = tally.alarm.map(|(region, why)| Action::Alarm(region, why));
         apply_actions(self.settings, alarm.into_iter().collect());
         let shared = &self.settings.shared;
@@ -81,6 +84,33 @@ impl RoutedFill<'_> {
             && let Some(permit) = self.asked_permit()
         {
             shared.fills.permits.tried(permit.key, floor, shared.clock.now());
+            shared.metrics.grants.checked(self.outcome(tally, floor));
+        }
+    }
+
+    /// Outcome for the permit, by the regions that know the newest grants.
+    fn outcome(&self, tally: &Tally, floor: u64) -> PermitOutcome {
+        let decided =
+            tally.replies().filter(|reply| self.is_of_the_view(reply)).filter_map(|reply| Decided::of(reply));
+        let decided: Vec<Decided> = decided.collect();
+        if decided.iter().any(|decided| matches!(decided, Decided::Allowed(version) if *version >= floor)) {
+            PermitOutcome::Granted
+        } else if decided.iter().any(|decided| matches!(decided, Decided::Refused(version) if *version >= floor)) {
+            PermitOutcome::Refused
+        } else {
+            PermitOutcome::Unconfirmed
+        }
+    }
+
+    /// Counts what regions say of this caller, and those that contradict others.
+    fn note_contradictions(&self, tally: &Tally) {
+        let of_the_view = tally.replies().filter(|reply| self.is_of_the_view(reply));
+        let decided: Vec<_> = of_the_view.filter_map(|reply| Some((reply.region, Decided::of(reply)?))).collect();
+        for (region, decided) in &decided {
+            self.settings.shared.metrics.grants.answered(*region, decided.answer());
+        }
+        for (region, contradiction) in contradictions(&decided) {
+            self.settings.shared.metrics.grants.contradicted(region, contradiction);
         }
     }
 
