@@ -25,6 +25,7 @@ use crate::telemetry::metrics::{Metrics, exposition};
 pub(crate) mod audit;
 pub(crate) mod commands;
 pub mod findings;
+pub mod grants;
 pub(crate) mod guard;
 pub(crate) mod health;
 mod index;

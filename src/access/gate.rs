@@ -54,6 +54,13 @@ pub struct Subject<'s> {
 }
 
 impl Admitted {
+    /// Principal and consumer, as logs name them.
+    #[must_use]
+    pub fn named(&self) -> (String, &str) {
+        let principal = self.principal.as_ref().map_or_else(|| NONE.to_owned(), ToString::to_string);
+        (principal, self.rights.as_deref().map_or(NONE, Rights::consumer))
+    }
+
     /// A decision about this caller and the view or type of this name.
     #[must_use]
     pub fn subject<'s>(&'s self, name: Option<&'s str>) -> Subject<'s> {
@@ -81,6 +88,14 @@ impl<T> Ruling<T> {
             Self::Pending(pending) => pending.await,
         }
     }
+}
+
+/// Turn of a decision about one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    First,
+    /// After a look for newer grants, for a request that older ones let in.
+    Again,
 }
 
 /// Parts of a gate.
@@ -135,7 +150,7 @@ impl Gate {
         let calendar = Calendar::new(clock.clone());
         Self {
             config: config.clone(),
-            admins: config.admins.iter().map(|admin| Principal::token(&admin.iss, &admin.sub)).collect(),
+            admins: config.admins.iter().map(|admin| Principal::from(&admin.who)).collect(),
             verifier: Verifier::new(issuers, calendar.clone()),
             in_use: Arc::default(),
             calendar,
@@ -298,13 +313,14 @@ impl Gate {
         method: &Method,
         path: &str,
         credentials: Credentials<'_>,
+        turn: Turn,
     ) -> Ruling<()> {
         if self.config.mode == AccessMode::Off {
             return Ruling::Decided(Ok(()));
         }
         let asked = asked(method, path);
         let token = match self.verifier.recall(known, credentials) {
-            Ok(Recalled::Known(known)) => return Ruling::Decided(self.decide(&known, asked)),
+            Ok(Recalled::Known(known)) => return Ruling::Decided(self.decide(&known, asked, turn)),
             Err(denial) => {
                 let subject = Subject { name: asked.view(), ..Subject::default() };
                 return Ruling::Decided(self.counted(subject, Err(denial)));
@@ -315,7 +331,7 @@ impl Gate {
         let pending = async move {
             let asked = view.as_deref().map_or(Asked::Elsewhere, Asked::View);
             match own.verifier.prove(token).await {
-                Ok(known) => own.decide(&known, asked),
+                Ok(known) => own.decide(&known, asked, turn),
                 Err(denial) => own.counted(Subject { name: asked.view(), ..Subject::default() }, Err(denial)),
             }
         };
@@ -342,11 +358,15 @@ impl Gate {
         }
     }
 
-    /// Decides about an operator at a port's pages.
+    /// Decides about an operator at a port's pages. Who is only observed is nobody in particular.
     ///
     /// # Errors
     /// The reason for which the page is not shown.
-    pub async fn admit_operator(self: &Arc<Self>, credentials: Credentials<'_>, need: May) -> Result<(), Denial> {
+    pub async fn admit_operator(
+        self: &Arc<Self>,
+        credentials: Credentials<'_>,
+        need: May,
+    ) -> Result<Admitted, Denial> {
         let ruling = self.admit(credentials);
         let own = self.clone();
         let finding = async move {
@@ -354,7 +374,7 @@ impl Gate {
                 Ok(admitted) => {
                     let decision = decide(admitted.rights.as_deref(), &Need::May(need));
                     let granted = if decision == Decision::Granted { Ok(()) } else { Err(Denial::NotGranted) };
-                    own.counted(admitted.subject(None), granted)
+                    own.counted(admitted.subject(None), granted).map(|()| admitted)
                 }
                 Err(denial) => own.counted(Subject::default(), Err(denial)),
             }
@@ -363,7 +383,7 @@ impl Gate {
             return finding.await;
         }
         self.observe(finding.map(drop));
-        Ok(())
+        Ok(Admitted::default())
     }
 
     fn admitted(&self, known: &Known) -> Result<Admitted, Denial> {
@@ -384,16 +404,19 @@ impl Gate {
         self.config.mode == AccessMode::Enforce
     }
 
-    /// Finds out beside the answer what would have been decided. Beyond a bound nobody does.
-    pub fn observe(&self, finding: impl Future<Output = ()> + Send + 'static) {
+    /// Finds out beside the answer what would have been decided. Beyond a bound nobody does: then this
+    /// returns false.
+    pub fn observe(&self, finding: impl Future<Output = ()> + Send + 'static) -> bool {
         let Ok(place) = self.observing.clone().try_acquire_owned() else {
-            return self.counts.decided(None, None, AccessOutcome::VerificationBusy);
+            self.counts.decided(None, None, AccessOutcome::VerificationBusy);
+            return false;
         };
         let finding = async move {
             finding.await;
             drop(place);
         };
         self.tasks.spawn("observed-caller", finding);
+        true
     }
 
     /// Counts the decision, and lets everybody in who is only observed.
@@ -433,22 +456,36 @@ impl Gate {
         if self.config.mode == AccessMode::Observe { Ok(T::default()) } else { Err(denial) }
     }
 
-    /// Decides whether a known caller may read what is asked for, and counts it.
-    fn decide(&self, known: &Known, asked: Asked<'_>) -> Result<(), Denial> {
+    /// Decides whether a known caller may read what is asked for, and counts the request once.
+    fn decide(&self, known: &Known, asked: Asked<'_>, turn: Turn) -> Result<(), Denial> {
         let principal = &known.principal;
         let grants = self.grants_in_use();
         let rights = grants.as_ref().ok().and_then(|grants| grants.rights_of(principal));
         let consumer = rights.map(|rights| rights.consumer());
         let subject = Subject { principal: Some(principal), consumer, name: asked.view() };
         // There is nothing, and only callers that are known learn that.
-        let Asked::View(view) = asked else { return self.counted_as(AccessOutcome::Elsewhere, subject, Ok(())) };
+        let Asked::View(view) = asked else { return self.settled(turn, AccessOutcome::Elsewhere, subject, Ok(())) };
         let granted = rights.filter(|rights| !self.denies(principal, Some(rights.consumer())));
         let decided = match (&grants, decide(granted.map(|rights| &**rights), &Need::Read(view))) {
             (Err(denial), _) => Err(*denial),
             (Ok(_), Decision::Granted) => Ok(()),
             (Ok(_), Decision::Refused) => Err(Denial::NotGranted),
         };
-        self.counted(subject, decided)
+        self.settled(turn, AccessOutcome::Granted, subject, decided)
+    }
+
+    /// [`Gate::counted_as`], but for what was counted before: again, only a refusal is news.
+    fn settled(
+        &self,
+        turn: Turn,
+        answered: AccessOutcome,
+        subject: Subject<'_>,
+        decided: Result<(), Denial>,
+    ) -> Result<(), Denial> {
+        if turn == Turn::Again && (decided.is_ok() || !self.enforces()) {
+            return Ok(());
+        }
+        self.counted_as(answered, subject, decided)
     }
 
     /// The grants by which it is decided; none before the first, nor those that are too old to go by.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::principal::Principal;
+use crate::model::identities::{IDENTITY_BYTES, is_dns_name, is_spiffe_segment, spiffe_parts};
 
 /// Some principals.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,9 +29,6 @@ pub enum PatternError {
     Dns,
 }
 
-/// Longest name of a principal, in bytes.
-pub const NAME_BYTES: usize = 512;
-
 /// `iss` and `sub` of tokens.
 ///
 /// # Errors
@@ -48,14 +46,11 @@ pub fn of_tokens(iss: &str, sub: &str) -> Result<Pattern, PatternError> {
 /// [`PatternError`].
 pub fn of_spiffe(id: &str) -> Result<Pattern, PatternError> {
     let (name, is_prefix) = starred(id)?;
-    let path_of = name.strip_prefix("spiffe://").ok_or(PatternError::Spiffe)?;
-    let (domain, path) = path_of.split_once('/').ok_or(PatternError::Spiffe)?;
-    let is_domain = !domain.is_empty()
-        && domain.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_'));
+    let (_, path) = spiffe_parts(name).ok_or(PatternError::Spiffe)?;
     // Behind a star's `/` nothing follows, and all of a trust domain has no segments.
     let segments = if is_prefix { path.strip_suffix('/').unwrap_or(path) } else { path };
-    let is_path = (is_prefix && path.is_empty()) || segments.split('/').all(is_segment);
-    if is_domain && is_path { Ok(made(Principal::Spiffe(name.into()), is_prefix)) } else { Err(PatternError::Spiffe) }
+    let is_path = (is_prefix && path.is_empty()) || segments.split('/').all(is_spiffe_segment);
+    if is_path { Ok(made(Principal::Spiffe(name.into()), is_prefix)) } else { Err(PatternError::Spiffe) }
 }
 
 /// A DNS name, written out.
@@ -64,18 +59,7 @@ pub fn of_spiffe(id: &str) -> Result<Pattern, PatternError> {
 /// [`PatternError`].
 pub fn of_dns(name: &str) -> Result<Pattern, PatternError> {
     sound(name)?;
-    let is_name = name.split('.').all(|label| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
-    });
-    // An address in dots, which certificates have elsewhere. No domain at the top is a number.
-    let is_address = name.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
-    if is_name && !is_address { Ok(Pattern::Exact(Principal::Dns(name.into()))) } else { Err(PatternError::Dns) }
-}
-
-fn is_segment(segment: &str) -> bool {
-    !matches!(segment, "" | "." | "..")
-        && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
+    if is_dns_name(name) { Ok(Pattern::Exact(Principal::Dns(name.into()))) } else { Err(PatternError::Dns) }
 }
 
 const fn made(principal: Principal, is_prefix: bool) -> Pattern {
@@ -84,7 +68,7 @@ const fn made(principal: Principal, is_prefix: bool) -> Pattern {
 
 fn sound(text: &str) -> Result<(), PatternError> {
     match text {
-        _ if text.is_empty() || text.len() > NAME_BYTES => Err(PatternError::Size),
+        _ if text.is_empty() || text.len() > IDENTITY_BYTES => Err(PatternError::Size),
         _ if text.chars().any(char::is_control) => Err(PatternError::Control),
         _ if text.contains('*') => Err(PatternError::Star),
         _ => Ok(()),

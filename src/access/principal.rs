@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::config::services::AdminIdentity;
+
 /// A name that somebody else vouches for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Principal {
@@ -18,6 +20,16 @@ impl Principal {
     #[must_use]
     pub fn token(iss: &str, sub: &str) -> Self {
         Self::Token { iss: iss.into(), sub: sub.into() }
+    }
+}
+
+impl From<&AdminIdentity> for Principal {
+    fn from(admin: &AdminIdentity) -> Self {
+        match admin {
+            AdminIdentity::Token { iss, sub } => Self::token(iss, sub),
+            AdminIdentity::Spiffe(id) => Self::Spiffe(id.as_str().into()),
+            AdminIdentity::Dns(name) => Self::Dns(name.as_str().into()),
+        }
     }
 }
 

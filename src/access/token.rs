@@ -10,8 +10,8 @@ use jsonwebtoken::Algorithm;
 use serde_json::{Map, Value};
 
 use super::limits::{CLAIMS_DEPTH, KEY_ID_BYTES, SKEW, TOKEN_BYTES};
-use super::patterns::NAME_BYTES;
 use super::strict_json;
+use crate::model::identities::IDENTITY_BYTES;
 use crate::model::time::Wall;
 
 /// Why a token is refused. The caller has to send another one. It quotes nothing of the token.
@@ -43,7 +43,7 @@ pub enum TokenError {
     NotYet,
     #[error("it is valid for too long; get one that expires sooner")]
     Lifetime,
-    #[error("the claim that says who the caller is, is no text of 1 to {NAME_BYTES} printable bytes")]
+    #[error("the claim that says who the caller is, is no text of 1 to {IDENTITY_BYTES} printable bytes")]
     Subject,
     #[error("the key that it names is none for its `alg`")]
     Key,
@@ -204,7 +204,7 @@ pub fn check_claims(token: &Unverified<'_>, expected: &Expectations, now: Wall) 
         }
     }
     let sub = token.claims.get(&expected.subject).and_then(Value::as_str).ok_or(TokenError::Subject)?;
-    if sub.is_empty() || sub.len() > NAME_BYTES || sub.chars().any(char::is_control) {
+    if sub.is_empty() || sub.len() > IDENTITY_BYTES || sub.chars().any(char::is_control) {
         return Err(TokenError::Subject);
     }
     Ok(Claimed { sub: sub.into(), until })

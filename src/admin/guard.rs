@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::access::credentials::Credentials;
 use crate::access::denial::{Denial, Whose};
-use crate::access::gate::Gate;
+use crate::access::gate::{Admitted, Gate};
 use crate::access::grants::May;
 use crate::admin::commands::problem::Problem;
 use crate::config::Listen;
@@ -64,8 +64,8 @@ impl Admits {
 /// Operators of an admin port that other machines reach.
 #[derive(Clone, Debug)]
 pub struct Operators {
-    /// Whose tokens are for operators.
-    pub gate: Arc<Gate>,
+    /// Decides by tokens that are for operators; without it, a proxy decides who comes in.
+    pub gate: Option<Arc<Gate>>,
     /// A proxy hands requests on: one that comes over loopback may be anybody's.
     pub behind_proxy: bool,
 }
@@ -94,12 +94,22 @@ impl Operators {
             "/metrics" => May::Metrics,
             _ => May::Operate,
         };
+        let Some(gate) = &self.gate else { return Ok(()) };
         let peer = request.extensions().get::<Arc<PeerCertificate>>().cloned();
         let headers = std::mem::take(request.headers_mut());
         let credentials = Credentials::of(&headers, peer.as_deref());
-        let admitted = self.gate.admit_operator(credentials, need).await;
+        let admitted = gate.admit_operator(credentials, need).await;
         *request.headers_mut() = headers;
-        admitted
+        admitted.map(|operator| note_command(request, &operator))
+    }
+}
+
+/// Logs what an operator from elsewhere is about to do, and who that is.
+fn note_command(request: &Request, operator: &Admitted) {
+    if !request.method().is_safe() {
+        let (principal, consumer) = operator.named();
+        let (method, path) = (request.method(), request.uri().path());
+        tracing::info!(principal, consumer, %method, path, "an operator's command");
     }
 }
 

@@ -127,6 +127,7 @@ mod tests {
     use crate::http::listener::bind_tcp;
     use crate::lab::issuer::Issuer;
     use crate::model::time::Clock;
+    use crate::telemetry::scripted::CountedLines;
 
     async fn port(state: ServiceState) -> (SocketAddr, Tasks) {
         port_of(state, Admits::hosts(&["nearside.internal".to_owned()])).await
@@ -232,7 +233,7 @@ mod tests {
     #[tokio::test]
     async fn reached_pages_need_a_grant() {
         let issuer = Issuer::new(ISS, "one");
-        let operators = Operators { gate: gate(&issuer), behind_proxy: true };
+        let operators = Operators { gate: Some(gate(&issuer)), behind_proxy: true };
         let admits = Admits { operators: Some(operators.clone()), ..Admits::default() };
         let (address, _tasks) = port_of(ServiceState::Degraded, Arc::new(admits)).await;
         let now = Clock::System.wall().as_millis() / 1_000;
@@ -257,6 +258,22 @@ mod tests {
             assert!(!answer.contains("slow") || path == "/", "no reasons: {path}: {answer}");
             assert_eq!(status == "401", answer.to_ascii_lowercase().contains("www-authenticate: bearer"), "{path}");
         }
+        // What may act is in the log, with who it is.
+        let lines = CountedLines::start();
+        for (caller, status) in [(&scraper, "403"), (&operator, "405")] {
+            let request = format!("POST /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{caller}\r\n");
+            let answer = say(address, &request).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        }
+        get(address, "/status", &operator).await;
+        assert_eq!(lines.with("an operator's command"), 1);
+        let named = "principal=\"o of https://issuer.example\" consumer=\"operator\" method=POST path=\"/status\"";
+        assert_eq!(lines.with(named), 1);
+        // A proxy that decides who comes in shows probes no reasons.
+        let proxied = Admits { operators: Some(Operators { gate: None, ..operators.clone() }), ..Admits::default() };
+        let (address, _tasks) = port_of(ServiceState::Degraded, Arc::new(proxied)).await;
+        assert!(get(address, "/readyz", "").await.ends_with("\"reasons\":[]}"));
+        assert!(get(address, "/status", "").await.starts_with("HTTP/1.1 200 "));
         // On this machine everybody is an operator, unless a proxy hands requests on.
         let admits = Admits { operators: Some(Operators { behind_proxy: false, ..operators }), ..Admits::default() };
         let (address, _tasks) = port_of(ServiceState::Degraded, Arc::new(admits)).await;

@@ -14,6 +14,7 @@ use url::Url;
 use super::audit::AuditStatus;
 use super::findings::unrouted::UnroutedStatus;
 use super::findings::{Check, Finding};
+use super::grants::{GrantsFacts, GrantsStatus};
 use super::readiness::{Conditions, ReadyState, Reason, TopicArrivals, lapsed, proof_age, readiness};
 use crate::config::{self, Config, RegionConfig, Transport};
 use crate::credentials::MinterStatus;
@@ -22,7 +23,7 @@ use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
 use crate::protocol::region_views::RegionViews;
 use crate::telemetry::counts::RouteOutcome;
-use crate::telemetry::metrics::exposition::{CacheGauges, ComparisonGauges, Gauges, RegionGauges};
+use crate::telemetry::metrics::exposition::{CacheGauges, ComparisonGauges, Gauges, GrantsGauges, RegionGauges};
 use crate::telemetry::metrics::process::ProcessGauges;
 use crate::telemetry::metrics::{Metrics, Totals};
 
@@ -81,6 +82,7 @@ pub struct RegionFacts<'a> {
     pub races: Vec<RaceHealth>,
     /// Arrivals from their topics, in that order.
     pub arrivals: Vec<TopicArrivals>,
+    pub grants: GrantsFacts,
 }
 
 /// Tasks, by name.
@@ -150,6 +152,9 @@ pub struct Status {
     pub totals: Totals,
     /// Results of audits (R17).
     pub audit: AuditStatus,
+    /// Grants of the regions (R22); left out while no region states any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<GrantsStatus>,
     /// The last reload of the configuration; `None` if there was none.
     pub reload: Option<ReloadStatus>,
     /// Connections open to the service's listeners.
@@ -316,6 +321,7 @@ impl Status {
             cache: facts.cache,
             totals: facts.metrics.totals(),
             audit: facts.audit.clone(),
+            grants: GrantsStatus::of(&facts.regions.grants, &names),
             reload: facts.reload.clone(),
             connections: facts.connections,
             tasks: facts.tasks.running.clone(),
@@ -358,6 +364,7 @@ impl Status {
             routes: self.routes.clone(),
             comparisons: self.comparisons.clone(),
             credentials: self.credentials.clone(),
+            grants: self.grants.as_ref().map_or_else(GrantsGauges::default, GrantsStatus::gauges),
             findings: self.findings.iter().map(|finding| finding.check.into_str()).collect(),
             checks: Check::VARIANTS.iter().map(|check| check.into_str()).collect(),
         }

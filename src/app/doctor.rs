@@ -28,6 +28,7 @@ use crate::shape::shapes::ShapeRefused;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
 mod credentials;
+mod grants;
 mod headers;
 mod paths;
 
@@ -83,6 +84,7 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Overrides) -> 
         report(&Evidence { lead_wait, ..*evidence })
     });
     lines.extend(credentials::lines(&sidecar.fill.minters.status(now)));
+    lines.extend(of_grants(&sidecar));
     lines.extend(refused.iter().map(|(path, refused)| paths::refused(path, refused)));
     for (path, trials) in &trials {
         let seen: Vec<_> = trials.iter().map(|it| (sidecar.fill.regions.name(it.region()), it.shown())).collect();
@@ -110,6 +112,13 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Overrides) -> 
     }
     sidecar.fill.shared.tasks.drain(deadline).await;
     started.map(|()| lines)
+}
+
+fn of_grants(sidecar: &Settings) -> Vec<ReportLine> {
+    let shared = &sidecar.fill.shared;
+    let (view, now) = (shared.freshness.grants().view(), shared.clock.wall());
+    let known = grants::Known { view: &view, metrics: &shared.metrics.grants, now };
+    grants::lines(&known, shared.names.iter().map(String::as_str))
 }
 
 /// Replies of both upstreams of a path's route, in each region.

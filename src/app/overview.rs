@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use super::findings;
 use super::topics::Topics;
 use crate::admin::audit::{AuditStatus, FreshShare, Violation};
+use crate::admin::grants::GrantsFacts;
 use crate::admin::status::{
     CacheCounts, Facts, Observations, RaceHealth, RegionFacts, ReloadStatus, RouteFacts, Status, TaskFacts,
 };
@@ -54,6 +55,7 @@ pub(super) fn source(
                 region_views: &region_views,
                 races: sidecar.fill.regions.status().into_iter().map(race_health).collect(),
                 arrivals: findings::arrivals(&sidecar, &subscriptions, now),
+                grants: GrantsFacts { permits: shared.fills.permits.len(), view: shared.freshness.grants().view() },
             },
             cache: CacheCounts {
                 entries: shared.store.entries(),

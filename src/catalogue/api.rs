@@ -188,6 +188,9 @@ async fn put_grants(Shared(api): Shared<Api>, caller: Caller, request: Request) 
     let document = Bytes::copy_from_slice(&sent);
     let (applied, replayed) = api.catalogue.write_grants(document, only_if, once.as_ref()).await?;
     api.gate.iter().for_each(|gate| gate.note_announced());
+    if !replayed {
+        caller.note_written(applied.version);
+    }
     Ok(written(applied, replayed))
 }
 

@@ -2,6 +2,7 @@
 //! sidecar holds for it.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -11,13 +12,14 @@ use super::args;
 use super::ctl::{self, Reach};
 use super::error::CommandError;
 use super::load::{settings, variables};
-use crate::config::{Config, IdentityMode, Route, Unrouted};
+use crate::config::{Config, IdentityMode, PermitsConfig, Route, Unrouted};
 use crate::http::admission::Head;
 use crate::migration::candidate;
 use crate::request::sent::request_of_caller;
 use crate::routing::headers::goes_along;
 use crate::routing::router::{Matched, Router};
 
+mod access;
 mod headers;
 mod payload;
 
@@ -28,8 +30,11 @@ use payload::Wanted;
 #[derive(Clone, Debug, Args)]
 pub struct ExplainArgs {
     /// The path as callers write it, with any query
-    #[arg(value_parser = args::path)]
-    pub path: String,
+    #[arg(value_parser = args::path, required_unless_present = "services")]
+    pub path: Option<String>,
+    /// Say instead who may read, write and operate by this file of the services
+    #[arg(long, value_name = "FILE", conflicts_with = "path")]
+    pub services: Option<PathBuf>,
     /// A header that callers send; may be given several times
     #[arg(long, value_name = "NAME: VALUE", value_parser = args::header)]
     pub header: Vec<(HeaderName, HeaderValue)>,
@@ -43,12 +48,19 @@ const WITH_WHAT: &str = "nothing says which routes there are: give --config FILE
                          ADDRESS and --token-file FILE";
 
 pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
-    let path_len = args.path.find('?').unwrap_or(args.path.len());
+    match (&args.path, &args.services) {
+        (None, Some(file)) => print(&access::services(file)?),
+        (path, _) => explain_path(args, path.as_deref().unwrap_or("/")),
+    }
+}
+
+fn explain_path(args: &ExplainArgs, path: &str) -> Result<(), CommandError> {
+    let path_len = path.find('?').unwrap_or(path.len());
     let reach = &args.reach;
     let by_env = variables().any(|(name, _)| name.starts_with("NEARSIDE__SERVICE__"));
     if reach.config.is_none() && !by_env && (reach.socket.is_some() || reach.admin.is_some()) {
         let mut lines = vec!["route, records and what goes along: with --config".to_owned(), String::new()];
-        lines.extend(stored(args, &args.path[..path_len]));
+        lines.extend(stored(args, &path[..path_len]));
         return print(&lines);
     }
     if reach.config.is_none() && !by_env {
@@ -60,24 +72,24 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
         headers.append(name.clone(), value.clone());
     }
     let router = Router::new(&config.service);
-    let mut matched = router.find(&args.path[..path_len]);
+    let mut matched = router.find(&path[..path_len]);
     matched.iter_mut().for_each(candidate::choose);
     let mut lines = match &matched {
         Some(matched) => {
-            let head = Head { method: &http::Method::GET, path_and_query: &args.path, path_len, headers: &headers };
+            let head = Head { method: &http::Method::GET, path_and_query: path, path_len, headers: &headers };
             let wanted = payload::wanted(matched.route, head);
-            let mut lines = routed(matched, head, &wanted);
-            let asked = payload::asked_at(&config, matched, &wanted, &args.path);
+            let mut lines = routed(matched, head, &wanted, &config.access);
+            let asked = payload::asked_at(&config, matched, &wanted, path);
             lines.insert(1, format!("asked at  {}", asked.join(payload::BELOW)));
-            lines.extend(payload::lines(&config, matched, &wanted, &args.path));
+            lines.extend(payload::lines(&config, matched, &wanted, path));
             lines
         }
-        None => payload::batch(&router, &args.path[..path_len])
-            .unwrap_or_else(|| unrouted(&config, &router, &args.path[..path_len])),
+        None => payload::batch(&router, &path[..path_len])
+            .unwrap_or_else(|| unrouted(&config, &router, &path[..path_len])),
     };
     if matched.is_some() {
         lines.push(String::new());
-        lines.extend(stored(args, &args.path[..path_len]));
+        lines.extend(stored(args, &path[..path_len]));
     }
     print(&lines)
 }
@@ -87,7 +99,7 @@ fn print(lines: &[String]) -> Result<(), CommandError> {
     lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(|error| CommandError::Failed(error.to_string()))
 }
 
-fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String> {
+fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted, terms: &PermitsConfig) -> Vec<String> {
     let route = matched.route;
     let records: Vec<_> = matched.records().map(|(record_type, key)| format!("{record_type}:{key}")).collect();
     let request = request_of_caller(head, route);
@@ -117,6 +129,7 @@ fn routed(matched: &Matched<'_>, head: Head<'_>, wanted: &Wanted) -> Vec<String>
     let is_made = payload::is_made(matched, wanted);
     lines.extend(headers::lines(route, head.headers, &request.headers, is_made));
     lines.push(format!("kept for  {} once confirmed (ttl)", humantime::format_duration(route.ttl)));
+    lines.extend(access::permits(route, terms));
     lines
 }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use rustls::pki_types::CertificateDer;
@@ -27,12 +26,13 @@ use crate::config::limits::PEM_BYTES;
 use crate::config::read_regular;
 use crate::config::services::{self, ServiceRole};
 use crate::http::server_tls::peer::AlternativeNames;
-use crate::http::token;
 use crate::model::time::Clock;
 
+mod caller;
 mod catalogue;
 mod report;
 
+use caller::{Caller, CatalogueReach, unusable};
 use catalogue::{CatalogueClient, Versioned};
 
 /// `nearside grants`
@@ -43,23 +43,6 @@ pub struct GrantsArgs {
     pub command: GrantsCommand,
     #[command(flatten)]
     pub reach: CatalogueReach,
-}
-
-/// Way to the catalogue.
-#[derive(Clone, Debug, Args)]
-pub struct CatalogueReach {
-    /// The catalogue's address
-    #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:8740")]
-    pub catalogue: Url,
-    /// A file with the token of an admin (`[[access.admin]]`)
-    #[arg(long, global = true, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// A PEM file with the CA certificates that the catalogue's is verified by [default: the machine's]
-    #[arg(long, global = true, value_name = "FILE")]
-    pub ca_file: Option<PathBuf>,
-    /// Longest wait for the catalogue's answer
-    #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
-    pub timeout: Duration,
 }
 
 /// Command on the grants.
@@ -105,15 +88,15 @@ pub enum GrantsCommand {
     },
     /// Say what a token may do, or why nothing: the token comes from standard input
     #[command(
-        after_help = "Examples:\n  nearside grants who --config service.toml < token\n  nearside grants who --certificate caller.pem"
+        after_help = "Examples:\n  nearside grants who --config service.toml < token\n  nearside grants who --holder caller.pem"
     )]
     Who {
         /// The services' configuration, which names the issuers
         #[arg(long, short, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// A PEM file with a client certificate, instead of a token
+        /// A PEM file with a client certificate, whose holder is meant, instead of a token
         #[arg(long, value_name = "FILE", conflicts_with = "config")]
-        certificate: Option<PathBuf>,
+        holder: Option<PathBuf>,
         /// Say whether it may read this view; may be given several times
         #[arg(long, value_name = "NAME")]
         view: Vec<String>,
@@ -121,7 +104,8 @@ pub enum GrantsCommand {
         #[arg(long = "type", value_name = "NAME")]
         record_type: Vec<String>,
     },
-    /// List what services refused, or would refuse once they enforce, and issuers whose keys are old
+    /// List what services refused, or would refuse once they enforce, issuers whose keys are old, and
+    /// services that differ in mode or version
     #[command(after_help = "Example:\n  nearside grants report http://127.0.0.1:8741 http://127.0.0.1:8745")]
     Report {
         /// Addresses of the services' admin ports
@@ -134,10 +118,8 @@ pub enum GrantsCommand {
 const LOST_UNASKED: usize = 10;
 
 pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
-    let token = token::read("--token-file", args.reach.token_file.as_deref())
-        .map_err(|error| CommandError::Usage(error.to_string()))?;
-    let authorities = args.reach.ca_file.as_deref().map(authorities).transpose()?;
-    let client = CatalogueClient::new(args.reach.catalogue, token, authorities.clone(), args.reach.timeout);
+    let caller = Caller::of(&args.reach)?;
+    let client = CatalogueClient::new(args.reach.catalogue, caller.clone());
     match args.command {
         GrantsCommand::Show => {
             let current = block_on(client.current())?.ok_or_else(none_yet)?;
@@ -165,32 +147,25 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
             let current = block_on(client.current())?;
             replace(&client, current.as_ref(), &earlier.document, true, &|_| Ok(()))
         }
-        GrantsCommand::Who { config, certificate, view, record_type } => {
+        GrantsCommand::Who { config, holder, view, record_type } => {
             let needs = view.iter().map(|view| Need::Read(view));
             let needs = needs.chain(record_type.iter().map(|record_type| Need::Write(record_type)));
             let needs = needs.collect::<Vec<_>>();
-            match certificate {
+            match holder {
                 Some(file) => who_presents(&client, &file, &needs),
                 None => who(&client, config.as_deref(), &needs),
             }
         }
-        GrantsCommand::Report { admin } => admin.iter().try_for_each(|admin| {
-            let lines = block_on(report::of(admin, authorities.as_deref(), args.reach.timeout))?;
-            lines.iter().try_for_each(|line| print(line))
-        }),
+        GrantsCommand::Report { admin } => {
+            let mut reports = Vec::new();
+            for admin in &admin {
+                let report = block_on(report::of(admin, &caller))?;
+                report.lines.iter().try_for_each(|line| print(line))?;
+                reports.push(report);
+            }
+            report::differing(&reports).iter().try_for_each(|line| print(line))
+        }
     }
-}
-
-fn unusable(flag: &str, file: &Path, why: &str) -> CommandError {
-    CommandError::Usage(format!("{flag} {}: {why}", file.display()))
-}
-
-/// The certificates of `--ca-file`.
-fn authorities(file: &Path) -> Result<Vec<reqwest::Certificate>, CommandError> {
-    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable("--ca-file", file, &error.to_string()))?;
-    let found = reqwest::Certificate::from_pem_bundle(&text)
-        .map_err(|error| unusable("--ca-file", file, &error.to_string()))?;
-    if found.is_empty() { Err(unusable("--ca-file", file, "it holds no certificate in PEM")) } else { Ok(found) }
 }
 
 fn block_on<T>(asked: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
@@ -328,14 +303,13 @@ fn who(client: &CatalogueClient, config: Option<&Path>, needs: &[Need<'_>]) -> R
 
 /// Says what the holder of a certificate may do. Services ask their `client_ca` besides.
 fn who_presents(client: &CatalogueClient, file: &Path, needs: &[Need<'_>]) -> Result<(), CommandError> {
-    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable("--certificate", file, &error.to_string()))?;
+    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable("--holder", file, &error.to_string()))?;
     let certificate =
-        CertificateDer::from_pem_slice(&text).map_err(|error| unusable("--certificate", file, &error.to_string()))?;
-    let names =
-        AlternativeNames::of(&certificate).ok_or_else(|| unusable("--certificate", file, "it cannot be read"))?;
+        CertificateDer::from_pem_slice(&text).map_err(|error| unusable("--holder", file, &error.to_string()))?;
+    let names = AlternativeNames::of(&certificate).ok_or_else(|| unusable("--holder", file, "it cannot be read"))?;
     let principal = certificate::principal(&names);
     let principal = principal.ok_or_else(|| {
-        unusable("--certificate", file, "it has neither one SPIFFE ID as its only URI, nor one DNS name")
+        unusable("--holder", file, "it has neither one SPIFFE ID as its only URI, nor one DNS name")
     })?;
     print(&format!("it is {principal}, if a CA of the service's client_ca vouches for it"))?;
     print_rights(client, &principal, needs)

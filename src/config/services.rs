@@ -16,7 +16,7 @@ mod role;
 pub(in crate::config) mod tls;
 
 pub use crate::config::access::WhenUnknown;
-pub use access::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, KeysSource};
+pub use access::{AccessConfig, AccessMode, AdminConfig, AdminIdentity, IssuerConfig, KeysSource};
 pub use config::{
     CatalogueConfig, EngineConfig, NodeCompression, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };

@@ -209,8 +209,8 @@ impl Permits {
         Turn::Lead(turn.drop_guard())
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    /// Number of permits that are remembered.
+    pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().permits.len()).sum()
     }
 

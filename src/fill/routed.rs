@@ -33,6 +33,7 @@ use crate::race::{First, Race, Tally};
 use crate::shape::form::form_of;
 use crate::switch::{Rule, is_on};
 
+mod contradiction;
 pub(super) mod keep;
 mod observations;
 mod permission;

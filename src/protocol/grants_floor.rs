@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::model::ids::RegionId;
+use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::{Moment, Wall};
 use crate::protocol::event::Alarm;
 use crate::switch::{Rule, is_on};
@@ -45,6 +45,17 @@ struct OfRegion {
     doubted: Option<u64>,
 }
 
+/// Knowledge of the regions' grants, for those who look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantsView {
+    /// 0 while nothing is known.
+    pub floor: u64,
+    /// Regions that announced or stated the floor, or a newer version.
+    pub vouching: RegionSet,
+    /// The version that each region's nodes stated last; 0 for none.
+    pub stated: Vec<u64>,
+}
+
 impl OfRegion {
     fn is_doubted(&self, version: u64) -> bool {
         self.doubted.is_some_and(|doubted| version >= doubted)
@@ -73,6 +84,14 @@ impl GrantsFloor {
     /// the only one. So a region with wrong settings or a wrong document refuses nobody.
     pub fn vouches_for(&self, version: u64) -> bool {
         shared(&self.heard().regions, |region| region.highest) >= version || !is_on(Rule::R22)
+    }
+
+    /// The floor, who vouches for it, and what each region states.
+    pub fn view(&self) -> GrantsView {
+        let (floor, heard) = (self.floor(), self.heard());
+        let regions = (0..).map(RegionId).zip(&heard.regions);
+        let vouching = regions.filter(|(_, region)| floor > 0 && region.highest >= floor).map(|(id, _)| id).collect();
+        GrantsView { floor, vouching, stated: heard.regions.iter().map(|region| region.stated).collect() }
     }
 
     /// Notes a verified announcement.
@@ -196,6 +215,16 @@ mod tests {
         assert_eq!(floor.floor(), 7);
         assert_eq!(states(&floor, B, 3, 1), None);
         assert_eq!(floor.floor(), 7);
+    }
+
+    #[test]
+    fn view_names_who_vouches() {
+        let floor = floor_over(3);
+        assert_eq!(floor.view(), GrantsView { stated: vec![0; 3], ..GrantsView::default() });
+        states(&floor, A, 7, 0);
+        states(&floor, C, 9, 0);
+        let vouching = [A, C].into_iter().collect();
+        assert_eq!(floor.view(), GrantsView { floor: 7, vouching, stated: vec![7, 0, 9] });
     }
 
     #[test]

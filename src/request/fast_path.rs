@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use http::HeaderValue;
 
 use crate::access::credentials::Credentials;
-use crate::access::gate::{Gate, Ruling};
+use crate::access::gate::{Gate, Ruling, Turn};
 use crate::cache::entry::Validity;
 use crate::http::admission::{Admission, Head, Refusal};
 use crate::http::connection::spare::Spare;
@@ -126,7 +126,7 @@ impl Settings {
     ) -> Result<(), BoxFuture<'static, Outcome>> {
         let memory = caller.gate.get_or_insert_default();
         let credentials = Credentials::of(head.headers, peer.map(Arc::as_ref));
-        let Gated { ruling, newer } = memory.ask(gate, head.method, head.path(), credentials);
+        let Gated { ruling, newer } = memory.ask(gate, head.method, head.path(), credentials, Turn::First);
         let pending = match ruling {
             Ruling::Decided(Err(denial)) => {
                 return Err(ready(Outcome::Denied(denial).stating(memory.stated().cloned())).boxed());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, StatusCode};
 
 use crate::access::credentials::Credentials;
-use crate::access::gate::{Gate, Ruling};
+use crate::access::gate::{Gate, Ruling, Turn};
 use crate::access::known::Known;
 use crate::access::names::{Asked, asked};
 use crate::config::grants_version::GRANTS_VERSION;
@@ -44,10 +44,11 @@ impl GateMemory {
         method: &Method,
         path: &str,
         credentials: Credentials<'_>,
+        turn: Turn,
     ) -> Gated {
         // Taken first: a decision by newer grants than it states does no harm, one by older would.
         let version = gate.version();
-        let ruling = gate.admit_to_view(&mut self.known, method, path, credentials);
+        let ruling = gate.admit_to_view(&mut self.known, method, path, credentials, turn);
         self.state(version, asked(method, path));
         let newest = *self.newest.get_or_insert_with(|| {
             stated_grants::stated_version(credentials.headers, &GRANTS_VERSION).unwrap_or_default()

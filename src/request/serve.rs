@@ -22,7 +22,7 @@ use super::under_permit::fill_under_permit;
 use super::{batch, limits, pass};
 use crate::access::credentials::Credentials;
 use crate::access::denial::Denial;
-use crate::access::gate::{Gate, Ruling};
+use crate::access::gate::{Gate, Ruling, Turn};
 use crate::cache::entry::{Entry, Validity};
 use crate::cache::rfc9111::OriginTrouble;
 use crate::fill::ask::{Ask, Of, Routing};
@@ -62,7 +62,7 @@ pub fn answer(settings: &Arc<Settings>, request: Request<Incoming>, via: Via) ->
     if let Some(gate) = &settings.shared.gate {
         let mut memory = GateMemory::default();
         let credentials = Credentials::of(entered.headers(), peer.as_deref());
-        let Gated { ruling, newer } = memory.ask(gate, entered.method(), entered.path(), credentials);
+        let Gated { ruling, newer } = memory.ask(gate, entered.method(), entered.path(), credentials, Turn::First);
         stated = memory.stated().cloned();
         match ruling {
             Ruling::Decided(Ok(())) if is_behind(gate, newer) => {
@@ -162,7 +162,7 @@ pub(super) async fn after_a_look(
     gate.look().await;
     let mut memory = GateMemory::default();
     let credentials = Credentials::of(&admitted.headers, peer.as_deref());
-    let gated = memory.ask(&gate, &admitted.method, admitted.head().path(), credentials);
+    let gated = memory.ask(&gate, &admitted.method, admitted.head().path(), credentials, Turn::Again);
     let outcome = match gated.ruling.settled().await {
         Ok(()) => serve(&settings, admitted).await,
         Err(denial) => Outcome::Denied(denial),

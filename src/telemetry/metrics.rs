@@ -10,6 +10,7 @@ pub mod batches;
 pub mod credentials;
 pub(crate) mod definition;
 pub mod exposition;
+pub mod grants;
 pub mod operations;
 mod page;
 pub mod payload;
@@ -29,6 +30,7 @@ use audits::AuditMetrics;
 use batches::BatchMetrics;
 use credentials::CredentialsMetrics;
 use exposition::Gauges;
+use grants::GrantsMetrics;
 use operations::OperationMetrics;
 use payload::PayloadMetrics;
 use races::RaceMetrics;
@@ -46,6 +48,7 @@ pub struct Metrics {
     pub audits: AuditMetrics,
     pub operations: OperationMetrics,
     pub credentials: CredentialsMetrics,
+    pub grants: GrantsMetrics,
     registry: Arc<Registry>,
     region_names: Arc<[String]>,
 }
@@ -70,6 +73,7 @@ impl Metrics {
         let audits = AuditMetrics::new(&regions);
         let operations = OperationMetrics::new(&regions);
         let credentials = CredentialsMetrics::new(&regions);
+        let grants = GrantsMetrics::new(&regions);
         let mut registry = Registry::with_prefix("nearside");
         registry.register_collector(Box::new(requests.clone()));
         registry.register_collector(Box::new(payload.clone()));
@@ -79,6 +83,7 @@ impl Metrics {
         registry.register_collector(Box::new(audits.clone()));
         registry.register_collector(Box::new(operations.clone()));
         registry.register_collector(Box::new(credentials.clone()));
+        registry.register_collector(Box::new(grants.clone()));
         let (registry, region_names) = (Arc::new(registry), region_names.into());
         Self {
             requests,
@@ -89,6 +94,7 @@ impl Metrics {
             audits,
             operations,
             credentials,
+            grants,
             registry,
             region_names,
         }

@@ -64,3 +64,5 @@ pub const FAILURES_LOOK: Duration = Duration::from_secs(60);
 pub const CANARY_EVERY: Duration = Duration::from_secs(1);
 /// Interval between two looks at the grants: a region that missed a change has it this much later.
 pub const GRANTS_EVERY: Duration = Duration::from_secs(5);
+/// Interval between two writes of the same document of grants, for a table that was put back.
+pub const GRANTS_AGAIN: Duration = Duration::from_secs(300);

@@ -9,6 +9,7 @@ mod denied;
 mod deployment;
 mod emulated;
 mod in_process;
+mod operators;
 mod scripted;
 mod tls;
 mod unreachable;

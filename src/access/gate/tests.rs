@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::access::token::TokenError;
-use crate::config::services::{AdminConfig, IssuerConfig, KeysSource};
+use crate::config::services::{AdminConfig, AdminIdentity, IssuerConfig, KeysSource};
 use crate::lab::issuer::Issuer;
 use crate::tasks::Tasks;
 
@@ -43,7 +43,7 @@ fn config(keys: PathBuf, mode: AccessMode) -> AccessConfig {
             ca_file: None,
             subject: "sub".to_owned(),
         }],
-        admins: vec![AdminConfig { iss: ISS.to_owned(), sub: "admin".to_owned() }],
+        admins: vec![AdminConfig { who: AdminIdentity::Token { iss: ISS.to_owned(), sub: "admin".to_owned() } }],
     }
 }
 
@@ -86,7 +86,8 @@ impl Guarded {
             request.headers_mut().append(header::AUTHORIZATION, HeaderValue::try_from(line).unwrap());
         }
         let credentials = Credentials::of(request.headers(), None);
-        self.gate.admit_to_view(known, request.method(), request.uri().path(), credentials).settled().await
+        let (method, path) = (request.method(), request.uri().path());
+        self.gate.admit_to_view(known, method, path, credentials, Turn::First).settled().await
     }
 
     async fn ask(&self, token: &str, view: &str) -> Result<(), Denial> {
@@ -307,6 +308,29 @@ async fn grants_that_were_put_back_are_none() {
     assert_eq!(guarded.ask(&token, "limits").await, Ok(()));
 }
 
+#[tokio::test]
+async fn decision_after_look_counts_refusals_alone() {
+    for (mode, refused) in [(AccessMode::Enforce, 1), (AccessMode::Observe, 0)] {
+        let guarded = gate_of(mode, |_| {});
+        guarded.grant(1, &["limits"]);
+        let (gate, mut known) = (&guarded.gate, None);
+        let line = format!("Bearer {}", guarded.token("jira"));
+        let request = Request::get("/v1/contexts/acme/limits").header("authorization", line).body(()).unwrap();
+        let mut ask = async |turn: Turn| {
+            let credentials = Credentials::of(request.headers(), None);
+            gate.admit_to_view(&mut known, request.method(), request.uri().path(), credentials, turn).settled().await
+        };
+        assert_eq!(ask(Turn::First).await, Ok(()));
+        gate.tasks.drain(Duration::from_secs(5)).await;
+        let counted =
+            || [AccessOutcome::Granted, AccessOutcome::NotGranted].map(|outcome| gate.counts().count(outcome));
+        assert_eq!((ask(Turn::Again).await, counted()), (Ok(()), [1, 0]), "{mode:?}");
+        guarded.grant(2, &[]);
+        assert_eq!(ask(Turn::Again).await.is_err(), mode == AccessMode::Enforce);
+        assert_eq!(counted(), [1, refused], "{mode:?}");
+    }
+}
+
 fn consumer(sub: &str, may: &[&str]) -> serde_json::Value {
     json!({"who": [{"iss": ISS, "sub": sub}], "may": may})
 }
@@ -323,11 +347,13 @@ async fn operators_need_their_own_grants() {
     let admitted = async |sub: &str, audience: &str, need: May| {
         let token = format!("Bearer {}", guarded.issuer.token(sub, audience, NOW));
         let request = Request::get("/").header("authorization", token).body(()).unwrap();
-        gate.admit_operator(Credentials::of(request.headers(), None), need).await
+        gate.admit_operator(Credentials::of(request.headers(), None), need)
+            .await
+            .map(|admitted| admitted.principal.is_some())
     };
-    assert_eq!(admitted("scraper", operators, May::Metrics).await, Ok(()));
+    assert_eq!(admitted("scraper", operators, May::Metrics).await, Ok(true));
     assert_eq!(admitted("scraper", operators, May::Operate).await, Err(Denial::NotGranted));
-    assert_eq!(admitted("operator", operators, May::Operate).await, Ok(()));
+    assert_eq!(admitted("operator", operators, May::Operate).await, Ok(true));
     assert_eq!(admitted("admin", operators, May::Operate).await, Err(Denial::NotGranted));
     let elsewhere = admitted("operator", REGIONS, May::Operate).await;
     assert_eq!(elsewhere, Err(Denial::BadCredential(TokenError::Audience)));

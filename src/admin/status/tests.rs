@@ -86,6 +86,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
             region_views: &region_views,
             races: vec![slow, RaceHealth { outlier: true, held_off: Some(SECOND), ..RaceHealth::default() }],
             arrivals: vec![TopicArrivals { lag_ms: Some(45), ..TopicArrivals::default() }],
+            grants: GrantsFacts::default(),
         },
         cache: CacheCounts { entries: 12, bytes: 4_096, capacity_bytes: 1 << 28 },
         connections: 4,

@@ -38,20 +38,23 @@ pub(super) fn open(
     Ok(Some(gate))
 }
 
-/// Whom an admin port at this address lets see its pages; `None` where only this machine reaches it.
-/// `gate` is the process's.
+/// Operators of an admin port at this address; `None` where only this machine reaches it. `gate` is the
+/// process's, and `None` where callers are not checked.
 pub(super) fn operators(
     shell: &Shell,
     gate: Option<&Arc<Gate>>,
     admin: SocketAddr,
     process: &ServiceProcess,
 ) -> Result<Option<Operators>, ServiceStartError> {
-    let Some(gate) = gate.filter(|_| !admin.ip().is_loopback()) else { return Ok(None) };
-    let config = &shell.config;
-    let access = &config.access;
+    if admin.ip().is_loopback() {
+        return Ok(None);
+    }
+    let behind_proxy = process.behind_proxy(&shell.config);
+    let Some(gate) = gate else { return Ok(Some(Operators { gate: None, behind_proxy })) };
+    let access = &shell.config.access;
     let issuers = Issuers::open(access, &access.operate_audience, &shell.clock).map_err(ServiceStartError::Keys)?;
     issuers.watch(&shell.tasks);
-    Ok(Some(Operators { gate: Arc::new(gate.beside(issuers)), behind_proxy: process.behind_proxy(config) }))
+    Ok(Some(Operators { gate: Some(Arc::new(gate.beside(issuers))), behind_proxy }))
 }
 
 /// Its member of `/status`.

@@ -38,16 +38,17 @@ pub(super) async fn open(
 ) -> Result<ServiceParts, ServiceStartError> {
     let own = shell.engine.regional(region).await;
     let table = own.clone();
-    let mut gate = None;
+    // Operators from elsewhere are asked who they are also where nobody reads.
+    let is_asked = duties.node || !region.admin.ip().is_loopback();
+    let gate = if is_asked { open_gate(shell, region, &own)? } else { None };
     let ingester = if duties.ingest { Some(ingest(shell, region, own.clone()).await) } else { None };
     let (node, complete) = if duties.node {
         let complete = watch_completeness(shell, own.clone());
-        gate = open_gate(shell, region, &own)?;
         (Some(serve(shell, region, own, complete.clone(), gate.as_ref()).await?), complete)
     } else {
         (None, Arc::new(AtomicBool::new(true)))
     };
-    let (asked, shown) = (gate.clone(), gate.clone());
+    let (asked, shown) = (gate.clone().filter(|_| duties.node), gate.clone());
     let admin = node.as_ref().map(|node| node.admin.to_string());
     let name = region.name.clone();
     let unseen = look_for_views(shell, region, table);
@@ -113,7 +114,7 @@ async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>)
     ingester
 }
 
-/// The gate of the region's node, which follows the region's grants.
+/// The gate of the region's process, which follows the region's grants.
 fn open_gate(
     shell: &Arc<Shell>,
     region: &ServedRegion,

@@ -74,7 +74,7 @@ impl ServiceProcess {
     pub(super) const fn behind_proxy(&self, config: &ServicesConfig) -> bool {
         match self {
             Self::Catalogue => config.catalogue.behind_proxy,
-            Self::Views => false,
+            Self::Views => config.views.behind_proxy,
             Self::Region(region, _) => region.behind_proxy,
         }
     }

@@ -81,6 +81,21 @@ impl Caller {
         !matches!(&self.0, Some((_, Who::Admitted(admitted))) if !may_write(admitted, record_type))
     }
 
+    /// Logs who wrote this version of the grants.
+    pub(super) fn note_written(&self, version: u64) {
+        match &self.0 {
+            None => log_written(version, &Admitted::default()),
+            Some((_, Who::Admitted(admitted))) => log_written(version, admitted),
+            Some((gate, Who::Observed(who))) => {
+                let who = who.clone();
+                let is_found_out = gate.observe(async move { log_written(version, &who.await.unwrap_or_default()) });
+                if !is_found_out {
+                    log_written(version, &Admitted::default());
+                }
+            }
+        }
+    }
+
     /// Whose idempotency keys its own are among. Where callers are only observed, all are one writer.
     pub(super) fn writer(&self) -> String {
         match &self.0 {
@@ -116,6 +131,11 @@ impl Caller {
             }
         }
     }
+}
+
+fn log_written(version: u64, admitted: &Admitted) {
+    let (principal, consumer) = admitted.named();
+    tracing::info!(version, principal, consumer, "the grants were written");
 }
 
 fn may_write(admitted: &Admitted, record_type: &str) -> bool {

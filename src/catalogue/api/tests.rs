@@ -1,5 +1,7 @@
 //! The API over real sockets, and the document that describes it.
 
+mod written_grants;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -27,13 +29,17 @@ struct Port {
 }
 
 async fn port() -> Port {
+    port_of(None).await
+}
+
+async fn port_of(gate: Option<Arc<Gate>>) -> Port {
     let (stage, tasks) = (stage(), Tasks::new());
     let listener = bind_tcp("127.0.0.1:0".parse().unwrap(), "catalogue", "catalogue.listen").unwrap();
     let address = listener.local_addr().unwrap();
     let held = ByteBudget::new(HELD_BYTES);
     let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
     let router =
-        router_of(Api { catalogue: stage.catalogue.clone(), gate: None, held: held.clone(), pages: pages.clone() });
+        router_of(Api { catalogue: stage.catalogue.clone(), gate, held: held.clone(), pages: pages.clone() });
     let names = ServingTasks { accept: "accept", connection: "catalogue" };
     service::start(Listener::Tcp(listener), names, Permits::new(64), move |_| router.clone(), &tasks);
     Port { address, stage, held, pages }

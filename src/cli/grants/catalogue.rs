@@ -1,14 +1,12 @@
 //! Asks the catalogue for the grants, and writes them there.
 
-use std::time::Duration;
-
 use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::Url;
 
+use super::caller::Caller;
 use crate::cli::error::CommandError;
-use crate::http::client::outgoing;
 
 /// The document at a version.
 pub(super) struct Versioned {
@@ -19,10 +17,7 @@ pub(super) struct Versioned {
 /// Client of one catalogue.
 pub(super) struct CatalogueClient {
     base: Url,
-    token: Option<String>,
-    /// CA certificates that are trusted instead of the machine's.
-    authorities: Option<Vec<reqwest::Certificate>>,
-    within: Duration,
+    caller: Caller,
 }
 
 /// A page of the document's history, as the catalogue writes it.
@@ -44,26 +39,14 @@ struct Written {
 }
 
 impl CatalogueClient {
-    pub(super) fn new(
-        base: Url,
-        token: Option<Vec<u8>>,
-        authorities: Option<Vec<reqwest::Certificate>>,
-        within: Duration,
-    ) -> Self {
-        let token = token.map(|token| String::from_utf8_lossy(&token).into_owned());
-        Self { base, token, authorities, within }
+    pub(super) const fn new(base: Url, caller: Caller) -> Self {
+        Self { base, caller }
     }
 
     fn request(&self, method: Method, path: &str, query: &str) -> Result<reqwest::RequestBuilder, CommandError> {
         let mut url = self.base.join(path).map_err(|error| CommandError::Usage(format!("--catalogue: {error}")))?;
         url.set_query(Some(query).filter(|query| !query.is_empty()));
-        let builder = outgoing::builder().timeout(self.within);
-        let builder = match &self.authorities {
-            Some(authorities) => builder.tls_certs_only(authorities.iter().cloned()),
-            None => builder,
-        };
-        let client = builder.build().map_err(CommandError::failed)?;
-        Ok(client.request(method, url))
+        self.caller.request(method, url)
     }
 
     /// The document as it is; `None` before the first.
@@ -111,10 +94,6 @@ impl CatalogueClient {
     }
 
     async fn sent(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, CommandError> {
-        let request = match &self.token {
-            Some(token) => request.bearer_auth(token),
-            None => request,
-        };
         request.send().await.map_err(|error| {
             CommandError::Failed(format!("the catalogue at {} does not answer: {error}; see --catalogue", self.base))
         })
@@ -131,7 +110,7 @@ async fn accepted(answer: reqwest::Response) -> Result<reqwest::Response, Comman
     let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let detail = document["detail"].as_str().unwrap_or("it says nothing more");
     let advice = match status.as_u16() {
-        401 | 403 => "; send an admin's token with --token-file",
+        401 | 403 => "; send an admin's token with --token-file, or a certificate with --certificate",
         412 => "; somebody else changed the grants: run the command again",
         _ => "",
     };

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use http::Method;
 use serde::Deserialize;
 use url::Url;
 
 use super::super::error::CommandError;
-use crate::http::client::outgoing;
+use super::caller::Caller;
 
 /// Age of an issuer's keys from which they are named; the alert's.
 const OLD: f64 = 3_600.0;
@@ -19,6 +20,7 @@ const STATUS_BYTES: usize = 4 << 20;
 struct AccessStatus {
     enforces: bool,
     grants: Option<u64>,
+    grants_age_s: Option<f64>,
     #[serde(default)]
     refused: Vec<Refused>,
     #[serde(default)]
@@ -48,23 +50,45 @@ struct DenyStatus {
     failure: Option<String>,
 }
 
-/// Lines about the service at this admin address.
-pub(super) async fn of(
-    admin: &Url,
-    authorities: Option<&[reqwest::Certificate]>,
-    within: Duration,
-) -> Result<Vec<String>, CommandError> {
+/// A service's report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) lines: Vec<String>,
+    service: String,
+    /// Its mode, and the version of the grants that it goes by.
+    stand: Option<(&'static str, Option<u64>)>,
+}
+
+/// A line for each service that does not do as the first one that checks its callers.
+pub(super) fn differing(reports: &[Report]) -> Vec<String> {
+    let Some(first) = reports.iter().find(|report| report.stand.is_some()) else { return Vec::new() };
+    let others = reports.iter().filter(|report| report.stand != first.stand);
+    others
+        .map(|other| {
+            format!("{} differs from {}: {}, not {}", other.service, first.service, stand(other), stand(first))
+        })
+        .collect()
+}
+
+fn stand(report: &Report) -> String {
+    match report.stand {
+        None => "checks nobody".to_owned(),
+        Some((mode, None)) => format!("{mode} no grants yet"),
+        Some((mode, Some(version))) => format!("{mode} version {version}"),
+    }
+}
+
+/// Report of the service at this admin address.
+pub(super) async fn of(admin: &Url, caller: &Caller) -> Result<Report, CommandError> {
     let url = admin.join("/status").map_err(|error| CommandError::Usage(format!("{admin}: {error}")))?;
-    let builder = outgoing::builder().timeout(within);
-    let builder = match authorities {
-        Some(authorities) => builder.tls_certs_only(authorities.iter().cloned()),
-        None => builder,
-    };
-    let client = builder.build().map_err(CommandError::failed)?;
-    let mut answer = client.get(url).send().await.map_err(CommandError::failed)?;
+    let mut answer = caller.request(Method::GET, url)?.send().await.map_err(CommandError::failed)?;
     let status = answer.status();
     if status != reqwest::StatusCode::OK {
-        return Err(CommandError::Failed(format!("{admin}: /status answered {status}")));
+        let advice = match status.as_u16() {
+            401 | 403 => "; send a token for access.operate_audience with --token-file, with the grant `operate`",
+            _ => "",
+        };
+        return Err(CommandError::Failed(format!("{admin}: /status answered {status}{advice}")));
     }
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(CommandError::failed)? {
@@ -78,16 +102,27 @@ pub(super) async fn of(
     let parts = read.as_object().into_iter().flat_map(|members| members.values());
     let access = parts.filter_map(|part| part.get("access")).find(|access| !access.is_null());
     let Some(access) = access else {
-        return Ok(vec![format!("{service}: callers are not checked (access.mode = \"off\")")]);
+        let lines = vec![format!("{service}: callers are not checked (access.mode = \"off\")")];
+        return Ok(Report { lines, service, stand: None });
     };
     let access = AccessStatus::deserialize(access).map_err(CommandError::failed)?;
-    Ok(lines(&service, &access))
+    let stand = Some((mode(&access), access.grants));
+    Ok(Report { lines: lines(&service, &access), service, stand })
+}
+
+const fn mode(access: &AccessStatus) -> &'static str {
+    if access.enforces { "enforces" } else { "observes" }
+}
+
+/// Whole seconds, in words.
+fn shown(seconds: f64) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(seconds as u64))
 }
 
 fn lines(service: &str, access: &AccessStatus) -> Vec<String> {
-    let mode = if access.enforces { "enforces" } else { "observes" };
     let version = access.grants.map_or_else(|| "no grants yet".to_owned(), |version| format!("version {version}"));
-    let mut lines = vec![format!("{service}: {mode} {version}")];
+    let age = access.grants_age_s.map_or_else(String::new, |age| format!(", confirmed {} ago", shown(age)));
+    let mut lines = vec![format!("{service}: {} {version}{age}", mode(access))];
     let refused = if access.enforces { "refused" } else { "would refuse" };
     for counted in &access.refused {
         let Refused { consumer, view, outcome, requests } = counted;
@@ -96,10 +131,8 @@ fn lines(service: &str, access: &AccessStatus) -> Vec<String> {
     for issuer in &access.issuers {
         let is_old = issuer.keys_age_s.is_some_and(|age| age > OLD);
         if is_old || !issuer.known {
-            let age = issuer.keys_age_s.map_or_else(
-                || "never came".to_owned(),
-                |age| format!("are {} old", humantime::format_duration(Duration::from_secs(age as u64))),
-            );
+            let age =
+                issuer.keys_age_s.map_or_else(|| "never came".to_owned(), |age| format!("are {} old", shown(age)));
             let why = issuer.failure.as_deref().unwrap_or("nothing failed lately");
             lines.push(format!("  the keys of {} {age}: {why}", issuer.iss));
         }
@@ -121,7 +154,7 @@ mod tests {
     #[test]
     fn refusals_and_old_keys_are_listed() {
         let status = json!({
-            "enforces": false, "grants": 7,
+            "enforces": false, "grants": 7, "grants_age_s": 4.2,
             "refused": [{"consumer": "jira", "view": "limits", "outcome": "not-granted", "requests": 3}],
             "issuers": [
                 {"iss": "https://young", "known": true, "fetched": true, "keys_age_s": 3_600.0, "failure": null},
@@ -132,12 +165,28 @@ mod tests {
         });
         let lines = lines("catalogue", &AccessStatus::deserialize(&status).unwrap());
         let expected = [
-            "catalogue: observes version 7",
+            "catalogue: observes version 7, confirmed 4s ago",
             "  would refuse 3 requests of jira for limits: not-granted",
             "  the keys of https://old are 1h 1s old: down",
             "  the keys of https://none never came: nothing failed lately",
             "  access.deny_file has 2 entries",
         ];
         assert_eq!(lines, expected);
+    }
+
+    fn report(service: &str, stand: Option<(&'static str, Option<u64>)>) -> Report {
+        Report { lines: Vec::new(), service: service.to_owned(), stand }
+    }
+
+    #[test]
+    fn services_that_differ_are_named() {
+        let enforcing = report("region eu", Some(("enforces", Some(7))));
+        let others = [report("region us", Some(("observes", Some(7)))), report("region ap", None)];
+        assert_eq!(differing(&[enforcing.clone(), enforcing.clone()]), Vec::<String>::new());
+        let expected = [
+            "region us differs from region eu: observes version 7, not enforces version 7",
+            "region ap differs from region eu: checks nobody, not enforces version 7",
+        ];
+        assert_eq!(differing(&[vec![enforcing], others.to_vec()].concat()), expected);
     }
 }

@@ -7,11 +7,13 @@ use std::time::Duration;
 use url::Url;
 
 use crate::config::access::WhenUnknown;
-use crate::config::error::ConfigProblem;
-use crate::config::settings::SettingKind;
-use crate::config::table::{list, settings};
+use crate::config::error::{ConfigProblem, Place};
+use crate::config::scope::{Collector, SettingScope};
+use crate::config::settings::{Setting, SettingKind};
+use crate::config::table::{Rows, list, settings};
 use crate::config::tree::Raw;
 use crate::config::value::{Read, read_by, text, url, words};
+use crate::model::identities::{is_dns_name, is_spiffe_id};
 
 settings! {
     /// `[access]`
@@ -61,11 +63,51 @@ settings! {
     /// `[[access.admin]]`
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AdminConfig in GrantsAdmin {
-        /// The issuer of the admin's tokens.
-        iss: String = ADMIN_ISS(Text, Required("https://issuer-{N}.invalid")) Restart;
-        /// The subject of the admin's tokens, written out.
-        sub: String = ADMIN_SUB(Text, Required("admin-{N}")) Restart;
+        /// Who may write the grants: by tokens, or by client certificates.
+        who: AdminIdentity = admin_identity[
+            /// The issuer of the admin's tokens.
+            ADMIN_ISS("iss", Text, Is(""));
+            /// The subject of the admin's tokens, written out.
+            ADMIN_SUB("sub", Text, Is(""));
+            /// The SPIFFE ID of the admin's client certificates, written out, in place of `iss` and `sub`.
+            ADMIN_SPIFFE("spiffe", Text, Is(""));
+            /// The only DNS name of the admin's client certificates, in place of `iss` and `sub`.
+            ADMIN_DNS("dns", Text, Is(""));
+        ] Restart;
     }
+}
+
+/// Proof by which an admin is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminIdentity {
+    /// Tokens of this issuer and subject.
+    Token { iss: String, sub: String },
+    /// Client certificates with this SPIFFE ID.
+    Spiffe(String),
+    /// Client certificates with this DNS name.
+    Dns(String),
+}
+
+fn admin_identity(collector: &mut Collector, scope: &SettingScope, settings: Rows<4>) -> AdminIdentity {
+    let written = settings.map(|setting: &'static Setting| scope.get::<Option<String>>(collector, setting));
+    let (setting, what, suggestion) = match written {
+        [Some(iss), Some(sub), None, None] => return AdminIdentity::Token { iss, sub },
+        [None, None, Some(id), None] if is_spiffe_id(&id) => return AdminIdentity::Spiffe(id),
+        [None, None, None, Some(name)] if is_dns_name(&name) => return AdminIdentity::Dns(name),
+        [None, None, Some(_), None] => {
+            let suggestion = "write `spiffe://trust-domain/path`, without escapes, dots, empty segments or `*`";
+            (&ADMIN_SPIFFE, "it is no SPIFFE ID that a certificate could have", suggestion)
+        }
+        [None, None, None, Some(_)] => {
+            let what = "it is no DNS name in lower case, or it is an address";
+            (&ADMIN_DNS, what, "write it as in the certificate, in lower case")
+        }
+        _ => (&ADMIN_ISS, "an admin is one principal", "write iss and sub, or spiffe, or dns"),
+    };
+    let written = collector.origins.place(setting, scope.item);
+    let place = if written == Place::Default { scope.table.place.clone() } else { written };
+    collector.error(setting, scope.item, place, ConfigProblem::new(what, suggestion));
+    AdminIdentity::Dns(String::new())
 }
 
 words! {

@@ -1,6 +1,6 @@
 //! The rules between the services' settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use url::Url;
@@ -11,8 +11,8 @@ use super::super::checks::{clash, refuse_clashing_names, stop_timeout};
 use super::super::scope::Collector;
 use super::super::settings::{Section, Setting};
 use super::access::{
-    ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_OPERATE_AUDIENCE, ACCESS_REGION_AUDIENCE, ADMIN_ISS, AccessConfig,
-    AccessMode, ISSUER_CA_FILE, ISSUER_ISS, ISSUER_KEYS, IssuerConfig, KeysSource,
+    ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_OPERATE_AUDIENCE, ACCESS_REGION_AUDIENCE, ADMIN_DNS, ADMIN_ISS,
+    ADMIN_SPIFFE, AccessMode, AdminIdentity, ISSUER_CA_FILE, ISSUER_ISS, ISSUER_KEYS, IssuerConfig, KeysSource,
 };
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use super::role::ServiceRole;
@@ -40,7 +40,7 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig, role: Se
     at_most(collector, Section::ServedRegion, &schema::SERVED_NAME, config.regions.len(), limits::SERVED_REGIONS);
     topics(collector, config);
     ports(collector, config);
-    callers(collector, &config.access, role);
+    callers(collector, config, role);
     operators(collector, config);
     needs_of(collector, config, role);
     stop_timeout(collector, config.drain);
@@ -164,7 +164,8 @@ fn one_port(collector: &mut Collector, item: Option<usize>, listen: Listener, ad
 }
 
 /// Checks that it can be known who asks.
-fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) {
+fn callers(collector: &mut Collector, config: &ServicesConfig, role: ServiceRole) {
+    let access = &config.access;
     for (at, issuer) in access.issuers.iter().enumerate() {
         if access.issuers[..at].iter().any(|other| other.iss == issuer.iss) {
             let what = "a second issuer of this iss".to_owned();
@@ -177,7 +178,9 @@ fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) 
     if access.mode == AccessMode::Off {
         return;
     }
-    if access.issuers.is_empty() && role != ServiceRole::Views {
+    // The views service has no callers but operators from elsewhere.
+    let has_callers = role != ServiceRole::Views || !config.views.admin.ip().is_loopback();
+    if access.issuers.is_empty() && has_callers {
         let place = collector.origins.place(&ACCESS_MODE, None);
         let wrong = ConfigProblem::new("no issuer whose tokens are believed", "write [[access.issuer]]");
         collector.errors.push(ConfigError::new(place, "access.issuer", wrong));
@@ -200,16 +203,49 @@ fn callers(collector: &mut Collector, access: &AccessConfig, role: ServiceRole) 
         let what = "the catalogue's audience: a region that was taken over could write with its callers' tokens";
         collector.refuse(&ACCESS_REGION_AUDIENCE, None, what.to_owned(), "write an audience of the regions' own");
     }
-    let unknown: Vec<usize> = (0..access.admins.len())
-        .filter(|at| access.issuers.iter().all(|issuer| issuer.iss != access.admins[*at].iss))
-        .collect();
-    for at in unknown {
-        let what = "no [[access.issuer]] has this iss, so this admin can prove nothing".to_owned();
-        collector.refuse(&ADMIN_ISS, Some(at), what, "write the iss of an issuer, byte for byte");
+    admins(collector, config, role);
+}
+
+/// Checks that each admin can prove who it is, and that one issuer's failure locks nobody out.
+fn admins(collector: &mut Collector, config: &ServicesConfig, role: ServiceRole) {
+    let (access, is_catalogue) = (&config.access, role == ServiceRole::Catalogue);
+    let takes_certificates = config.catalogue.tls.server.as_ref().is_some_and(|server| server.client_ca.is_some());
+    let mut issuers = BTreeSet::new();
+    for (at, admin) in access.admins.iter().enumerate() {
+        match &admin.who {
+            _ if [&ADMIN_ISS, &ADMIN_SPIFFE, &ADMIN_DNS].iter().any(|it| collector.has_error(it, Some(at))) => {
+                issuers.insert(None);
+            }
+            AdminIdentity::Token { iss, .. } => {
+                issuers.insert(Some(iss.as_str()));
+                if access.issuers.iter().all(|issuer| issuer.iss != *iss) {
+                    let what = "no [[access.issuer]] has this iss, so this admin can prove nothing".to_owned();
+                    collector.refuse(&ADMIN_ISS, Some(at), what, "write the iss of an issuer, byte for byte");
+                }
+            }
+            AdminIdentity::Spiffe(_) | AdminIdentity::Dns(_) => {
+                issuers.insert(None);
+                if is_catalogue && !takes_certificates {
+                    let setting =
+                        if matches!(admin.who, AdminIdentity::Spiffe(_)) { &ADMIN_SPIFFE } else { &ADMIN_DNS };
+                    let what = "the catalogue asks nobody for a certificate, so this admin can prove nothing";
+                    let suggestion = "name the CA of its certificate in catalogue.tls.client_ca";
+                    collector.refuse(setting, Some(at), what.to_owned(), suggestion);
+                }
+            }
+        }
+    }
+    if let ([Some(iss)], true) = (Vec::from_iter(issuers).as_slice(), is_catalogue) {
+        let text = format!(
+            "all admins depend on the issuer {}: while it fails, nobody can change the grants; add one by certificate \
+             (spiffe or dns)",
+            quoted(iss)
+        );
+        collector.warn_of(&ADMIN_ISS, Some(0), text);
     }
 }
 
-/// Requires an audience where other machines reach the admin ports.
+/// Requires an audience where other machines reach the admin ports and callers are checked.
 fn operators(collector: &mut Collector, config: &ServicesConfig) {
     let of_regions = config.regions.iter().map(|region| region.admin);
     let mut admin_ports = [config.catalogue.admin, config.views.admin].into_iter().chain(of_regions);
@@ -257,21 +293,23 @@ fn needed(collector: &mut Collector, setting: &'static Setting, what: &str, exam
 }
 
 /// Refuses addresses that other machines can reach, unless tokens are checked there and travel in TLS,
-/// or a proxy sees to both.
+/// or a proxy sees to both. Operators' tokens have an audience of their own ([`operators`]).
 fn reachable(collector: &mut Collector, config: &ServicesConfig) {
-    let (catalogue, enforces) = (&config.catalogue, config.access.mode == AccessMode::Enforce);
+    let (catalogue, views) = (&config.catalogue, &config.views);
+    let enforces = config.access.mode == AccessMode::Enforce;
     let of_catalogue = (catalogue.tls.server.is_some() && enforces) || catalogue.behind_proxy;
-    callers_port(collector, &schema::CATALOGUE_LISTEN, None, catalogue.listen, of_catalogue);
-    operators_port(collector, &schema::CATALOGUE_ADMIN, None, catalogue.admin);
-    operators_port(collector, &schema::VIEWS_ADMIN, None, config.views.admin);
+    reached(collector, &schema::CATALOGUE_LISTEN, None, catalogue.listen, of_catalogue);
+    reached(collector, &schema::CATALOGUE_ADMIN, None, catalogue.admin, of_catalogue);
+    let of_views = (views.tls.server.is_some() && enforces) || views.behind_proxy;
+    reached(collector, &schema::VIEWS_ADMIN, None, views.admin, of_views);
     for (at, region) in config.regions.iter().enumerate() {
         let of_region = (region.tls.server.is_some() && enforces) || region.behind_proxy;
-        callers_port(collector, &schema::SERVED_LISTEN, Some(at), region.listen, of_region);
-        operators_port(collector, &schema::SERVED_ADMIN, Some(at), region.admin);
+        reached(collector, &schema::SERVED_LISTEN, Some(at), region.listen, of_region);
+        reached(collector, &schema::SERVED_ADMIN, Some(at), region.admin, of_region);
     }
 }
 
-fn callers_port(
+fn reached(
     collector: &mut Collector,
     setting: &'static Setting,
     item: Option<usize>,
@@ -288,14 +326,6 @@ fn callers_port(
             address.port()
         );
         collector.refuse(setting, item, what, &suggestion);
-    }
-}
-
-fn operators_port(collector: &mut Collector, setting: &'static Setting, item: Option<usize>, address: SocketAddr) {
-    if !address.ip().is_loopback() {
-        let shown = quoted(&address.to_string());
-        let what = format!("other machines could reach {shown}, and pages for operators ask nobody who they are");
-        collector.refuse(setting, item, what, &format!("write 127.0.0.1:{}", address.port()));
     }
 }
 

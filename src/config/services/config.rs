@@ -119,7 +119,7 @@ settings! {
         max_connections: usize =
             CATALOGUE_MAX_CONNECTIONS(Count(1, limits::CONNECTIONS_AT_MOST as u64), Is("1024")) Restart;
         /// A proxy of yours ends TLS in front of the catalogue and, unless `access.mode` is `enforce`, decides
-        /// who comes in: `listen` may be an address that other machines reach.
+        /// who comes in: both ports may be at an address that other machines reach.
         behind_proxy: bool = CATALOGUE_BEHIND_PROXY(Flag, Is("false")) Restart;
         /// Certificate of the catalogue's ports.
         tls: CatalogueTls = inner_or_empty[] Restart;
@@ -153,6 +153,9 @@ settings! {
         rate: u64 = VIEWS_RATE(Count(1, 100_000), Is("200")) Restart;
         /// Time in which everything is compared once, to find what the feeds have skipped.
         sweep: Duration = VIEWS_SWEEP(seconds(MINUTE, 7 * DAY), Is("6h")) Restart;
+        /// A proxy of yours ends TLS in front of the views service and, unless `access.mode` is `enforce`,
+        /// decides who comes in: `admin` may be an address that other machines reach.
+        behind_proxy: bool = VIEWS_BEHIND_PROXY(Flag, Is("false")) Restart;
         /// Certificate of the views service's port.
         tls: ViewsTls = inner_or_empty[] Restart;
     }
@@ -176,8 +179,8 @@ settings! {
         views: Vec<String> = SERVED_VIEWS(Names, Is("")) Restart;
         /// Coding in which the region's node answers with 1 KiB and more, for sidecars that ask for it.
         compression: NodeCompression = SERVED_COMPRESSION(words::<NodeCompression>(), Is("off")) Restart;
-        /// A proxy of yours ends TLS in front of the node and, unless `access.mode` is `enforce`, decides who
-        /// comes in: `listen` may be an address that other machines reach.
+        /// A proxy of yours ends TLS in front of the region and, unless `access.mode` is `enforce`, decides who
+        /// comes in: both ports may be at an address that other machines reach.
         behind_proxy: bool = SERVED_BEHIND_PROXY(Flag, Is("false")) Restart;
         /// Certificate of the region's ports.
         tls: ServedRegionTls = inner_or_empty[] Restart;

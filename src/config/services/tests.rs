@@ -167,32 +167,94 @@ fn certificates() -> tempfile::TempDir {
 fn reachable_ports_need_tls_or_proxy() {
     let directory = certificates();
     let tls = format!("tls = {{ certificate = \"{0}/one.pem\", key = \"{0}/one.key\" }}", directory.path().display());
-    let refused = |own: &str, mode: &str| {
-        let keys = directory.path().join("keys.json");
-        std::fs::write(&keys, "{}").unwrap();
+    let keys = directory.path().join("keys.json");
+    std::fs::write(&keys, "{}").unwrap();
+    let refused = |own: &str, mode: &str, operate: &str| {
         let text = format!(
-            "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"0.0.0.0:1\"\n{own}\n[[catalogue.type]]\nname = \"a\"\n\
-             [[region]]\nname = \"eu\"\nlisten = \"[::]:2\"\n{own}\n[access]\nmode = \"{mode}\"\n\
-             catalogue_audience = \"c\"\nregion_audience = \"r\"\n\
+            "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"0.0.0.0:1\"\nadmin = \"0.0.0.0:2\"\n{own}\n\
+             [[catalogue.type]]\nname = \"a\"\n[views]\nadmin = \"[::]:3\"\n{own}\n\
+             [[region]]\nname = \"eu\"\nlisten = \"[::]:4\"\nadmin = \"192.0.2.1:5\"\n{own}\n[access]\nmode = \"{mode}\"\n\
+             catalogue_audience = \"c\"\nregion_audience = \"r\"\noperate_audience = \"{operate}\"\n\
              [[access.issuer]]\niss = \"https://i.example\"\nkeys = \"{}\"\n",
             keys.display()
         );
-        load_text(ServiceRole::Region, &text, &[]).err().map_or(0, |errors| errors.len())
+        load_text(ServiceRole::Region, &text, &[]).err().unwrap_or_default()
     };
-    for (own, mode, wanted) in [
-        ("", "off", 2),
-        ("", "enforce", 2),
-        (&tls, "off", 2),
-        (&tls, "observe", 2),
-        (&tls, "enforce", 0),
-        ("behind_proxy = true", "off", 0),
-        ("behind_proxy = true", "enforce", 0),
+    for (own, mode, operate, wanted) in [
+        ("", "off", "", 5),
+        ("", "enforce", "o", 5),
+        (&tls, "off", "o", 5),
+        (&tls, "observe", "o", 5),
+        (&tls, "enforce", "", 1),
+        (&tls, "enforce", "o", 0),
+        ("behind_proxy = true", "off", "", 0),
+        ("behind_proxy = true", "observe", "", 1),
+        ("behind_proxy = true", "enforce", "o", 0),
     ] {
-        assert_eq!(refused(own, mode), wanted, "{own} {mode}");
+        assert_eq!(refused(own, mode, operate).len(), wanted, "{own} {mode} {operate}");
     }
-    let own = "[catalogue]\nadmin = \"0.0.0.0:3\"\nbehind_proxy = true\n[[catalogue.type]]\nname = \"a\"\n";
-    let found = errors(ServiceRole::Catalogue, &format!("[engine]\nkind = \"memory\"\n{own}"), &[]);
-    assert!(found.len() == 1 && found[0].contains("catalogue.admin: other machines could reach"), "{found:?}");
+    let found = refused("", "off", "").iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    for setting in ["catalogue.listen", "catalogue.admin", "views.admin", "region.listen", "region.admin"] {
+        assert!(found.contains(&format!("{setting}: other machines could reach")), "{found}");
+    }
+    assert!(found.contains("views.tls and access.mode = \"enforce\", or views.behind_proxy = true"), "{found}");
+    assert!(refused(&tls, "enforce", "")[0].to_string().contains("operate_audience: missing"));
+}
+
+#[test]
+fn reached_views_service_needs_an_issuer() {
+    let text = "[engine]\nkind = \"memory\"\n[views]\nfile = \"views.toml\"\nadmin = \"0.0.0.0:3\"\nbehind_proxy = true\n\
+                [access]\nmode = \"enforce\"\ncatalogue_audience = \"c\"\nregion_audience = \"r\"\noperate_audience = \"o\"\n";
+    let found = errors(ServiceRole::Views, text, &[]).join("\n");
+    assert!(found.contains("access.issuer: no issuer whose tokens are believed"), "{found}");
+    let found = errors(ServiceRole::Views, &text.replace("0.0.0.0", "127.0.0.1"), &[]).join("\n");
+    assert!(!found.contains("access.issuer"), "{found}");
+}
+
+/// The catalogue's file with these admins; `tls` is a line of `[catalogue]`.
+fn with_admins(tls: &str, admins: &str) -> Result<Vec<String>, String> {
+    let text = format!(
+        "[engine]\nkind = \"memory\"\n[catalogue]\n{tls}\n[[catalogue.type]]\nname = \"a\"\n[access]\nmode = \"observe\"\n\
+         catalogue_audience = \"c\"\nregion_audience = \"r\"\n[[access.issuer]]\niss = \"https://i.example\"\n\
+         keys = \"https://i.example/k\"\n{admins}"
+    );
+    let loaded = load_text(ServiceRole::Catalogue, &text, &[]);
+    match loaded {
+        Ok((_, origins)) => Ok(origins.warnings.into_iter().map(|warning| warning.text).collect()),
+        Err(errors) => Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+#[test]
+fn admins_are_one_principal_each() {
+    let directory = certificates();
+    let tls = format!(
+        "tls = {{ certificate = \"{}\", key = \"{}\", client_ca = \"{}\" }}",
+        path(&directory, "one.pem"),
+        path(&directory, "one.key"),
+        path(&directory, "two.pem")
+    );
+    let token = "[[access.admin]]\niss = \"https://i.example\"\nsub = \"a\"\n";
+    let spiffe = "[[access.admin]]\nspiffe = \"spiffe://corp/platform\"\n";
+    let dns = "[[access.admin]]\ndns = \"ops.example\"\n";
+    let warnings = with_admins(&tls, &token.repeat(2)).unwrap();
+    assert!(warnings.len() == 1 && warnings[0].contains("all admins depend on the issuer"), "{warnings:?}");
+    for beside in [spiffe, dns] {
+        assert_eq!(with_admins(&tls, &(token.to_owned() + beside)), Ok(Vec::new()), "{beside}");
+        let refused = with_admins("", beside).unwrap_err();
+        assert!(refused.contains("name the CA of its certificate in catalogue.tls.client_ca"), "{refused}");
+    }
+    for (wrong, said) in [
+        (spiffe.replace("platform", "*"), "access.admin.spiffe: it is no SPIFFE ID"),
+        (dns.replace("ops", "*"), "access.admin.dns: it is no DNS name"),
+        (token.replace("sub = \"a\"\n", ""), "write iss and sub, or spiffe, or dns"),
+        (spiffe.to_owned() + "dns = \"ops.example\"\n", "write iss and sub, or spiffe, or dns"),
+        (token.to_owned() + "dns = \"ops.example\"\n", "write iss and sub, or spiffe, or dns"),
+        ("[[access.admin]]\n".to_owned(), "write iss and sub, or spiffe, or dns"),
+    ] {
+        let refused = with_admins("", &wrong).unwrap_err();
+        assert!(refused.contains(said) && refused.lines().count() == 1, "{wrong}: {refused}");
+    }
 }
 
 fn path(directory: &tempfile::TempDir, name: &str) -> String {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{StatusCode, header};
 
+use super::contradiction::{Decided, contradictions};
 use super::keep::RoutedFill;
 use crate::access::token;
 use crate::cache::entry::Entry;
@@ -17,6 +18,7 @@ use crate::protocol::label::Label;
 use crate::race::Tally;
 use crate::race::verdict::{Verdict, Winner, is_worthless};
 use crate::routing::keyed_hashes::Identity;
+use crate::telemetry::metrics::grants::PermitOutcome;
 
 impl RoutedFill<'_> {
     /// The permit that the ask is about. What nobody reads is asked for with the sidecar's credentials,
@@ -90,6 +92,7 @@ impl RoutedFill<'_> {
     /// Notes what all answers of the race say.
     pub(super) fn note_permissions(&self, tally: &Tally) {
         tally.replies().for_each(|reply| self.note_permission(reply));
+        self.note_contradictions(tally);
         let alarm = tally.alarm.map(|(region, why)| Action::Alarm(region, why));
         apply_actions(self.settings, alarm.into_iter().collect());
         let shared = &self.settings.shared;
@@ -99,6 +102,33 @@ impl RoutedFill<'_> {
         {
             // By the floor that was known when they were asked: if it moved meanwhile, they are asked again.
             shared.fills.permits.tried(permit, self.sent.grants, shared.clock.now());
+            shared.metrics.grants.checked(self.outcome(tally, floor));
+        }
+    }
+
+    /// Outcome for the permit, by the regions that know the newest grants.
+    fn outcome(&self, tally: &Tally, floor: u64) -> PermitOutcome {
+        let decided =
+            tally.replies().filter(|reply| self.is_of_the_view(reply)).filter_map(|reply| Decided::of(reply));
+        let decided: Vec<Decided> = decided.collect();
+        if decided.iter().any(|decided| matches!(decided, Decided::Allowed(version) if *version >= floor)) {
+            PermitOutcome::Granted
+        } else if decided.iter().any(|decided| matches!(decided, Decided::Refused(version) if *version >= floor)) {
+            PermitOutcome::Refused
+        } else {
+            PermitOutcome::Unconfirmed
+        }
+    }
+
+    /// Counts what regions say of this caller, and those that contradict others.
+    fn note_contradictions(&self, tally: &Tally) {
+        let of_the_view = tally.replies().filter(|reply| self.is_of_the_view(reply));
+        let decided: Vec<_> = of_the_view.filter_map(|reply| Some((reply.region, Decided::of(reply)?))).collect();
+        for (region, decided) in &decided {
+            self.settings.shared.metrics.grants.answered(*region, decided.answer());
+        }
+        for (region, contradiction) in contradictions(&decided) {
+            self.settings.shared.metrics.grants.contradicted(region, contradiction);
         }
     }
 

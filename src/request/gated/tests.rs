@@ -58,7 +58,7 @@ impl Node {
         let token = self.issuer.token(sub, "https://r.example", NOW);
         headers.insert(header::AUTHORIZATION, format!("Bearer {token}").try_into().unwrap());
         headers.extend(newest.map(|newest| (GRANTS_VERSION, HeaderValue::from(newest))));
-        let gated = memory.ask(&self.gate, &Method::GET, path, Credentials::of(&headers, None));
+        let gated = memory.ask(&self.gate, &Method::GET, path, Credentials::of(&headers, None), Turn::First);
         let stated = memory.stated().map_or("", |line| line.to_str().unwrap()).to_owned();
         let is_admitted = gated.ruling.settled().await.is_ok();
         (is_admitted, stated, is_admitted && is_behind(&self.gate, gated.newer))

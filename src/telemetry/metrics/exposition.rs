@@ -15,6 +15,7 @@ use strum::VariantArray;
 
 use super::page::Page;
 use super::process::ProcessGauges;
+use crate::model::time::Wall;
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::telemetry::counts::RouteOutcome;
 
@@ -42,10 +43,20 @@ pub struct Gauges {
     pub comparisons: Vec<ComparisonGauges>,
     /// Kinds of the sidecar's own tokens that are minted, and the time until their end.
     pub credentials: Vec<(&'static str, Duration)>,
+    /// Callers' permits that are remembered, and the version of the grants that they are held to.
+    pub grants: GrantsGauges,
     /// One word per open finding: something in the configuration does not fit the service.
     pub findings: Vec<&'static str>,
     /// All words that a finding may have.
     pub checks: Vec<&'static str>,
+}
+
+/// The measured values of grants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrantsGauges {
+    pub permits: usize,
+    /// Version of the grants that regions are held to: a time. `None` while no region states any.
+    pub floor: Option<Wall>,
 }
 
 /// The measured values of the store.
@@ -193,6 +204,10 @@ impl Gauges {
         let left = self.credentials.iter().map(|(kind, left)| ([("kind", *kind)], left.as_secs_f64()));
         let help = "Time until the end of the sidecar's own token; 0 without one";
         page.gauges("credentials_expiry_seconds", help, left)?;
+        page.gauge("permits", "Permits of callers for views that are remembered", self.grants.permits as f64)?;
+        let help = "Version of the grants that regions are held to, which is the time of its write; 0 without";
+        let floor = self.grants.floor.map_or(0.0, |floor| floor.as_millis() as f64 / 1e3);
+        page.gauge("grants_floor_timestamp_seconds", help, floor)?;
         let findings = self.checks.iter().map(|check| {
             let open = self.findings.iter().filter(|found| *found == check).count() as u64;
             ([("check", *check)], open)

@@ -33,7 +33,7 @@ pub(super) struct Guarded {
     pub(super) services: Vec<RunningService>,
     world: World,
     topic: String,
-    issuer: Issuer,
+    pub(super) issuer: Issuer,
     pub(super) client: reqwest::Client,
     pub(super) catalogue: String,
     pub(super) node: String,
@@ -44,16 +44,27 @@ pub(super) struct Guarded {
     ca_file: Option<PathBuf>,
 }
 
+/// Ports for operators that are not for this machine alone, and who else may write grants.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Reached<'l> {
+    /// Address of every admin port; an ingester's is among them then.
+    pub(super) at: Option<&'l str>,
+    /// Lines of `[access]`.
+    pub(super) access: &'l str,
+    /// Tables behind it.
+    pub(super) admins: &'l str,
+}
+
 #[derive(Debug, PartialEq)]
 pub(super) struct Reply {
     pub(super) status: u16,
     /// But for the date.
-    headers: Vec<(String, String)>,
+    pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
 }
 
 impl Reply {
-    fn word(&self) -> String {
+    pub(super) fn word(&self) -> String {
         let document: Value = serde_json::from_str(&self.body).unwrap_or_default();
         document["type"].as_str().unwrap_or_default().rsplit(':').next().unwrap_or_default().to_owned()
     }
@@ -69,7 +80,7 @@ impl Reply {
     }
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     Clock::System.wall().as_millis() / 1_000
 }
 
@@ -88,6 +99,10 @@ impl Guarded {
     }
 
     async fn start_with(mode: &str, certified: Option<&Certified>) -> Self {
+        Self::start_as(mode, certified, Reached::default()).await
+    }
+
+    pub(super) async fn start_as(mode: &str, certified: Option<&Certified>, reached: Reached<'_>) -> Self {
         let (directory, issuer) = (tempfile::tempdir().unwrap(), Issuer::new(ISS, "one"));
         let world = World::builder().regions(1).start().await.unwrap();
         let topic = world.aws.topics.create(REGION, "views").unwrap().to_owned();
@@ -95,9 +110,11 @@ impl Guarded {
         std::fs::write(keys_file(directory.path()), issuer.jwks()).unwrap();
         let file = service_file(directory.path(), "kind = \"memory\"", &[(REGION, topic.as_str())]);
         let access = format!(
-            "[access]\nmode = \"{mode}\"\ncatalogue_audience = \"{CATALOGUE}\"\nregion_audience = \"{REGIONS}\"\n\
-             [[access.issuer]]\niss = \"{ISS}\"\nkeys = \"{}\"\n[[access.admin]]\niss = \"{ISS}\"\nsub = \"admin\"\n",
-            keys_file(directory.path()).display()
+            "[access]\nmode = \"{mode}\"\ncatalogue_audience = \"{CATALOGUE}\"\nregion_audience = \"{REGIONS}\"\n{}\n\
+             [[access.issuer]]\niss = \"{ISS}\"\nkeys = \"{}\"\n[[access.admin]]\niss = \"{ISS}\"\nsub = \"admin\"\n{}",
+            reached.access,
+            keys_file(directory.path()).display(),
+            reached.admins
         );
         let tls = certified.map(Certified::setting).unwrap_or_default();
         let mut text = std::fs::read_to_string(&file).unwrap() + &access;
@@ -107,13 +124,21 @@ impl Guarded {
             let tls = without.filter(|_| section == "[views]\n").unwrap_or_else(|| tls.clone());
             text = text.replacen(section, &format!("{section}{tls}"), 1);
         }
+        if let Some(admin) = reached.at {
+            text = text.replace("admin = \"127.0.0.1:0\"", &format!("admin = \"{admin}\""));
+        }
         std::fs::write(&file, text).unwrap();
         let (config, origins) = load(ServiceRole::Region, Some(&file), std::iter::empty()).unwrap();
         let engine = Engine::open(&config.engine, Sdk::new(Some(aws.clone())), &Clock::System).await.unwrap();
         let both = RegionDuties { ingest: true, node: true };
-        let region = ServiceProcess::Region(Box::new(config.regions[0].clone()), both);
+        let region = Box::new(config.regions[0].clone());
+        let node = ServiceProcess::Region(region.clone(), both);
+        let mut processes = vec![ServiceProcess::Catalogue, ServiceProcess::Views, node];
+        if reached.at.is_some() {
+            processes.push(ServiceProcess::Region(region, RegionDuties { node: false, ..both }));
+        }
         let mut services = Vec::new();
-        for process in [ServiceProcess::Catalogue, ServiceProcess::Views, region] {
+        for process in processes {
             let contents = Contents::read(&config).unwrap();
             let (engine, topics) = (Some(engine.clone()), Some(aws.clone()));
             let instead = ServiceOverrides { engine, topics, ..ServiceOverrides::default() };
@@ -137,7 +162,14 @@ impl Guarded {
         self.send("GET", address, path, None, "").await
     }
 
-    async fn send(&self, method: &str, address: &str, path: &str, token: Option<&str>, body: &str) -> Reply {
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        address: &str,
+        path: &str,
+        token: Option<&str>,
+        body: &str,
+    ) -> Reply {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self.client.request(method, format!("{}://{address}{path}", self.scheme));
         if let Some(token) = token {
@@ -154,7 +186,7 @@ impl Guarded {
     }
 
     /// As this subject.
-    async fn ask(&self, sub: &str, method: &str, address: &str, path: &str, body: &str) -> Reply {
+    pub(super) async fn ask(&self, sub: &str, method: &str, address: &str, path: &str, body: &str) -> Reply {
         let token = self.token(sub, address);
         self.send(method, address, path, Some(&token), body).await
     }

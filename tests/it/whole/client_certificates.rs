@@ -84,7 +84,7 @@ async fn who(guarded: &Guarded, certified: &Certified) -> (Option<i32>, String) 
     std::fs::write(&token, guarded.token("admin", &guarded.catalogue)).unwrap();
     let (catalogue, ca, file) =
         (format!("https://{}", guarded.catalogue), certified.path("ca.pem"), certified.path("jira.pem"));
-    let mut command = program::command(&["grants", "who", "--certificate", path(&file), "--catalogue", &catalogue]);
+    let mut command = program::command(&["grants", "who", "--holder", path(&file), "--catalogue", &catalogue]);
     command.args(["--token-file", path(&token), "--ca-file", path(&ca)]);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     (output.status.code(), text(&output.stdout).to_owned() + text(&output.stderr))

@@ -42,7 +42,8 @@ impl Guarded {
             request.headers_mut().insert(header::AUTHORIZATION, line);
         }
         let credentials = Credentials::of(request.headers(), Some(certificate));
-        self.gate.admit_to_view(known, request.method(), request.uri().path(), credentials).settled().await
+        let (method, path) = (request.method(), request.uri().path());
+        self.gate.admit_to_view(known, method, path, credentials, Turn::First).settled().await
     }
 }
 
