@@ -18,6 +18,16 @@ use crate::race::Tally;
 use crate::race::verdict::{Winner, is_worthless};
 use crate::routing::keyed_hashes::Identity;
 
+const fn is_refusal(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+/// True if regions answered, and none of them goes by grants.
+fn are_unchecked(tally: &Tally) -> bool {
+    tally.replies().all(|reply| reply.grants.is_none() && !is_refusal(reply.status))
+        && tally.replies().any(|reply| !is_worthless(reply.status))
+}
+
 impl RoutedFill<'_> {
     /// The permit that the ask is about. What nobody reads is asked for with the sidecar's credentials
     /// or with none.
@@ -42,8 +52,7 @@ impl RoutedFill<'_> {
     /// Notes what one region's answer says of the permit.
     pub(super) fn note_permission(&self, reply: &Reply) {
         let Some(stated) = reply.grants.as_ref().filter(|_| self.is_of_the_view(reply)) else { return };
-        let is_refused = matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if is_refused || is_worthless(reply.status) {
+        if is_refusal(reply.status) || is_worthless(reply.status) {
             return;
         }
         if let Some(permit) = self.asked_permit() {
@@ -80,6 +89,9 @@ impl RoutedFill<'_> {
         if floor > 0
             && let Some(permit) = self.asked_permit()
         {
+            if are_unchecked(tally) {
+                shared.fills.permits.unchecked(permit.key, floor, self.sent.at, permit.ends);
+            }
             shared.fills.permits.tried(permit.key, floor, shared.clock.now());
         }
     }
