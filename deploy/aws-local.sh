@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The whole service on this machine, as it runs on AWS: the tests' emulator (DynamoDB, Kinesis, SNS, SQS), the catalogue,
-# the views service, three regions and a sidecar, each a process of its own; then the story of a record, told with curl.
+# the views service, three regions and a sidecar, each a process of its own; then the story of a record and of who may
+# read it, told with curl. Catalogue and regions enforce grants, by tokens of an issuer of this script's own.
 #
 # usage: aws-local.sh [--exit]       --exit, or EXIT=1: end after the story; otherwise it stays up until Ctrl-C
 #
@@ -8,7 +9,8 @@
 #   PORTS=any       free ports instead of 8700 to 8752 and 4566
 #
 # Everything listens on loopback, and all that it starts ends with it. Configuration and logs lie in a directory of their
-# own under $TMPDIR, which stays only if a process failed. It runs on bash 3.2, which macOS ships, and needs curl 7.20.
+# own under $TMPDIR, which stays only if a process failed. It runs on bash 3.2, which macOS ships, and needs curl 7.20
+# and openssl.
 set -euo pipefail
 if ! command -v curl >/dev/null 2>&1; then
     echo "aws-local: curl is missing: install it with your system's packages" >&2
@@ -79,6 +81,30 @@ within() {
 alive() { kill -0 "$1" 2>/dev/null; }
 ask() { curl --silent --noproxy '*' --max-time 10 "$@"; }
 
+issuer=https://issuer.local.invalid
+regions_audience=https://regions.local.invalid
+catalogue_audience=https://catalogue.local.invalid
+
+# A token of this subject for this audience.
+token() { "$root/deploy/local-issuer.sh" token "$work/issuer" "$issuer" "$1" "$2"; }
+
+grants() {
+    token admin "$catalogue_audience" >"$work/admin.token"
+    NO_COLOR=1 "$program" grants "$@" --catalogue "http://$(listen_of catalogue)" --token-file "$work/admin.token" \
+        9>&- >"$(log_of grants)" 2>&1 || fail "nearside grants $1 failed" grants
+}
+
+# Who each consumer is, and what it may do. The sidecar is jira's.
+write_grants() {
+    cat >"$work/grants.json" <<GRANTS
+{"consumers": {
+  "editor": {"who": [{"iss": "$issuer", "sub": "editor"}], "write": ["tenant", "shard"]},
+  "jira": {"who": [{"iss": "$issuer", "sub": "jira"}], "views": ["limits"]},
+  "wiki": {"who": [{"iss": "$issuer", "sub": "wiki"}], "views": ["names"]}
+}}
+GRANTS
+}
+
 start_emulator() {
     local venv at=4566
     venv=$("$root/tests/emulator/setup.sh") || fail "the emulator could not be set up; what was said is above"
@@ -136,6 +162,12 @@ needs = { shard = "shard:{/shard}" }
 [view.fields]
 users = "/users"
 host = "shard:/host"
+[[view]]
+name = "names"
+definition = 1
+from = "tenant"
+[view.fields]
+name = "/name"
 VIEWS
     cat >"$work/service.toml" <<SERVICE
 [engine]
@@ -152,6 +184,16 @@ name = "shard"
 [views]
 file = "$work/views.toml"
 admin = "127.0.0.1:$(port 8743)"
+[access]
+mode = "enforce"
+catalogue_audience = "$catalogue_audience"
+region_audience = "$regions_audience"
+[[access.issuer]]
+iss = "$issuer"
+keys = "$work/issuer/keys.json"
+[[access.admin]]
+iss = "$issuer"
+sub = "admin"
 [drain]
 linger = "0s"
 SERVICE
@@ -175,6 +217,14 @@ name = "contexts"
 [[service.route]]
 path = "/v1/contexts/{key}/limits"
 records = ["limits:{key}"]
+identity = "sidecar"
+[service.route.credentials]
+kind = "jwt"
+key_file = "$work/issuer/key.pem"
+kid = "local"
+iss = "$issuer"
+sub = "jira"
+audience = "$regions_audience"
 [listen]
 tcp = "127.0.0.1:$(port 8700)"
 [admin]
@@ -197,8 +247,16 @@ REGION
 
 now() { if [ -n "${EPOCHREALTIME:-}" ]; then echo $((${EPOCHREALTIME//[.,]/} / 1000)); else echo $((SECONDS * 1000)); fi; }
 
-# As one would type it.
-typed() { if [[ $1 == *[!A-Za-z0-9:/._-]* ]]; then printf " '%s'" "$1"; else printf ' %s' "$1"; fi; }
+# As one would type it, but for tokens.
+typed() {
+    if [[ $1 == 'authorization: Bearer '* ]]; then
+        printf " 'authorization: Bearer ...'"
+    elif [[ $1 == *[!A-Za-z0-9:/._-]* ]]; then
+        printf " '%s'" "$1"
+    else
+        printf ' %s' "$1"
+    fi
+}
 
 # Shows a command, runs it, and shows the lines of its answer that matter.
 shown() {
@@ -210,7 +268,10 @@ shown() {
         tolower($0) ~ /^(x-record-version|cache-status|age):/ { print dim "  " $0 plain }'
 }
 
-put() { written=$(now); shown --request PUT --header 'content-type: application/json' --data "$2" "$records/$1"; }
+put() {
+    written=$(now)
+    shown --request PUT --header "authorization: Bearer $editor" --header 'content-type: application/json' --data "$2" "$records/$1"
+}
 
 # Reads until the status is this and the version another than before, then shows it.
 read_until() {
@@ -227,8 +288,38 @@ read_until() {
     shown "$view"
 }
 
+# Reads until the sidecar answers with this status, then shows it.
+status_until() {
+    local last
+    answers_so() { last=$(ask --output /dev/null --write-out '%{http_code}' "$view") && [ "$last" = "$1" ]; }
+    within 30 answers_so "$1" || fail "no $1 was seen at $view: ${last:-no answer}" sidecar
+    say "${dim}  $(($(now) - written)) ms after that, the sidecar's callers see it:${plain}"
+    shown "$view"
+}
+
+tell_of_access() {
+    local region wiki
+    region="http://$(listen_of "${regions[0]}")/v1/contexts/acme/limits"
+    wiki=$(token wiki "$regions_audience")
+    title "Applications need no token: their sidecar signs its own. Straight at a region, nobody is answered without one,"
+    shown "$region"
+    title "and nobody with a token but without a grant: the consumer 'wiki' has the view 'names' alone."
+    shown --header "authorization: Bearer $wiki" "$region"
+    title "All grants of the sidecar's consumer are taken away: what the sidecar has stored ends with them."
+    say "${bold}\$ nearside grants stop jira --token-file admin.token${plain}"
+    written=$(now)
+    grants stop jira
+    status_until 403
+    title "They are given back."
+    say "${bold}\$ nearside grants resume jira --token-file admin.token${plain}"
+    written=$(now)
+    grants resume jira
+    status_until 200
+}
+
 tell_the_story() {
-    local records view
+    local records view editor
+    editor=$(token editor "$catalogue_audience")
     records="http://$(listen_of catalogue)/v1/records" view="http://$(listen_of sidecar)/v1/contexts/acme/limits"
     local version='' written
     title "A tenant and its shard are written to the catalogue, the one place where records are written."
@@ -243,9 +334,10 @@ tell_the_story() {
     title "The shard moves. So does every view that it is part of."
     put shard/eu-7 '{"host":"db-9.internal"}'
     read_until 200
+    tell_of_access
     title "The tenant is deleted. That is a version too: nothing older comes back."
     written=$(now)
-    shown --request DELETE "$records/tenant/acme"
+    shown --request DELETE --header "authorization: Bearer $editor" "$records/tenant/acme"
     read_until 404
 }
 
@@ -257,10 +349,13 @@ fi
 
 title "Starting"
 start_emulator
+"$root/deploy/local-issuer.sh" keys "$work/issuer" || fail "the issuer's keys could not be made; what was said is above"
 write_service_file
+write_grants
 NO_COLOR=1 "$program" setup --config "$work/service.toml" >"$(log_of setup)" 2>&1 9>&- || fail "nearside setup failed" setup
 say "nearside setup  $(grep -c ': created$' "$(log_of setup)") tables, streams and topics"
 start catalogue catalogue --config "$work/service.toml"
+grants apply "$work/grants.json"
 start views views --config "$work/service.toml"
 for region in "${regions[@]}"; do start "$region" region --config "$work/service.toml" --name "$region"; done
 write_sidecar_file

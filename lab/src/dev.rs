@@ -9,6 +9,7 @@
 //!
 //! Of the lab are the chaos servers, what makes a region late, and SNS and SQS ([`super::aws`]).
 
+pub mod access;
 mod announced;
 mod behind;
 pub mod build;
@@ -16,6 +17,7 @@ pub(crate) mod catalogue;
 mod contents;
 pub(crate) mod control;
 pub mod demo;
+mod folder;
 mod late;
 pub mod measured;
 mod ports;
@@ -24,6 +26,8 @@ pub(crate) mod region;
 mod schema;
 pub mod screen;
 pub mod story;
+pub mod story_error;
+mod withdrawal;
 
 pub use build::DevWorld;
 pub use ports::{AWS_PORT, CATALOGUE_PORT, CONTROL_PORT, Ports, REGION_PORT};

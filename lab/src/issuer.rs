@@ -5,7 +5,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize, PublicKeyComponents};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 /// Signs by one key.
@@ -33,6 +33,20 @@ impl Issuer {
     pub fn rsa(iss: &str, kid: &str) -> Self {
         let key = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key can be made");
         Self { iss: iss.to_owned(), kid: kid.to_owned(), key: Key::Rsa(key) }
+    }
+
+    /// One that signs by the ES256 key of this PEM file (PKCS#8); `None` if there is none in it.
+    pub fn of_pem(iss: &str, kid: &str, pem: &str) -> Option<Self> {
+        let base64: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &STANDARD.decode(base64).ok()?).ok()?;
+        Some(Self { iss: iss.to_owned(), kid: kid.to_owned(), key: Key::P256(key) })
+    }
+
+    /// Its private key as a PEM file; `None` of one that signs by RS256.
+    pub fn pem(&self) -> Option<String> {
+        let Key::P256(key) = &self.key else { return None };
+        let base64 = STANDARD.encode(key.to_pkcs8v1().ok()?);
+        Some(format!("-----BEGIN PRIVATE KEY-----\n{base64}\n-----END PRIVATE KEY-----\n"))
     }
 
     pub const fn algorithm(&self) -> &'static str {

@@ -100,6 +100,8 @@ struct Permit {
     next_try: (u64, Moment),
     /// Its credential ends then.
     ends: Moment,
+    /// It was given by regions that check nobody: a refusal by the same version beats it.
+    is_unchecked: bool,
 }
 
 struct Refusal {
@@ -158,7 +160,21 @@ impl Permits {
         if version < floor && (version < permit.version || version < permit.refused) {
             return;
         }
-        *permit = Permit { version, confirmed: permit.confirmed.max(sent), refused: 0, ends, ..*permit };
+        let confirmed = permit.confirmed.max(sent);
+        *permit = Permit { version, confirmed, refused: 0, ends, is_unchecked: false, ..*permit };
+        shard.refusals.remove(&key);
+    }
+
+    /// Notes that regions answered a request from `sent`, and none of them goes by grants: their modes are
+    /// `off`, and the document is there already. A refusal by grants at the floor stands.
+    pub fn unchecked(&self, key: PermitKey, floor: u64, sent: Moment, ends: Moment) {
+        let mut shard = self.shard(key);
+        let permit = shard.permit(key);
+        if permit.refused >= floor {
+            return;
+        }
+        let (is_unchecked, confirmed) = (permit.is_unchecked || permit.version < floor, permit.confirmed.max(sent));
+        *permit = Permit { version: permit.version.max(floor), confirmed, ends, is_unchecked, ..*permit };
         shard.refusals.remove(&key);
     }
 
@@ -175,7 +191,7 @@ impl Permits {
         let mut shard = self.shard(key);
         let permit = shard.permit(key);
         let is_fresh = now.since(permit.confirmed) < recheck;
-        if version < permit.version || version == permit.version && is_fresh {
+        if version < permit.version || version == permit.version && is_fresh && !permit.is_unchecked {
             return;
         }
         *permit = Permit { version: 0, refused: version, ..*permit };

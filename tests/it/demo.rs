@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use nearside::app;
 use nearside::config::read;
+use nearside::config::services::AccessMode;
 use nearside::model::time::Clock;
 use nearside_lab::dev::Ports;
 use nearside_lab::dev::demo::{self, DemoSidecar, DevOptions};
@@ -37,6 +38,7 @@ async fn reported() -> Story {
         data: None,
         story: true,
         exit_after_demo: true,
+        access: AccessMode::Enforce,
         pace: Duration::ZERO,
         terminal: false,
         program: "nearside".into(),
@@ -104,6 +106,11 @@ async fn every_demo_step_holds_for_sidecar() {
         down.other
     );
     assert!(matches!(down.cold, Seen { status: Some(502 | 504), version: None, .. }), "{:?}", down.cold);
+
+    let access = story.access.unwrap();
+    let answers = [&access.anonymous, &access.foreign, &access.own].map(|seen| (seen.status, seen.problem.as_str()));
+    assert_eq!(answers, [(Some(401), "no-credential"), (Some(403), "not-granted"), (Some(200), "")]);
+    assert_eq!(access.stop.regions.len(), 3);
 
     assert!(story.took < STORY, "{:?}", story.took);
 }
@@ -211,6 +218,19 @@ fn order(words: &[&str], control: &str) -> (Option<i32>, String) {
     (output.status.code(), text(&said).trim_end().to_owned())
 }
 
+/// A token of a consumer, for whom its tokens are meant.
+fn token(consumer: &str, control: &str) -> String {
+    let (code, said) = order(&["token", consumer], control);
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+async fn get_as(url: &str, token: &str) -> (u16, String) {
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let answer = client.get(url).bearer_auth(token).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
 /// State of the second region.
 fn second_region(control: &str) -> serde_json::Value {
     let state: serde_json::Value = serde_json::from_str(&order(&["state"], control).1).unwrap();
@@ -252,12 +272,40 @@ async fn second_terminal_orders_reach_callers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_open_what_consumers_read() {
+    let mut dev = Dev::start(&["--any-ports", "--no-story"]);
+    dev.line("Everything stays up").await;
+    let (control, region) = (dev.address("control ").await, dev.address("us-east-1 ").await);
+    let [limits, profile] = ["limits", "profile"].map(|view| format!("http://{region}/v1/contexts/tenant-1/{view}"));
+    let [jira, wiki] = ["jira", "wiki"].map(|consumer| token(consumer, &control));
+    assert_eq!(get(&limits).await.0, 401);
+    for (token, statuses) in [(&jira, [200, 200]), (&wiki, [403, 200])] {
+        assert_eq!([get_as(&limits, token).await.0, get_as(&profile, token).await.0], statuses);
+    }
+    let (_, elsewhere) = order(&["token", "jira", "--for", "catalogue"], &control);
+    assert_eq!(get_as(&limits, &elsewhere).await.0, 401, "it is for the catalogue");
+    let (code, said) = order(&["token", "nobody"], &control);
+    assert!(code == Some(1) && said.contains("write one of: editor, jira, wiki, or admin"), "{said}");
+
+    let own = format!("http://{}/v1/contexts/tenant-1/limits", dev.address("sidecar ").await);
+    assert_eq!(get(&own).await.0, 200);
+    for (word, status) in [("stop", 403), ("resume", 200)] {
+        let (code, said) = order(&[word, "jira"], &control);
+        assert!(code == Some(0) && said.starts_with("jira "), "{said}");
+        let seen = async { while get(&own).await.0 != status {} };
+        tokio::time::timeout(TIMEOUT, seen).await.unwrap_or_else(|_| panic!("{word}"));
+    }
+    assert_eq!(dev.interrupt().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn start_without_demo_keeps_records() {
     let mut dev = Dev::start(&["--any-ports", "--no-story"]);
     dev.line("Everything stays up").await;
     // The story's own tenant: the story changes it three times.
     let history = format!("http://{}/v1/records/tenant/tenant-1/history", dev.address("catalogue ").await);
-    let listed: serde_json::Value = serde_json::from_str(&get(&history).await.1).unwrap();
+    let editor = token("editor", &dev.address("control ").await);
+    let listed: serde_json::Value = serde_json::from_str(&get_as(&history, &editor).await.1).unwrap();
     assert_eq!(listed["versions"].as_array().unwrap().len(), 1, "{listed}");
     let sidecar = dev.address("sidecar ").await;
     assert_eq!(get(&format!("http://{sidecar}/v1/contexts/tenant-1/limits")).await.0, 200);
@@ -279,10 +327,11 @@ async fn data_directory_survives_restart() {
     let mut second = Dev::start(&args);
     second.line("Subscribed").await;
     let (catalogue, sidecar) = (second.address("catalogue ").await, second.address("sidecar ").await);
-    let listed = get(&format!("http://{catalogue}/v1/records/tenant/tenant-790/history")).await.1;
+    let control = second.address("control ").await;
+    let history = format!("http://{catalogue}/v1/records/tenant/tenant-790/history");
+    let listed = get_as(&history, &token("editor", &control)).await.1;
     assert!(listed.contains(&format!(r#""version":{version},"deleted":false,"body":{{"plan":"kept"}}"#)), "{listed}");
     assert!(get(&format!("http://{sidecar}/v1/contexts/tenant-790/limits")).await.1.contains("kept"));
-    let control = second.address("control ").await;
     let state: serde_json::Value = serde_json::from_str(&order(&["state"], &control).1).unwrap();
     assert_eq!(state["records"]["tenant"], 800, "nothing was written anew");
     assert_eq!(second.interrupt().await, Some(0));
@@ -327,7 +376,8 @@ async fn refuses_large(http: &reqwest::Client, catalogue: &str, number: u32) -> 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dev_environment_survives_full_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let mut dev = Dev::start(&["--any-ports", "--no-story", "--data", directory.path().to_str().unwrap()]);
+    let data = directory.path().to_str().unwrap();
+    let mut dev = Dev::start(&["--any-ports", "--no-story", "--access", "off", "--data", data]);
     dev.line("Everything stays up").await;
     let (control, sidecar) = (dev.address("control ").await, dev.address("sidecar ").await);
     let catalogue = dev.address("catalogue ").await;

@@ -10,6 +10,7 @@ mod deployment;
 mod emulated;
 mod in_process;
 mod operators;
+mod rollout;
 mod scripted;
 mod tls;
 mod unreachable;

@@ -70,7 +70,7 @@ impl World {
     fn new() -> Result<Self, Failure> {
         let directory = tempfile::tempdir()?;
         let data = directory.path().join("data");
-        let arguments = [DEV, "--no-story", "--data", files::text(&data)?].map(str::to_owned);
+        let arguments = [DEV, "--no-story", "--access", "off", "--data", files::text(&data)?].map(str::to_owned);
         let file = directory.path().join("nearside.toml");
         let run = ["run", "--config", files::text(&file)?].map(str::to_owned);
         Ok(Self {

@@ -5,15 +5,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use futures_util::FutureExt;
 use nearside::app::{self, process};
 use nearside::cli::error::CommandError;
 use nearside::config::read;
+use nearside::config::services::AccessMode;
 use nearside::telemetry::log;
 use nearside::telemetry::sink::LogSink;
+use strum::VariantNames;
 
 use crate::dev::Ports;
+use crate::dev::access::Audience;
 use crate::dev::control::{self, RecordName};
 use crate::dev::demo::{self, DevOptions};
 
@@ -33,6 +37,9 @@ pub(super) struct DevArgs {
     /// Tell no story: start everything, and leave the records as they are
     #[arg(long, conflicts_with = "exit_after_demo")]
     no_story: bool,
+    /// Extent to which catalogue and regions check their callers: off, observe or enforce
+    #[arg(long, value_name = "MODE", default_value = "enforce", value_parser = mode())]
+    access: AccessMode,
     /// Stop when the story is over
     #[arg(long)]
     exit_after_demo: bool,
@@ -76,6 +83,31 @@ enum DevCommand {
         #[command(flatten)]
         control: ControlArgs,
     },
+    /// Print a token of a consumer, for `curl -H "Authorization: Bearer $(...)"` straight at a region
+    /// or the catalogue
+    Token {
+        /// The consumer: jira reads both views, wiki one of them, editor writes records; admin writes grants
+        consumer: String,
+        /// Audience of the token [default: regions, or the catalogue if it reads no view]
+        #[arg(long = "for", value_name = "AUDIENCE", value_enum)]
+        audience: Option<Audience>,
+        #[command(flatten)]
+        control: ControlArgs,
+    },
+    /// Take all grants from a consumer, such as jira, whose sidecar it is
+    Stop {
+        /// The consumer
+        consumer: String,
+        #[command(flatten)]
+        control: ControlArgs,
+    },
+    /// Give a stopped consumer its grants back
+    Resume {
+        /// The consumer
+        consumer: String,
+        #[command(flatten)]
+        control: ControlArgs,
+    },
     /// Show what the catalogue and the regions hold
     State {
         #[command(flatten)]
@@ -89,6 +121,11 @@ pub(super) struct ControlArgs {
     /// The control address that `nearside-lab dev` printed
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8730")]
     control: SocketAddr,
+}
+
+/// The words of an access mode.
+fn mode() -> impl TypedValueParser<Value = AccessMode> {
+    PossibleValuesParser::new(AccessMode::VARIANTS).try_map(|word| word.parse::<AccessMode>())
 }
 
 /// Runs a world, or passes an order to one.
@@ -107,6 +144,7 @@ fn run_world(args: DevArgs) -> Result<(), CommandError> {
         data: args.data,
         story: !args.no_story,
         exit_after_demo: args.exit_after_demo,
+        access: args.access,
         pace: Duration::from_millis(900),
         terminal: std::io::stdout().is_terminal(),
         program: called().into(),
@@ -144,7 +182,7 @@ async fn start_for_the_world(text: String) -> Result<demo::DemoSidecar, String> 
     Ok(demo::DemoSidecar { tcp, admin: app.admin, stop: async move { drop(app.stop().await) }.boxed() })
 }
 
-/// `nearside-lab dev put|delete|chaos|state`
+/// `nearside-lab dev put|delete|chaos|token|stop|resume|state`
 fn order_world(command: DevCommand) -> Result<(), CommandError> {
     let (control, order) = match command {
         DevCommand::Put { key, value, record_type, control } => {
@@ -155,6 +193,11 @@ fn order_world(command: DevCommand) -> Result<(), CommandError> {
         }
         DevCommand::Chaos { region, order, control } => (control, control::ControlCommand::Chaos(region, order)),
         DevCommand::State { control } => (control, control::ControlCommand::State),
+        DevCommand::Token { consumer, audience, control } => {
+            (control, control::ControlCommand::Token(consumer, audience))
+        }
+        DevCommand::Stop { consumer, control } => (control, control::ControlCommand::Stop(consumer, true)),
+        DevCommand::Resume { consumer, control } => (control, control::ControlCommand::Stop(consumer, false)),
     };
     let reported = process::block_on(async move { control::ask(control.control, &order).await });
     let reported = reported.map_err(CommandError::failed)?.map_err(CommandError::failed)?;
@@ -185,6 +228,8 @@ mod tests {
         assert_eq!(control.control.port(), 9);
         assert!(parse("dev chaos us-east-1").is_err());
         assert!(parse("dev put shard-1 {} --type shard").is_ok());
+        assert!(parse("dev --access observe").is_ok() && parse("dev --access open").is_err());
+        assert!(parse("dev token jira --for catalogue").is_ok() && parse("dev token jira --for all").is_err());
         assert!(parse("dev --any-ports put a b").is_err(), "ports belong to a new world, not to an order");
         assert!(parse("dev --port 9000 --any-ports").is_ok() && parse("dev --port 0").is_err());
     }

@@ -2,20 +2,22 @@
 //! only what frames a message is the server's own.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use parking_lot::RwLock;
 
 use crate::chaos_server::reply::{self, ScriptedReply, VERSION_HEADER};
 use crate::limits;
 
-/// A node, and how it is reached. Clones share their connections.
+/// A node, and how it is reached. Clones share their connections, and the node.
 #[derive(Clone)]
 pub(super) struct NodeBehind {
     http: reqwest::Client,
-    base: String,
+    node: Arc<RwLock<SocketAddr>>,
 }
 
 /// Headers that concern one connection alone.
@@ -23,7 +25,12 @@ const FRAMING: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENC
 
 impl NodeBehind {
     pub(super) fn new(http: reqwest::Client, node: SocketAddr) -> Self {
-        Self { http, base: format!("http://{node}") }
+        Self { http, node: Arc::new(RwLock::new(node)) }
+    }
+
+    /// Asks this node from now on.
+    pub(super) fn point_at(&self, node: SocketAddr) {
+        *self.node.write() = node;
     }
 
     pub(super) async fn reply(self, request: Request<Incoming>) -> ScriptedReply {
@@ -32,7 +39,8 @@ impl NodeBehind {
             return reply::problem(StatusCode::METHOD_NOT_ALLOWED, "a region is read only: write to the catalogue");
         }
         let (head, body) = request.into_parts();
-        let url = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", |target| target.as_str()));
+        let node = *self.node.read();
+        let url = format!("http://{node}{}", head.uri.path_and_query().map_or("/", |target| target.as_str()));
         // GET also for HEAD: the server leaves the body out, and states its length.
         let asked = if is_batch {
             let Ok(keys) = Limited::new(body, limits::FRONT_BATCH_BYTES).collect().await else {

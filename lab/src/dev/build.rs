@@ -2,6 +2,7 @@
 //! production, but in one process, and the lab's parts around them. The node and the ingester of a
 //! region are two services, so that nothing is announced before somebody listens.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use nearside::aws::clients::Sdk;
 use nearside::catalogue::limits::BATCH_RECORDS;
 use nearside::config::scope::Origins;
 use nearside::config::services::{
-    CatalogueConfig, EngineConfig, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
+    AccessMode, CatalogueConfig, EngineConfig, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };
 use nearside::config::{Drain, Log};
 use nearside::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Stream, Table, WriteError};
@@ -23,6 +24,7 @@ use nearside::model::time::{Clock, Wall};
 use nearside::tasks::Tasks;
 use url::Url;
 
+use super::access::{self, DevIssuer};
 use super::behind::NodeBehind;
 use super::catalogue::{CatalogueClient, NotWritten};
 use super::contents::{self, LIMITS, PROFILE, TENANT};
@@ -47,6 +49,8 @@ const REGIONS: [(Latency, Duration); 3] = [
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// Longest wait for the first views.
 const FIRST_VIEWS: Duration = Duration::from_secs(60);
+/// Longest wait for the first grants.
+const FIRST_GRANTS: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Why the world could not be built.
@@ -64,14 +68,18 @@ pub enum DevWorldError {
     Mark(#[from] WriteError),
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
-    #[error("waited {0:?} for the first views")]
-    Late(Duration),
+    #[error("the files of the world's issuer cannot be written below TMPDIR: {0}")]
+    Issuer(io::Error),
+    #[error("waited {waited:?} for {what}")]
+    Late { what: &'static str, waited: Duration },
 }
 
 pub struct DevWorld {
     pub clock: Clock,
     pub engine: Engine,
     pub catalogue: CatalogueClient,
+    /// Signs its callers' tokens.
+    pub issuer: Arc<DevIssuer>,
     pub regions: Arc<[Arc<DevRegion>]>,
     pub aws: Aws,
     /// The address of the control endpoint, for `nearside-lab dev put` and `chaos`.
@@ -84,27 +92,32 @@ pub struct DevWorld {
     config: ServicesConfig,
     contents: Contents,
     services: Vec<RunningService>,
+    /// Node of each region.
+    nodes: Vec<RunningService>,
     /// Everything before this is in the regions' first scans.
     seeded: Wall,
 }
 
 impl DevWorld {
     /// Starts everything but what ingests. Records lie in `data`, or in memory.
-    pub async fn start(ports: Ports, data: Option<PathBuf>) -> Result<Self, DevWorldError> {
+    pub async fn start(ports: Ports, data: Option<PathBuf>, mode: AccessMode) -> Result<Self, DevWorldError> {
         let (clock, tasks, mut notes) = (Clock::System, Tasks::new(), Vec::new());
         let aws = Aws::start(ports.hold(AWS_PORT, "the AWS endpoint", &mut notes)?, &clock, &tasks)?;
         let lies = data.as_ref().map_or_else(|| "in memory".to_owned(), |path| format!("in {}", path.display()));
         let engine = data.map_or(EngineConfig::Memory, |directory| EngineConfig::Embedded { directory });
-        let config = settings(engine, ports, &mut notes);
+        let issuer = Arc::new(DevIssuer::create(clock.clone()).map_err(DevWorldError::Issuer)?);
+        let config = ServicesConfig { access: issuer.config(mode), ..settings(engine, ports, &mut notes) };
         let engine = Engine::open(&config.engine, Sdk::new(Url::parse(&aws.base).ok()), &clock).await?;
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
         let mut world = Self {
-            catalogue: CatalogueClient::new(http.clone(), ANY),
+            catalogue: CatalogueClient::new(http.clone(), ANY, Some(issuer.clone())),
+            issuer,
             regions: Arc::new([]),
             control: ANY,
             seeded: Wall::from_millis(0),
             contents: contents::contents(),
             services: Vec::new(),
+            nodes: Vec::new(),
             clock,
             engine,
             aws,
@@ -124,10 +137,12 @@ impl DevWorld {
 
     async fn start_services(&mut self, ports: Ports, http: &reqwest::Client) -> Result<(), DevWorldError> {
         let catalogue = self.start_service(ServiceProcess::Catalogue, ServiceOverrides::default()).await?;
-        self.catalogue = CatalogueClient::new(http.clone(), catalogue.listen.unwrap_or(ANY));
+        let (address, issuer) = (catalogue.listen.unwrap_or(ANY), Some(self.issuer.clone()));
+        self.catalogue = CatalogueClient::new(http.clone(), address, issuer);
         self.services.push(catalogue);
         let views = self.start_service(ServiceProcess::Views, ServiceOverrides::default()).await?;
         self.services.push(views);
+        self.grant().await?;
         self.seed().await?;
         let mut regions = Vec::new();
         for (index, (latency, lag)) in REGIONS.into_iter().enumerate() {
@@ -156,6 +171,7 @@ impl DevWorld {
             regions: self.regions.clone(),
             aws: self.aws.clone(),
             clock: self.clock.clone(),
+            issuer: self.issuer.clone(),
             http,
         }
     }
@@ -176,6 +192,44 @@ impl DevWorld {
         Box::pin(services::start(process, config, contents, &Origins::default(), instead)).await
     }
 
+    /// True if callers without a grant are refused.
+    pub fn enforces(&self) -> bool {
+        self.config.access.mode == AccessMode::Enforce
+    }
+
+    /// Writes the world's own grants, unless they are as they should be, and waits until they hold.
+    async fn grant(&self) -> Result<(), DevWorldError> {
+        let own = access::grants();
+        if self.catalogue.grants().await?.as_ref() != Some(&own) {
+            self.catalogue.put_grants(&own).await?;
+        }
+        let end = self.clock.now() + FIRST_GRANTS;
+        while !self.catalogue.is_writable().await? {
+            if self.clock.now() >= end {
+                return Err(DevWorldError::Late { what: "the first grants", waited: FIRST_GRANTS });
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Replaces a region's node by one that checks callers so. Requests that are under way end at the
+    /// old one.
+    pub async fn replace_node(&mut self, index: usize, mode: AccessMode) -> Result<(), DevWorldError> {
+        self.config.access.mode = mode;
+        let region = self.regions[index].clone();
+        let node = self.start_node(&region.served).await?;
+        region.behind.point_at(node.listen.unwrap_or(ANY));
+        std::mem::replace(&mut self.nodes[index], node).stop().await;
+        Ok(())
+    }
+
+    async fn start_node(&self, served: &ServedRegion) -> Result<RunningService, ServiceStartError> {
+        let duties = RegionDuties { ingest: false, node: true };
+        let node = ServiceProcess::Region(Box::new(served.clone()), duties);
+        self.start_service(node, ServiceOverrides::default()).await
+    }
+
     /// Writes the first records, unless that was done, and waits for their views. Who is stopped
     /// meanwhile goes on the next time: what is there is left alone, and the mark comes last.
     async fn seed(&mut self) -> Result<(), DevWorldError> {
@@ -190,7 +244,7 @@ impl DevWorld {
         let end = self.clock.now() + FIRST_VIEWS;
         while !self.has_first_views().await? {
             if self.clock.now() >= end {
-                return Err(DevWorldError::Late(FIRST_VIEWS));
+                return Err(DevWorldError::Late { what: "the first views", waited: FIRST_VIEWS });
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -228,16 +282,16 @@ impl DevWorld {
             admin: ANY,
             ..Default::default()
         };
-        let node = ServiceProcess::Region(Box::new(served.clone()), RegionDuties { ingest: false, node: true });
-        let node = self.start_service(node, ServiceOverrides::default()).await?;
+        let node = self.start_node(&served).await?;
         let behind = NodeBehind::new(http.clone(), node.listen.unwrap_or(ANY));
-        self.services.push(node);
+        self.nodes.push(node);
         let port = ports.hold(number, name, &mut self.notes)?;
         let listener = port.listen_for(name)?;
         let server = Arc::new(ChaosServer::new(name.to_owned(), port, self.clock.clone(), knobs));
-        let serving = server.clone().run(listener, self.tasks.clone(), move |request| behind.clone().reply(request));
+        let asked = behind.clone();
+        let serving = server.clone().run(listener, self.tasks.clone(), move |request| asked.clone().reply(request));
         self.tasks.spawn("region", serving);
-        Ok(DevRegion { server, topic, ingest_admin: std::sync::OnceLock::new(), served })
+        Ok(DevRegion { server, topic, ingest_admin: std::sync::OnceLock::new(), served, behind })
     }
 
     /// Starts what ingests and announces, and waits until every region answers.
@@ -266,7 +320,7 @@ impl DevWorld {
 
     /// Ends everything. Its users have stopped before.
     pub async fn stop(self) {
-        join_all(self.services.into_iter().map(RunningService::stop)).await;
+        join_all(self.services.into_iter().chain(self.nodes).map(RunningService::stop)).await;
         self.tasks.drain(Duration::from_secs(2)).await;
     }
 }
@@ -301,8 +355,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn second_world_reports_other_ports() {
-        let first = DevWorld::start(Ports::Fixed, None).await.unwrap();
-        let second = DevWorld::start(Ports::Fixed, None).await.unwrap();
+        let first = DevWorld::start(Ports::Fixed, None, AccessMode::Enforce).await.unwrap();
+        let second = DevWorld::start(Ports::Fixed, None, AccessMode::Enforce).await.unwrap();
         assert_eq!(second.notes.len(), 6, "{:?}", second.notes);
         assert!(second.notes[0].starts_with("port 8720 is in use: the AWS endpoint is on "));
         assert_ne!(first.control, second.control);
@@ -329,13 +383,13 @@ mod tests {
             };
             catalogue.write(record, None).await.unwrap().0.version
         };
-        let world = DevWorld::start(Ports::Ephemeral, Some(data.clone())).await.unwrap();
+        let world = DevWorld::start(Ports::Ephemeral, Some(data.clone()), AccessMode::Enforce).await.unwrap();
         assert_eq!(world.count(Table::Records).await.unwrap()[TENANT], contents::TENANTS);
         assert_eq!(tenant(&world).await.version, written, "what was there is as it was");
         world.catalogue.delete(TENANT, "tenant-1").await.unwrap();
         world.stop().await;
 
-        let world = DevWorld::start(Ports::Ephemeral, Some(data)).await.unwrap();
+        let world = DevWorld::start(Ports::Ephemeral, Some(data), AccessMode::Enforce).await.unwrap();
         assert!(tenant(&world).await.body.is_none(), "what was deleted later does not come back");
         world.stop().await;
     }

@@ -14,6 +14,9 @@ pub(super) const PROFILE: &str = "profile";
 pub(super) const TENANTS: usize = 800;
 pub(super) const SHARDS: usize = 8;
 
+/// The key of the story's steps 1 to 5, 8 and 9; it is on the first shard.
+pub(super) const KEY: &str = "tenant-1";
+
 /// Path of a batch of a view; a region's node has it at the same place.
 pub(super) fn batch_path(view: &str) -> String {
     format!("/v1/batch/{view}")

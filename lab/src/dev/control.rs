@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::aws::Aws;
 use crate::chaos_server::chaos::ChaosOrder;
+use crate::dev::access::{self, Audience, DevIssuer};
 use crate::dev::announced::Announced;
 use crate::dev::catalogue::{CatalogueClient, NotWritten};
 use crate::dev::contents::TENANT;
@@ -41,6 +42,7 @@ pub(super) struct Desk {
     pub(super) regions: Arc<[Arc<DevRegion>]>,
     pub(super) aws: Aws,
     pub(super) clock: Clock,
+    pub(super) issuer: Arc<DevIssuer>,
     pub(super) http: reqwest::Client,
 }
 
@@ -67,7 +69,39 @@ impl Desk {
             }
             (&Method::PUT, ["chaos", region]) => self.chaos(region, &body).await,
             (&Method::GET, ["state"]) => self.state().await,
-            _ => say(StatusCode::NOT_FOUND, "PUT or DELETE /records/TYPE/KEY, PUT /chaos/REGION, GET /state"),
+            (&Method::POST, ["tokens", consumer]) => self.token(consumer, &body).await,
+            (&Method::PUT, ["stopped", consumer]) => self.stopped(consumer, true).await,
+            (&Method::DELETE, ["stopped", consumer]) => self.stopped(consumer, false).await,
+            _ => say(
+                StatusCode::NOT_FOUND,
+                "PUT or DELETE /records/TYPE/KEY, PUT /chaos/REGION, GET /state, POST /tokens/CONSUMER, PUT or DELETE \
+                 /stopped/CONSUMER",
+            ),
+        }
+    }
+
+    /// A token of this consumer, for those whom `wanted` names, if it names any.
+    async fn token(&self, consumer: &str, wanted: &str) -> Response<Full<Bytes>> {
+        let document = match self.catalogue.grants().await {
+            Ok(document) => document.unwrap_or_default(),
+            Err(refused) => return say(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
+        };
+        match access::subject(&document, consumer) {
+            Ok((sub, own)) => {
+                say(StatusCode::OK, &self.issuer.token(&sub, wanted.parse::<Audience>().unwrap_or(own)))
+            }
+            Err(none) => say(StatusCode::UNPROCESSABLE_ENTITY, &none.to_string()),
+        }
+    }
+
+    async fn stopped(&self, consumer: &str, is_stopped: bool) -> Response<Full<Bytes>> {
+        let rights = if is_stopped { "may do nothing" } else { "has its grants back" };
+        match self.catalogue.stop_consumer(consumer, is_stopped).await {
+            Ok(version) => say(
+                StatusCode::OK,
+                &format!("{consumer} {rights}: version {version} of the grants, in every region within seconds"),
+            ),
+            Err(refused) => say(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
         }
     }
 
@@ -241,6 +275,10 @@ pub(crate) enum ControlCommand {
     Chaos(String, Vec<String>),
     /// `nearside-lab dev state`
     State,
+    /// `nearside-lab dev token CONSUMER`; without an audience, that of what the consumer may do.
+    Token(String, Option<Audience>),
+    /// `nearside-lab dev stop CONSUMER` and `resume CONSUMER`
+    Stop(String, bool),
 }
 
 /// Why a command failed.
@@ -269,6 +307,14 @@ pub(crate) async fn ask(control: SocketAddr, command: &ControlCommand) -> Result
         }
         ControlCommand::Chaos(region, words) => (Method::PUT, vec!["chaos", region], words.join(" ")),
         ControlCommand::State => (Method::GET, vec!["state"], String::new()),
+        ControlCommand::Token(consumer, audience) => {
+            let audience: &str = audience.map_or("", Into::into);
+            (Method::POST, vec!["tokens", consumer], audience.to_owned())
+        }
+        ControlCommand::Stop(consumer, is_stopped) => {
+            let method = if *is_stopped { Method::PUT } else { Method::DELETE };
+            (method, vec!["stopped", consumer], String::new())
+        }
     };
     let mut url = url::Url::parse(&format!("http://{control}")).expect("an address makes a URL");
     // Only URLs without a host have no segments.
@@ -292,6 +338,7 @@ mod tests {
     use crate::chaos_server::chaos::Mode;
     use crate::dev::Ports;
     use crate::dev::build::DevWorld;
+    use nearside::config::services::AccessMode;
 
     fn named(record_type: Option<&str>, key: &str) -> String {
         let name = RecordName::new(record_type.map(str::to_owned), key.to_owned());
@@ -337,7 +384,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn control_endpoint_obeys_only_local_commands() {
-        let mut world = DevWorld::start(Ports::Ephemeral, None).await.unwrap();
+        let mut world = DevWorld::start(Ports::Ephemeral, None, AccessMode::Enforce).await.unwrap();
         world.ingest().await.unwrap();
         let control = world.control;
         assert_eq!(ask(control, &chaos("slow 5s")).await.unwrap(), "eu-west-1: slow 5s");

@@ -12,14 +12,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use nearside::config::services::AccessMode;
 
 use super::build::{DevWorld, DevWorldError};
 use super::contents::{LIMITS, PROFILE, batch_path};
 use super::measured::{Story, StoryEvent};
 use super::ports::{CONTROL_PORT, Ports};
 use super::schema::SchemaFile;
-use super::screen::Screen;
-use super::story::{self, StoryError};
+use super::screen::{ByHand, Screen};
+use super::story;
+use super::story_error::StoryError;
 use crate::chaos_server::port::Port;
 
 /// The sidecar's port when ports are fixed.
@@ -40,6 +42,8 @@ pub struct DevOptions {
     pub story: bool,
     /// Ends after the story (for tests).
     pub exit_after_demo: bool,
+    /// Extent to which catalogue and regions check their callers.
+    pub access: AccessMode,
     /// The pause after each step, so that a person can read it.
     pub pace: Duration,
     /// True if a person is looking, who gets colour and progress.
@@ -95,7 +99,7 @@ where
         return Err(DevError::Taken(port));
     }
     let schema = SchemaFile::write().map_err(DevError::Schema)?;
-    let mut world = DevWorld::start(options.ports, options.data.clone()).await?;
+    let mut world = DevWorld::start(options.ports, options.data.clone(), options.access).await?;
     let config = sidecar_config(&mut world, &options, &schema);
     let sidecar = match start(config).await {
         Ok(sidecar) => sidecar,
@@ -166,7 +170,10 @@ async fn tell(
     }
     let control =
         if world.control.port() == CONTROL_PORT { String::new() } else { format!(" --control {}", world.control) };
-    screen.commands(&story, &options.program, &tcp, &admin, &control)?;
+    let region = world.region(0).url();
+    let (program, sidecar, admin) = (options.program.as_ref(), tcp.as_str(), admin.as_str());
+    let hand = ByHand { program, sidecar, admin, region: &region, control: &control };
+    screen.commands(&story, &hand)?;
     Ok(story)
 }
 
@@ -208,8 +215,9 @@ fn sidecar_config(world: &mut DevWorld, options: &DevOptions, schema: &SchemaFil
         let _ = writeln!(
             text,
             "\n[[service.route]]\npath = \"/v1/contexts/{{key}}/{view}\"\nrecords = [\"{view}:{{key}}\"]\n\
-             fields = \"fields\"\nbatch = \"{batch}\"\nupstream_batch = \"{batch}\"",
-            batch = batch_path(view)
+             fields = \"fields\"\nbatch = \"{batch}\"\nupstream_batch = \"{batch}\"\n{own}",
+            batch = batch_path(view),
+            own = world.issuer.route(),
         );
         if view == LIMITS {
             let _ = writeln!(text, "schema = \"{}\"", schema.named());

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use nearside::model::time::Wall;
+
 use super::reader::{Seen, Spread};
 
 /// Everything that was measured.
@@ -24,6 +26,8 @@ pub struct Story {
     pub lagging: Lagging,
     /// A changed key while no region answers.
     pub all_down: AllDown,
+    /// Callers with and without grants; `None` where nobody is refused.
+    pub access: Option<StoryAccess>,
     /// Duration of the whole story.
     pub took: Duration,
 }
@@ -149,6 +153,32 @@ pub struct AllDown {
     pub recovered: Duration,
 }
 
+/// Step 9: who may read.
+#[derive(Clone, Debug)]
+pub struct StoryAccess {
+    /// The region that was asked directly.
+    pub region: String,
+    /// Its reply to a caller without a token.
+    pub anonymous: Seen,
+    /// Its reply to a consumer that has no grant for the view.
+    pub foreign: Seen,
+    /// Its reply to the same consumer about the view that it has.
+    pub own: Seen,
+    pub stop: StoryStop,
+}
+
+/// A consumer whose rights were taken away, and given back.
+#[derive(Clone, Debug)]
+pub struct StoryStop {
+    pub at: Wall,
+    /// From then until each region refused it.
+    pub regions: Vec<(String, Duration)>,
+    /// From then until the sidecar refused its caller what it had stored.
+    pub caller: Duration,
+    /// From the return of the grant until the caller was answered again.
+    pub given_back: Duration,
+}
+
 /// Event of the story, as it happens.
 #[derive(Clone, Copy, Debug)]
 pub enum StoryEvent<'a> {
@@ -165,4 +195,5 @@ pub enum StoryEvent<'a> {
     DeadRegion(&'a DeadRegion),
     Lagging(&'a Lagging),
     AllDown(&'a AllDown),
+    Access(&'a StoryAccess),
 }

@@ -24,6 +24,8 @@ pub struct Seen {
     pub bytes: usize,
     /// From the request to the last byte.
     pub took: Duration,
+    /// Last word of the type of a problem (RFC 9457); empty of anything else.
+    pub problem: String,
 }
 
 impl Seen {
@@ -51,6 +53,7 @@ pub struct WorldReader {
     http: reqwest::Client,
     base: String,
     clock: Clock,
+    token: Option<String>,
 }
 
 impl WorldReader {
@@ -61,7 +64,12 @@ impl WorldReader {
             .tls_certs_only([])
             .timeout(Duration::from_secs(10))
             .build()?;
-        Ok(Self { http, base: format!("http://{sidecar}"), clock })
+        Ok(Self { http, base: format!("http://{sidecar}"), clock, token: None })
+    }
+
+    /// Returns a reader that sends this token.
+    pub fn with_token(&self, token: String) -> Self {
+        Self { token: Some(token), ..self.clone() }
     }
 
     /// Path of the view that is made of two records.
@@ -70,7 +78,11 @@ impl WorldReader {
     }
 
     pub async fn get(&self, key: &str) -> Seen {
-        self.seen(self.http.get(format!("{}{}", self.base, Self::path(key)))).await
+        self.get_view(LIMITS, key).await
+    }
+
+    pub async fn get_view(&self, view: &str, key: &str) -> Seen {
+        self.seen(self.http.get(format!("{}/v1/contexts/{key}/{view}", self.base))).await
     }
 
     /// As Protobuf.
@@ -92,10 +104,21 @@ impl WorldReader {
     }
 
     async fn seen(&self, asked: reqwest::RequestBuilder) -> Seen {
+        let asked = match &self.token {
+            Some(token) => asked.bearer_auth(token),
+            None => asked,
+        };
         let sent = self.clock.now();
         let Ok(response) = asked.send().await else {
             let took = self.clock.now() - sent;
-            return Seen { status: None, version: None, label: String::new(), bytes: 0, took };
+            return Seen {
+                status: None,
+                version: None,
+                label: String::new(),
+                bytes: 0,
+                took,
+                problem: String::new(),
+            };
         };
         let version = response.headers().get(VERSION_HEADER.as_str()).and_then(|version| version.to_str().ok());
         let version = version.and_then(|version| version.parse().ok());
@@ -105,7 +128,9 @@ impl WorldReader {
         let status = response.status().as_u16();
         let whole = response.bytes().await.ok();
         let bytes = whole.as_ref().map_or(0, |body| body.len());
-        Seen { status: whole.map(|_| status), version, label, bytes, took: self.clock.now() - sent }
+        let took = self.clock.now() - sent;
+        let problem = whole.as_deref().filter(|_| status >= 400).map(problem).unwrap_or_default();
+        Seen { status: whole.map(|_| status), version, label, bytes, took, problem }
     }
 
     /// Asks for all of `keys`, `at_once` at a time; calls `done` with the number of replies after
@@ -137,6 +162,13 @@ impl WorldReader {
     }
 }
 
+/// Last word of the type that a problem document states.
+fn problem(document: &[u8]) -> String {
+    let document: serde_json::Value = serde_json::from_slice(document).unwrap_or_default();
+    let stated = document["type"].as_str().unwrap_or_default();
+    stated.rsplit([':', '/']).next().unwrap_or_default().to_owned()
+}
+
 /// Spread of a set of latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
@@ -166,7 +198,14 @@ mod tests {
     use super::*;
 
     fn labelled(label: &str) -> Seen {
-        Seen { status: Some(200), version: None, label: label.to_owned(), bytes: 0, took: Duration::ZERO }
+        Seen {
+            status: Some(200),
+            version: None,
+            label: label.to_owned(),
+            bytes: 0,
+            took: Duration::ZERO,
+            problem: String::new(),
+        }
     }
 
     #[test]

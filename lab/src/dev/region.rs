@@ -8,6 +8,7 @@ use nearside::app::services::Engine;
 use nearside::config::services::ServedRegion;
 use nearside::engine::{EngineError, ScanSegment, Table, bucket};
 
+use super::behind::NodeBehind;
 use crate::aws::Aws;
 use crate::chaos_server::ChaosServer;
 use crate::chaos_server::chaos::ChaosOrder;
@@ -21,6 +22,8 @@ pub struct DevRegion {
     /// Address for operators of its ingester, once it runs.
     pub(super) ingest_admin: std::sync::OnceLock<SocketAddr>,
     pub(super) served: ServedRegion,
+    /// The node that its server asks.
+    pub(super) behind: NodeBehind,
 }
 
 impl DevRegion {

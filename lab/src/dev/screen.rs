@@ -5,17 +5,29 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use super::access::{OTHER, READER};
 use super::build::DevWorld;
 use super::contents::{SHARDS, TENANTS};
 use super::measured::{
-    AllDown, DeadRegion, Lagging, Miss, Story, StoryAttempt, StoryChange, StoryEvent, StoryHits, StoryJoined,
-    StoryShapes,
+    AllDown, DeadRegion, Lagging, Miss, Story, StoryAccess, StoryAttempt, StoryChange, StoryEvent, StoryHits,
+    StoryJoined, StoryShapes,
 };
-use super::reader::Spread;
+use super::reader::{Seen, Spread};
 
 /// The width of a line in columns.
 pub const WIDTH: usize = 100;
 const BAR: usize = 40;
+
+/// Names and addresses of things here, in commands that can be pasted.
+pub struct ByHand<'a> {
+    pub program: &'a str,
+    pub sidecar: &'a str,
+    pub admin: &'a str,
+    /// The nearest region.
+    pub region: &'a str,
+    /// Says where the world takes orders, if commands must say so.
+    pub control: &'a str,
+}
 
 pub struct Screen<'a> {
     out: &'a mut dyn Write,
@@ -63,6 +75,12 @@ impl<'a> Screen<'a> {
             "  of each tenant there are two views, \"limits\" (with its shard's host) and \"profile\"."
         )?;
         writeln!(self.out, "  Records lie {}.", world.lies)?;
+        if world.enforces() {
+            writeln!(
+                self.out,
+                "  Catalogue and regions answer callers with tokens and grants; the sidecar signs its own."
+            )?;
+        }
         self.out.flush()
     }
 
@@ -89,22 +107,14 @@ impl<'a> Screen<'a> {
             StoryEvent::DeadRegion(dead) => self.dead_region(dead)?,
             StoryEvent::Lagging(lagging) => self.lagging(lagging)?,
             StoryEvent::AllDown(down) => self.all_down(down)?,
+            StoryEvent::Access(access) => self.access(access)?,
         }
         self.out.flush()
     }
 
     /// Shows what a person can try next.
-    ///
-    /// `program` is how this program is called here. `control` says where the world takes orders,
-    /// if commands must say so.
-    pub fn commands(
-        &mut self,
-        story: &Story,
-        program: &str,
-        sidecar: &str,
-        admin: &str,
-        control: &str,
-    ) -> io::Result<()> {
+    pub fn commands(&mut self, story: &Story, hand: &ByHand<'_>) -> io::Result<()> {
+        let ByHand { program, sidecar, admin, control, .. } = hand;
         let title = self.bold(&format!("That took {} s. Now by hand:", story.took.as_secs()));
         writeln!(self.out, "\n{title}")?;
         let limits = format!("curl -si {sidecar}/v1/contexts/tenant-7/limits");
@@ -141,12 +151,21 @@ impl<'a> Screen<'a> {
             (format!("{program} dev state{control}"), "ap-southeast-2 is behind"),
             (format!("curl -s {admin}/status"), "what operators see, without a finding"),
         ];
+        self.pasted(&lines)?;
+        if story.access.is_some() {
+            self.pasted(&access_commands(hand))?;
+        }
+        self.line("The same as it runs on AWS, on an emulator and one process for each part: make aws")?;
+        self.out.flush()
+    }
+
+    /// Commands, each with what it will show.
+    fn pasted(&mut self, lines: &[(String, &str)]) -> io::Result<()> {
         for (line, expected) in lines {
             // `:` does nothing in any shell, so that a pasted line only announces what comes next.
             writeln!(self.out, "  : '{expected}'\n  {line}")?;
         }
-        self.line("The same as it runs on AWS, on an emulator and one process for each part: make aws")?;
-        self.out.flush()
+        Ok(())
     }
 
     fn miss(&mut self, miss: &Miss) -> io::Result<()> {
@@ -235,6 +254,22 @@ impl<'a> Screen<'a> {
         self.fact("the change seen after their return", &ms(down.recovered), "")
     }
 
+    fn access(&mut self, access: &StoryAccess) -> io::Result<()> {
+        let StoryAccess { region, anonymous, foreign, own, stop } = access;
+        self.fact(&format!("{region}, without a token"), &answered(anonymous), &anonymous.problem)?;
+        let has = format!("{}: {OTHER} has \"profile\" alone", foreign.problem);
+        self.fact(&format!("by {OTHER}'s token, \"limits\""), &answered(foreign), &has)?;
+        self.fact(&format!("by {OTHER}'s token, \"profile\""), &answered(own), "")?;
+        let at = humantime::format_rfc3339_millis(stop.at.to_system_time()).to_string();
+        let time = at.get(11..23).unwrap_or_default();
+        self.fact(&format!("all grants of {READER} withdrawn"), time, "UTC; it is the sidecar's consumer")?;
+        for (region, took) in &stop.regions {
+            self.fact(&format!("refused at {region} after"), &ms(*took), "as a caller there sees it")?;
+        }
+        self.fact("at the sidecar's caller after", &ms(stop.caller), "where hits were served until then")?;
+        self.fact("and answered again after", &ms(stop.given_back), "once the grants were given back")
+    }
+
     /// A bar for each attempt, which shows who answered when.
     fn race(&mut self, attempts: &[StoryAttempt], winner: Option<&str>) -> io::Result<()> {
         let longest = attempts
@@ -311,12 +346,34 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Milliseconds with as many digits as matter.
+/// Commands about who may read.
+fn access_commands(hand: &ByHand<'_>) -> [(String, &'static str); 6] {
+    let ByHand { program, sidecar, region, control, .. } = hand;
+    let [limits, straight] = [sidecar, region].map(|base| format!("curl -si {base}/v1/contexts/tenant-7/limits"));
+    let [reader, other] = [READER, OTHER].map(|consumer| {
+        let token = format!("$({program} dev token {consumer}{control})");
+        format!("{straight} -H \"Authorization: Bearer {token}\" | head -n 1")
+    });
+    [
+        (format!("{straight} | head -n 1"), "401: a region asks who you are"),
+        (reader, "200: jira may read it; the sidecar is its own"),
+        (other, "403: wiki may not"),
+        (format!("{program} dev stop {READER}{control}"), "all its grants are withdrawn"),
+        (format!("{limits} | head -n 1"), "403: what was stored ended with them"),
+        (format!("{program} dev resume {READER}{control}"), "it has them again"),
+    ]
+}
+
+fn answered(seen: &Seen) -> String {
+    seen.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string())
+}
+
 /// A command that writes the record of the reads with another plan.
 fn put_plan(program: &str, plan: &str, control: &str) -> String {
     format!("{program} dev put tenant-7 '{{\"plan\":\"{plan}\",\"shard\":\"shard-7\"}}'{control}")
 }
 
+/// Milliseconds with as many digits as matter.
 fn ms(span: Duration) -> String {
     let millis = span.as_secs_f64() * 1000.0;
     if millis < 10.0 { format!("{millis:.2} ms") } else { format!("{millis:.1} ms") }

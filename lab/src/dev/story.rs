@@ -1,41 +1,28 @@
-//! The story that `nearside-lab dev` shows: eight steps, each done to a running world and measured from
+//! The story that `nearside-lab dev` shows: nine steps, each done to a running world and measured from
 //! outside. [`super::screen`] shows what was measured, and tests assert it. Every step undoes the changes that it made to the regions.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nearside::engine::{EngineError, Table};
+use nearside::engine::Table;
 use nearside::model::time::Moment;
 
+use super::access::{Audience, READER};
 use super::announced::Announced;
 use super::build::DevWorld;
-use super::catalogue::NotWritten;
-use super::contents::{LIMITS, SHARD, TENANT, shard_of};
+use super::contents::{KEY, LIMITS, SHARD, TENANT, shard_of};
 use super::measured::{
-    AllDown, DeadRegion, Lagging, Miss, Story, StoryAttempt, StoryChange, StoryEvent, StoryHits, StoryJoined,
-    StoryShapes,
+    AllDown, DeadRegion, Lagging, Miss, Story, StoryAccess, StoryAttempt, StoryChange, StoryEvent, StoryHits,
+    StoryJoined, StoryShapes,
 };
 use super::reader::{Seen, Spread, WorldReader};
 use super::region::{DevRegion, count};
+use super::story_error::{StoryError, TIMEOUT, late};
+use super::withdrawal;
 use crate::chaos_server::chaos::{Latency, Mode};
 use crate::chaos_server::traffic;
 
-/// Error that ended the story early.
-#[derive(Debug, thiserror::Error)]
-pub enum StoryError {
-    #[error("no HTTP client: {0}")]
-    Client(#[from] reqwest::Error),
-    #[error(transparent)]
-    Refused(#[from] NotWritten),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// Something did not come in time.
-    #[error("waited {waited:?} for {what}")]
-    Late { what: &'static str, waited: Duration },
-}
-
-const TIMEOUT: Duration = Duration::from_secs(8);
 /// The first of the tenants of steps 3, 6 and 7, and one that nobody asks for before step 8.
 const FIRST_BATCH: usize = 501;
 const FIRST_COLD: usize = 101;
@@ -43,10 +30,8 @@ const FIRST_LAGGING: usize = 701;
 const COLD: &str = "tenant-799";
 /// Quiet time after which a change is over.
 const CALM: Duration = Duration::from_millis(300);
-/// The key of steps 1 to 5 and 8; it is on the first shard.
-pub(super) const KEY: &str = "tenant-1";
 
-/// Does all eight steps to `world` through the sidecar at `sidecar`; `tell` hears of each step and
+/// Does all nine steps to `world` through the sidecar at `sidecar`; `tell` hears of each step and
 /// may pause.
 ///
 /// The world needs three regions and the records that it starts with.
@@ -82,7 +67,9 @@ pub async fn run_story(
     tell(StoryEvent::Begin("All regions down: what is stored is served, and what cannot be fresh is labelled")).await;
     let all_down = stage.all_down().await?;
     tell(StoryEvent::AllDown(&all_down)).await;
-    Ok(Story { miss, hits, shapes, change, joined, dead_region, lagging, all_down, took: world.clock.now() - began })
+    let access = stage.access(&mut tell).await?;
+    let took = world.clock.now() - began;
+    Ok(Story { miss, hits, shapes, change, joined, dead_region, lagging, all_down, access, took })
 }
 
 struct Stage<'a> {
@@ -302,6 +289,18 @@ impl Stage<'_> {
         Ok((announced, stored, other, cold))
     }
 
+    /// `None` where nobody is refused.
+    async fn access(&self, tell: &mut impl AsyncFnMut(StoryEvent<'_>)) -> Result<Option<StoryAccess>, StoryError> {
+        if !self.world.enforces() {
+            return Ok(None);
+        }
+        tell(StoryEvent::Begin("Who may read: regions ask for a token, and a withdrawn grant ends stored replies"))
+            .await;
+        let access = withdrawal::run(self.world, &self.reader).await?;
+        tell(StoryEvent::Access(&access)).await;
+        Ok(Some(access))
+    }
+
     /// Each region's part in the race for `key` that began after `since`, once all have answered.
     async fn attempts(&self, key: &str, since: Moment) -> Vec<StoryAttempt> {
         let path = WorldReader::path(key);
@@ -360,12 +359,9 @@ pub async fn filled(world: &DevWorld) -> Result<(), StoryError> {
     let end = world.clock.now() + TIMEOUT;
     for region in world.regions.iter() {
         let reader = WorldReader::new(region.server.address(), world.clock.clone())?;
+        let reader = reader.with_token(world.issuer.token(READER, Audience::Regions));
         let left = end - world.clock.now();
         reader.until(KEY, left, Seen::is_good).await.ok_or(late("a region to be filled"))?;
     }
     Ok(())
-}
-
-const fn late(what: &'static str) -> StoryError {
-    StoryError::Late { what, waited: TIMEOUT }
 }

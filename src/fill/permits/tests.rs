@@ -49,6 +49,24 @@ fn word(permits: &Permits, floor: u64, second: u64) -> &'static str {
 }
 
 #[test]
+fn refusal_beats_an_unchecked_permit() {
+    let permits = Permits::default();
+    permits.unchecked(KEY, 5, at(0), Moment::NEVER);
+    assert_eq!([word(&permits, 5, 299), word(&permits, 5, 300)], ["recheck", "unknown"]);
+    permits.refused(KEY, 5, &entry(1), (5, RECHECK), at(10));
+    permits.unchecked(KEY, 5, at(11), Moment::NEVER);
+    assert_eq!(word(&permits, 5, 11), "refused");
+    // By newer grants nobody refused it.
+    permits.unchecked(KEY, 6, at(12), Moment::NEVER);
+    assert_eq!(word(&permits, 6, 12), "granted");
+    // What a region that checks allowed stands against another's word by the same grants.
+    permits.granted(KEY, 6, 6, at(13), Moment::NEVER);
+    permits.unchecked(KEY, 6, at(14), Moment::NEVER);
+    permits.refused(KEY, 6, &entry(1), (6, RECHECK), at(15));
+    assert_eq!(word(&permits, 6, 15), "granted");
+}
+
+#[test]
 fn permit_holds_until_its_recheck() {
     let permits = Permits::default();
     assert_eq!(word(&permits, 5, 0), "unknown");

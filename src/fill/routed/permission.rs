@@ -20,6 +20,16 @@ use crate::race::verdict::{Verdict, Winner, is_worthless};
 use crate::routing::keyed_hashes::Identity;
 use crate::telemetry::metrics::grants::PermitOutcome;
 
+const fn is_refusal(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+/// True if regions answered, and none of them goes by grants.
+fn are_unchecked(tally: &Tally) -> bool {
+    tally.replies().all(|reply| reply.grants.is_none() && !is_refusal(reply.status))
+        && tally.replies().any(|reply| !is_worthless(reply.status))
+}
+
 impl RoutedFill<'_> {
     /// The permit that the ask is about. What nobody reads is asked for with the sidecar's credentials,
     /// with those of a caller, or with none.
@@ -53,8 +63,7 @@ impl RoutedFill<'_> {
     /// Notes what one region's answer says of the permit.
     pub(super) fn note_permission(&self, reply: &Reply) {
         let Some(stated) = reply.grants.as_ref().filter(|_| self.is_of_the_view(reply)) else { return };
-        let is_refused = matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if is_refused || is_worthless(reply.status) {
+        if is_refusal(reply.status) || is_worthless(reply.status) {
             return;
         }
         let Some(permit) = self.permit() else { return };
@@ -100,6 +109,10 @@ impl RoutedFill<'_> {
         if self.needs_permits(floor)
             && let Some(permit) = self.permit()
         {
+            if are_unchecked(tally) && !self.route.identity.is_granted() {
+                let ends = self.end_of_token().unwrap_or(Moment::NEVER);
+                shared.fills.permits.unchecked(permit, floor, self.sent.at, ends);
+            }
             // By the floor that was known when they were asked: if it moved meanwhile, they are asked again.
             shared.fills.permits.tried(permit, self.sent.grants, shared.clock.now());
             shared.metrics.grants.checked(self.outcome(tally, floor));

@@ -213,6 +213,7 @@ async fn permit_is_rechecked_while_readers_are_served() {
 async fn silent_region_gives_no_permit() {
     let world = granted("").await;
     world.set_all(1, shows(5).with("etag", "\"5\""));
+    world.set(B, 2, tagged(7));
     world.announce_grants(A, 8);
     for _ in 0..2 {
         assert!(!world.get(X).await.is_hit());
@@ -222,6 +223,30 @@ async fn silent_region_gives_no_permit() {
     world.get(X).await;
     tokio::time::sleep(SECOND).await;
     assert!(world.get(X).await.is_hit());
+    world.stop().await;
+}
+
+/// The document is written before any region goes by it, or after all went back to `off`.
+#[tokio::test(start_paused = true)]
+async fn regions_that_check_nobody_permit() {
+    let world = World::with("", [1, 2, 3].map(|after| (after, shows(5).with("etag", "\"5\"").into())));
+    world.live().await;
+    for version in [7, 8] {
+        world.announce_grants(A, version);
+        for path in [X, Y] {
+            assert_eq!(world.get(path).await.status, 200, "{version}");
+        }
+        tokio::time::sleep(SECOND).await;
+        for path in [X, Y, X] {
+            assert!(world.get(path).await.is_hit(), "{version}");
+        }
+    }
+    // One begins to go by them.
+    world.pass(300 * SECOND).await;
+    world.set_all(1, status(403).by(8));
+    world.announce_grants(B, 8);
+    assert_eq!(world.get(X).await.status, 403);
+    assert_eq!(world.get(X).await.status, 403);
     world.stop().await;
 }
 

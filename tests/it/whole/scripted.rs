@@ -45,10 +45,14 @@ fn script_runs_demo_and_cleans_up() {
         "{\"users\":25,\"host\":\"db-7.internal\"}",
         "{\"users\":500,\"host\":\"db-7.internal\"}",
         "{\"users\":500,\"host\":\"db-9.internal\"}",
+        "HTTP/1.1 401 Unauthorized",
+        "HTTP/1.1 403 Forbidden",
+        "urn:nearside:problem:not-granted",
         "HTTP/1.1 404 Not Found",
     ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
+    assert!(!said.contains("eyJ"), "tokens are not shown: {said}");
     assert_eq!(said.matches("pages: http://127.0.0.1:").count(), 6, "{said}");
     assert_eq!(left_running(directory.path()), Vec::<String>::new());
     assert!(is_empty(directory.path()));

@@ -13,19 +13,29 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use nearside::model::time::Clock;
 use nearside::tasks::{TaskGroup, Tasks};
 use parking_lot::Mutex;
 
 use super::*;
 use crate::chaos_server::port;
+use crate::issuer::Issuer;
 
 #[derive(Clone)]
 struct StandIn {
     careless: bool,
     regions: Vec<(String, String)>,
     http: reqwest::Client,
+    issuer: Arc<Issuer>,
     tasks: Tasks,
     kept: Arc<Mutex<Kept>>,
+}
+
+/// Outcome of a race.
+enum Raced {
+    Won(String, u64, Bytes),
+    Refused,
+    Lost,
 }
 
 #[derive(Default)]
@@ -43,6 +53,7 @@ impl StandIn {
             careless,
             regions: regions.iter().map(|region| (text(region, "name"), text(region, "url"))).collect(),
             http,
+            issuer: Arc::new(issuer_of(&config["service"]["route"][0]["credentials"])),
             tasks: Tasks::new(),
             kept: Arc::default(),
         };
@@ -98,6 +109,9 @@ impl StandIn {
             let named = (says["recordType"].as_str(), says["key"].as_str(), says["version"].as_str());
             if let (Some(view), Some(key), Some(version)) = named {
                 let mut kept = self.kept.lock();
+                if view == "_grants" {
+                    kept.entries.clear();
+                }
                 let floor = kept.floors.entry(format!("/v1/contexts/{key}/{view}")).or_default();
                 *floor = (*floor).max(version.parse().ok()?);
             }
@@ -115,11 +129,12 @@ impl StandIn {
         match stored {
             Some((version, body)) if version >= floor => reply(200, version, body, "nearside; hit".into()),
             stored => match self.race(&path, if self.careless { 0 } else { floor }).await {
-                Some((region, version, body)) => {
+                Raced::Won(region, version, body) => {
                     self.kept.lock().entries.insert(path, (version, body.clone()));
                     reply(200, version, body, format!("nearside; fwd=miss; fwd-status=200; detail={region}"))
                 }
-                None => stored.map_or_else(
+                Raced::Refused => reply(403, 0, Bytes::new(), "nearside; fwd=miss".into()),
+                Raced::Lost => stored.map_or_else(
                     || reply(504, 0, Bytes::new(), "nearside; fwd=miss".into()),
                     |(version, body)| reply(200, version, body, "nearside; fwd=stale; detail=stale-if-error".into()),
                 ),
@@ -127,26 +142,44 @@ impl StandIn {
         }
     }
 
-    async fn race(&self, path: &str, floor: u64) -> Option<(String, u64, Bytes)> {
+    async fn race(&self, path: &str, floor: u64) -> Raced {
         let mut attempts = TaskGroup::new();
         for (name, url) in self.regions.clone() {
-            let asked = self.http.get(format!("{url}{path}")).timeout(Duration::from_secs(2)).send();
+            let token =
+                self.issuer.token("jira", "https://regions.dev.invalid", Clock::System.wall().as_millis() / 1_000);
+            let asked = self.http.get(format!("{url}{path}")).bearer_auth(token);
+            let asked = asked.timeout(Duration::from_secs(2)).send();
             attempts.start(async move {
-                let response = asked.await.ok()?.error_for_status().ok()?;
+                let response = asked.await.ok()?;
+                if response.status() == 403 {
+                    return Some(Raced::Refused);
+                }
+                let response = response.error_for_status().ok()?;
                 let version = response.headers().get("x-record-version")?.to_str().ok()?.parse::<u64>().ok()?;
-                Some((name, version, response.bytes().await.ok()?))
+                Some(Raced::Won(name, version, response.bytes().await.ok()?))
             });
         }
-        let won = loop {
+        let mut best = Raced::Lost;
+        loop {
             match attempts.next().await {
-                Some(Some(won)) if won.1 >= floor => break Some(won),
+                Some(Some(won @ Raced::Won(_, version, _))) if version >= floor => {
+                    best = won;
+                    break;
+                }
+                Some(Some(Raced::Refused)) => best = Raced::Refused,
                 Some(_) => {}
-                None => break None,
+                None => break,
             }
-        };
+        }
         self.tasks.spawn("drain", async move { while attempts.next().await.is_some() {} });
-        won
+        best
     }
+}
+
+/// The issuer whose key lies where a sidecar's credentials say.
+fn issuer_of(credentials: &toml::Value) -> Issuer {
+    let pem = std::fs::read_to_string(text(credentials, "key_file")).unwrap();
+    Issuer::of_pem(&text(credentials, "iss"), &text(credentials, "kid"), &pem).unwrap()
 }
 
 fn text(table: &toml::Value, name: &str) -> String {
@@ -165,6 +198,7 @@ const QUICK: DevOptions = DevOptions {
     data: None,
     story: true,
     exit_after_demo: true,
+    access: AccessMode::Enforce,
     pace: Duration::ZERO,
     terminal: false,
     program: Cow::Borrowed("nearside"),
@@ -206,6 +240,10 @@ async fn story_measures_every_step() {
     assert_eq!(story.all_down.stored.detail(), Some("stale-if-error"));
     assert!(story.all_down.other.is_hit());
     assert_eq!(story.all_down.cold.status, Some(504));
+    let access = story.access.unwrap();
+    let answers = [&access.anonymous, &access.foreign, &access.own].map(|seen| (seen.status, seen.problem.as_str()));
+    assert_eq!(answers, [(Some(401), "no-credential"), (Some(403), "not-granted"), (Some(200), "")]);
+    assert_eq!(access.stop.regions.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

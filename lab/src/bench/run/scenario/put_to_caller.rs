@@ -162,7 +162,7 @@ impl ChangeFollower {
     async fn open(deployment: &Deployment) -> Result<Self, FollowError> {
         let (clock, http) = (Clock::System, reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?);
         let caller = WorldReader::new(deployment.sidecar, clock.clone())?;
-        let catalogue = CatalogueClient::new(http, deployment.catalogue);
+        let catalogue = CatalogueClient::new(http, deployment.catalogue, None);
         Ok(Self { clock, catalogue, caller, subscriber: TopicSubscriber::open(deployment).await? })
     }
 
