@@ -90,6 +90,8 @@ mod secrets;
 #[cfg(test)]
 mod services;
 #[cfg(test)]
+mod signed;
+#[cfg(test)]
 mod stampede;
 #[cfg(test)]
 mod supervised;
