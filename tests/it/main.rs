@@ -52,6 +52,8 @@ mod lessons;
 #[cfg(test)]
 mod migration;
 #[cfg(test)]
+mod minting;
+#[cfg(test)]
 mod misconfigurations;
 #[cfg(test)]
 mod nodes;
