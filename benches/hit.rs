@@ -114,6 +114,16 @@ fn hit(criterion: &mut Criterion) {
         let (mut connection, bytes) = (Connection::default(), bytes(TARGET));
         bencher.iter(|| connection.hit(&sidecar, black_box(&bytes)));
     });
+    criterion.bench_function("hit: the same under a permit", |bencher| {
+        let sidecar = live_sidecar::over(config(1, ""), Arc::new(live_sidecar::Ready::granting()));
+        runtime.block_on(async {
+            get(&sidecar, &headers).await;
+            sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
+        });
+        speak(&sidecar);
+        let (mut connection, bytes) = (Connection::default(), bytes(TARGET));
+        bencher.iter(|| connection.hit(&sidecar, black_box(&bytes)));
+    });
     criterion.bench_function("hit: admitted request to response", |bencher| {
         speak(&sidecar);
         bencher.iter(|| black_box(stored(&sidecar, admitted(&headers))));
@@ -177,9 +187,9 @@ fn parts(criterion: &mut Criterion) {
 
 /// So many hits and nothing else, to count their instructions
 /// (`benches/instructions.sh`).
-fn hits(count: usize, from_bytes: bool) {
+fn hits(count: usize, from_bytes: bool, regions: live_sidecar::Ready) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
+    let (sidecar, headers) = (live_sidecar::over(config(1, ""), Arc::new(regions)), headers());
     runtime.block_on(async {
         get(&sidecar, &headers).await;
         sidecar.fill.shared.tasks.drain(Duration::from_secs(5)).await;
@@ -282,9 +292,11 @@ async fn batch(sidecar: &Arc<Settings>, headers: &HeaderMap, body: &Bytes) -> By
 
 fn main() {
     if let Some(count) = counted("NEARSIDE_HITS") {
-        hits(count, true);
+        hits(count, true, live_sidecar::Ready::new());
     } else if let Some(count) = counted("NEARSIDE_ADMITTED_HITS") {
-        hits(count, false);
+        hits(count, false, live_sidecar::Ready::new());
+    } else if let Some(count) = counted("NEARSIDE_PERMITTED_HITS") {
+        hits(count, true, live_sidecar::Ready::granting());
     } else if let Some(count) = counted("NEARSIDE_KEYS") {
         keys_or_judgements(count, true);
     } else if let Some(count) = counted("NEARSIDE_JUDGEMENTS") {

@@ -38,6 +38,7 @@ each() {
 
 hit=$(program hit) race=$(program race) announcements=$(program announcements)
 each hit "$hit" NEARSIDE_HITS 1000 3000
+each hit-under-permit "$hit" NEARSIDE_PERMITTED_HITS 1000 3000
 each hit-by-hyper "$hit" NEARSIDE_ADMITTED_HITS 1000 3000
 each fields "$hit" NEARSIDE_FIELDS 1000 3000
 each key-of-a-batch "$hit" NEARSIDE_BATCHED_KEYS 10000 30000

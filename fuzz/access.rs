@@ -1,11 +1,15 @@
-//! The targets of access: a token, a set of keys, and the document of grants.
+//! The targets of access: a token, a set of keys, the document of grants, and the file beside it of
+//! those who are denied everything.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
+use nearside::access::deny_file::DenyList;
 use nearside::access::editing;
 use nearside::access::grants::{Grants, changes};
 use nearside::access::keys::KeySet;
+use nearside::access::principal::Principal;
 use nearside::access::strict_json;
 use nearside::access::token::{self, Expectations};
 use nearside::model::time::Wall;
@@ -37,8 +41,37 @@ pub(crate) fn token(data: &[u8]) {
     assert_eq!(token.iss(), Some("https://issuer.example"));
 }
 
-/// Keys that are taken are public, and a set differs from itself in nothing.
+/// A list that is read denies whom it names, and nobody whom it could not name.
+pub(crate) fn deny(data: &[u8]) {
+    let Ok(list) = DenyList::read(Path::new("deny"), data) else { return };
+    let nobody = Principal::token("https://nobody.example", "nobody-in-particular-at-all");
+    let named = named(data);
+    assert!(named.len() <= list.entries(), "each has an entry");
+    for consumer in &named {
+        assert!(list.denies(&nobody, Some(consumer)), "{consumer:?} is named");
+    }
+    assert!(!list.denies(&nobody, None) && !list.denies(&nobody, Some("no name of a consumer")));
+}
+
+/// Consumers that a lenient reader finds in a list.
+fn named(data: &[u8]) -> BTreeSet<String> {
+    if let Ok(read) = serde_json::from_slice::<Value>(data) {
+        assert_eq!(strict_json::object(data, 8).map(Value::Object), Ok(read.clone()));
+        let consumers = read["consumers"].as_array().cloned().unwrap_or_default();
+        return consumers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    let text = String::from_utf8_lossy(data);
+    let lines = text.split('\n').filter_map(|line| line.split('#').next()?.trim().strip_prefix("consumer"));
+    lines.map(|name| name.trim().to_owned()).collect()
+}
+
+/// Keys that are taken are public, and a set differs from itself in nothing; what is read strictly is
+/// what all readers read.
 pub(crate) fn jwks(data: &[u8]) {
+    if let Ok(strict) = strict_json::object(data, 8) {
+        let lenient: Value = serde_json::from_slice(data).expect("what is read strictly is JSON");
+        assert_eq!(Value::Object(strict), lenient);
+    }
     let Ok(keys) = KeySet::read(data) else { return };
     assert!(!KeySet::removed(&keys, &keys));
     assert!(KeySet::removed(&keys, &KeySet::default()));

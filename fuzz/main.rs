@@ -24,7 +24,7 @@ mod settings;
 /// A target takes any bytes; whatever it does not like about them is a finding.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 19] = [
+const TARGETS: [(&str, Target); 20] = [
     ("envelope", announcements::envelope),
     ("announcement", announcements::announcement),
     ("planted", announcements::planted),
@@ -44,6 +44,7 @@ const TARGETS: [(&str, Target); 19] = [
     ("token", access::token),
     ("jwks", access::jwks),
     ("grants", access::grants),
+    ("deny", access::deny),
 ];
 
 static TARGET: OnceLock<Target> = OnceLock::new();

@@ -14,7 +14,7 @@ PLANTED_RUNS=20000000      # within which the planted panic must be found
 OUT=target/fuzz
 PROGRAM=target/debug/examples/fuzz
 # The slowest first, so that it does not run alone at the end.
-TARGETS=(config reflection envelope announcement certificate-url certificate signature request key policy digest coding projection batch template token jwks grants)
+TARGETS=(config reflection envelope announcement certificate-url certificate signature request key policy digest coding projection batch template token jwks grants deny)
 
 build() {
     local started=$SECONDS

@@ -53,7 +53,8 @@ pub use cache::{Cache, Unrouted};
 pub use candidate::{Candidate, MigrationMode, Share, UrlPerRegion};
 pub use compression::{Compression, DictionaryFile};
 pub use credentials::{
-    BEARER, CredentialSource, Credentials, CredentialsFile, JwtMinting, Minting, OauthMinting, StsMinting,
+    BEARER, CredentialSource, Credentials, CredentialsFile, JwtMinting, Minting, OauthMinting, Sigv4Signing,
+    StsMinting,
 };
 pub use file::read_regular;
 pub use filter::check_filter;

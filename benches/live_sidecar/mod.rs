@@ -18,6 +18,7 @@ use nearside::http::bodies::ByteBudget;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
 use nearside::http::limits::BODIES_BYTES;
 use nearside::model::ids::{RegionId, Version};
+use nearside::model::stated_grants::StatedGrants;
 use nearside::model::time::Clock;
 use nearside::protocol::event::{Event, Says};
 use nearside::protocol::limits::FLOOR_SLOTS;
@@ -66,6 +67,7 @@ pub(crate) struct Ready {
     clock: Clock,
     headers: HeaderMap,
     body: Bytes,
+    grants: Option<StatedGrants>,
 }
 
 impl Ready {
@@ -78,13 +80,19 @@ impl Ready {
             (header::DATE, "Fri, 15 Jan 2027 08:00:00 GMT"),
         ];
         let headers = lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect();
-        Self { clock: Clock::System, headers, body: Bytes::from(vec![b'x'; BODY_BYTES]) }
+        Self { clock: Clock::System, headers, body: Bytes::from(vec![b'x'; BODY_BYTES]), grants: None }
     }
 
     /// All regions, with this body.
     #[allow(dead_code, reason = "not every benchmark has a body of its own")]
     pub(crate) fn with(body: Vec<u8>) -> Self {
         Self { body: body.into(), ..Self::new() }
+    }
+
+    /// All regions, which say by which grants they decided (R22).
+    #[allow(dead_code, reason = "not every benchmark has permits")]
+    pub(crate) fn granting() -> Self {
+        Self { grants: Some(StatedGrants { version: 1, view: "context".into() }), ..Self::new() }
     }
 }
 
@@ -102,7 +110,7 @@ impl Origin for Ready {
             sent: now,
             sent_wall,
             received: now,
-            grants: None,
+            grants: self.grants.clone(),
         };
         async move { Ok(reply) }.boxed()
     }

@@ -68,7 +68,10 @@ impl DenyList {
     }
 
     /// Reads a file's content: JSON if it begins so, else a line for each entry.
-    fn read(file: &Path, content: &[u8]) -> Result<Self, DenyFileError> {
+    ///
+    /// # Errors
+    /// The entry, or the part of the JSON, that is none.
+    pub fn read(file: &Path, content: &[u8]) -> Result<Self, DenyFileError> {
         let file = file.to_owned();
         if content.trim_ascii_start().starts_with(b"{") {
             return of_json(content).map_err(|why| DenyFileError::Json { file, why });

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
-use reqwest::Certificate;
 use serde_json::Value;
 use url::Url;
 
@@ -14,7 +13,6 @@ use super::limits::{FETCH_WAIT, KEYS_BYTES, KEYS_DEPTH};
 use super::strict_json;
 use crate::config::services::KeysSource;
 use crate::http::client::outgoing;
-use crate::tasks::on_disk;
 
 /// Path of an issuer's metadata (OpenID Connect Discovery 1.0, section 4).
 const METADATA: &str = "/.well-known/openid-configuration";
@@ -84,12 +82,8 @@ impl Fetcher {
     async fn client(&self) -> Result<Option<reqwest::Client>, FetchError> {
         let Self::Network { ca_file } = self else { return Ok(None) };
         let mut builder = outgoing::builder().https_only(true).timeout(FETCH_WAIT).pool_max_idle_per_host(0);
-        if let Some(file) = ca_file.clone() {
-            let read =
-                on_disk(move || std::fs::read(file)).await.unwrap_or_else(|| Err(std::io::Error::other("lost")));
-            let pem = read.map_err(|error| FetchError::CaFile(error.to_string()))?;
-            let roots = Certificate::from_pem_bundle(&pem).map_err(|error| FetchError::CaFile(cause(&error)))?;
-            builder = builder.tls_certs_only(roots);
+        if let Some(file) = ca_file {
+            builder = outgoing::trusting(builder, file).await.map_err(FetchError::CaFile)?;
         }
         builder.build().map(Some).map_err(|_| FetchError::NoRoots)
     }
@@ -109,7 +103,7 @@ async fn download(client: &reqwest::Client, url: Url) -> Result<Bytes, FetchErro
         if error.is_timeout() {
             FetchError::Slow
         } else {
-            FetchError::Unreachable { host: host.clone(), why: cause(&error) }
+            FetchError::Unreachable { host: host.clone(), why: outgoing::cause(&error) }
         }
     };
     let mut response = client.get(url).send().await.map_err(unreachable)?;
@@ -124,15 +118,6 @@ async fn download(client: &reqwest::Client, url: Url) -> Result<Bytes, FetchErro
         body.extend_from_slice(&chunk);
     }
     Ok(body.into())
-}
-
-/// The innermost cause, which names no URL.
-fn cause(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 /// URL of the metadata: behind the issuer's own, without its last slash.
@@ -151,4 +136,4 @@ fn jwks_uri(metadata: &[u8], iss: &str) -> Result<Url, FetchError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

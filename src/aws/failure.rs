@@ -184,13 +184,7 @@ fn of_credentials(failure: &ConnectorError) -> Option<String> {
     let mut found = None;
     while let Some(error) = source {
         if let Some(error) = error.downcast_ref::<CredentialsError>() {
-            let word = match error {
-                CredentialsError::ProviderTimedOut(_) => "what gives them did not answer in time",
-                CredentialsError::InvalidConfiguration(_) => "what names them is wrong: nearside doctor says more",
-                CredentialsError::ProviderError(_) => "what gives them failed: nearside doctor says more",
-                _ => "none found",
-            };
-            found.get_or_insert(word.to_owned());
+            found.get_or_insert(word_of(error).to_owned());
         }
         if let Some(error) = error.downcast_ref::<std::io::Error>()
             && found.is_some()
@@ -200,6 +194,20 @@ fn of_credentials(failure: &ConnectorError) -> Option<String> {
         source = error.source();
     }
     found
+}
+
+const fn word_of(error: &CredentialsError) -> &'static str {
+    match error {
+        CredentialsError::ProviderTimedOut(_) => "what gives them did not answer in time",
+        CredentialsError::InvalidConfiguration(_) => "what names them is wrong: nearside doctor says more",
+        CredentialsError::ProviderError(_) => "what gives them failed: nearside doctor says more",
+        _ => "none found",
+    }
+}
+
+/// Reason why a source gives no credentials: ours, or a stable word.
+pub(crate) fn of_provider(error: &CredentialsError) -> String {
+    unusable(error).unwrap_or_else(|| word_of(error).to_owned())
 }
 
 /// Interprets what AWS answered.

@@ -42,21 +42,21 @@ pub(super) fn tell(errors: &[ConfigError]) {
     let _ = paint::errors(&mut stderr.lock(), errors, paint::Styles::of(&stderr));
 }
 
-/// The AWS SDK's settings, if this configuration has topics, or tokens of STS, that it is needed for.
+/// The AWS SDK's settings, if this configuration has topics, or credentials of AWS, that it is needed for.
 pub(super) fn sdk_settings(config: &Config) -> SdkSettings {
     let has_topics = config.service.regions.iter().any(|region| region.topic.is_some());
-    let asks_sts = config
+    let needs_aws = config
         .service
         .routes
         .iter()
         .filter_map(|route| route.identity.own())
-        .any(|own| matches!(own.source, CredentialSource::Minted(Minting::Sts(_))));
+        .any(|own| matches!(own.source, CredentialSource::Minted(Minting::Sts(_) | Minting::Sigv4(_))));
     let is_emulator = config.announcements.endpoint_url.as_ref().is_some_and(is_loopback);
     match config.announcements.transport {
         Transport::Sqs | Transport::Http { .. } if has_topics && !is_emulator => {
             sdk_settings::read(sdk_settings::variable)
         }
-        _ if asks_sts && !is_emulator => sdk_settings::read(sdk_settings::variable),
+        _ if needs_aws && !is_emulator => sdk_settings::read(sdk_settings::variable),
         _ => SdkSettings::default(),
     }
 }

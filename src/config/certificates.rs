@@ -103,6 +103,14 @@ pub(crate) fn read_client_ca(
     authorities(setting, file, now, &mut digest::Context::new(&digest::SHA256)).map(Some)
 }
 
+/// Checks a file with CAs that are trusted for a server.
+///
+/// # Errors
+/// The file cannot be read, or does not hold certificates of CAs.
+pub(crate) fn read_authorities(setting: &'static Setting, file: &Path, now: Wall) -> Result<Warnings, UnusableFile> {
+    authorities(setting, file, now, &mut digest::Context::new(&digest::SHA256)).map(|(_, warnings)| warnings)
+}
+
 /// The CAs in a file.
 fn authorities(
     setting: &'static Setting,

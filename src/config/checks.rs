@@ -20,6 +20,7 @@ use crate::config::record_floor::RECORD_FLOOR_NAME;
 mod batch;
 mod candidate;
 mod compression;
+mod credentials;
 mod names;
 mod regions;
 mod signer;
@@ -42,6 +43,7 @@ pub(super) fn check(collector: &mut Collector, config: &Config) {
     batch::check(collector, &config.service.routes);
     candidate::check(collector, &config.service, config.listen.tcp);
     compression::check(collector, &config.service);
+    credentials::check(collector, &config.service);
     listeners(collector, config);
     sockets::check(collector, config);
     signer::check(collector, config);

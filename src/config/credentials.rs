@@ -1,5 +1,6 @@
 //! The sidecar's own credentials: what it sends regions in place of its callers'.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ words! {
         Sts,
         Jwt,
         Oauth,
+        Sigv4,
     }
 }
 
@@ -33,7 +35,7 @@ settings! {
     pub struct Credentials in Credentials {
         /// Origin of what is sent.
         source: CredentialSource = source[
-            /// With `sidecar`: a `file`, or a token that the sidecar mints: from AWS (`sts`), signed by itself (`jwt`), or from an OAuth server (`oauth`).
+            /// With `sidecar`: a `file`, or a token that the sidecar mints: from AWS (`sts`), signed by itself (`jwt`), or from an OAuth server (`oauth`); or a signature of each request with AWS's keys (`sigv4`).
             CREDENTIALS_KIND("kind", words::<CredentialsKind>(), Is("file"));
             /// With `file`: the file that holds what is sent, read again when it changes.
             CREDENTIALS_FILE("file", File, Is(""));
@@ -61,6 +63,12 @@ settings! {
             CREDENTIALS_SECRET_FILE("secret_file", File, Is(""));
             /// With `oauth`: the scope that is asked for, words between spaces.
             CREDENTIALS_SCOPE("scope", Text, Is(""));
+            /// With `oauth`: a PEM file with the CA certificates that are trusted for the token endpoint instead of the platform's.
+            CREDENTIALS_CA_FILE("ca_file", File, Is(""));
+            /// With `sigv4`: the AWS service that requests are signed for, such as `execute-api`.
+            CREDENTIALS_SERVICE("service", Name, Is(""));
+            /// With `sigv4`: the AWS regions of the regions, in their order, or one for all; none where they are their names.
+            CREDENTIALS_AWS_REGIONS("aws_regions", Names, Is(""));
         ];
         /// With `sidecar`: the header it is sent in.
         header: HeaderName = CREDENTIALS_HEADER(Header, Is("authorization"));
@@ -81,12 +89,13 @@ pub struct CredentialsFile {
     pub prefix: String,
 }
 
-/// Bearer tokens that the sidecar mints for itself.
+/// Bearer tokens that the sidecar mints for itself, and keys that it signs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Minting {
     Sts(StsMinting),
     Jwt(JwtMinting),
     Oauth(OauthMinting),
+    Sigv4(Sigv4Signing),
 }
 
 /// Tokens of AWS's STS for the role of this process (`GetWebIdentityToken`).
@@ -117,6 +126,18 @@ pub struct OauthMinting {
     pub secret_file: PathBuf,
     pub scope: String,
     pub audience: String,
+    /// CAs to trust instead of the platform's.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Signatures of each request with the AWS keys of this process (Signature Version 4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sigv4Signing {
+    pub service: String,
+    /// AWS regions as they are written: one for all, or one for each region in the file's order.
+    pub written: Vec<String>,
+    /// Regions by name, with the AWS region that each is in.
+    pub regions: BTreeMap<String, String>,
 }
 
 impl Credentials {
@@ -146,7 +167,19 @@ impl Credentials {
     pub fn origin(&self) -> String {
         match &self.source {
             CredentialSource::File(source) => source.file.display().to_string(),
+            CredentialSource::Minted(Minting::Sigv4(signing)) => format!("a signature for {}", signing.service),
             CredentialSource::Minted(minting) => format!("a token by {}", minting.kind()),
+        }
+    }
+
+    /// Gives each region its AWS region: the one that is written, or that of its own name.
+    pub(super) fn name_aws_regions(&mut self, names: &[String]) {
+        if let CredentialSource::Minted(Minting::Sigv4(signing)) = &mut self.source {
+            let for_all = signing.written.first().filter(|_| signing.written.len() == 1);
+            for (at, name) in names.iter().enumerate() {
+                let aws_region = for_all.or(signing.written.get(at)).unwrap_or(name);
+                signing.regions.insert(name.clone(), aws_region.clone());
+            }
         }
     }
 
@@ -174,13 +207,14 @@ impl Minting {
             Self::Sts(_) => "sts",
             Self::Jwt(_) => "jwt",
             Self::Oauth(_) => "oauth",
+            Self::Sigv4(_) => "sigv4",
         }
     }
 
     /// The file with the secret that it needs.
     pub fn secret_file(&self) -> Option<&PathBuf> {
         match self {
-            Self::Sts(_) => None,
+            Self::Sts(_) | Self::Sigv4(_) => None,
             Self::Jwt(jwt) => Some(&jwt.key_file),
             Self::Oauth(oauth) => Some(&oauth.secret_file),
         }
@@ -226,6 +260,7 @@ const fn word(kind: CredentialsKind) -> &'static str {
         CredentialsKind::Sts => "sts",
         CredentialsKind::Jwt => "jwt",
         CredentialsKind::Oauth => "oauth",
+        CredentialsKind::Sigv4 => "sigv4",
     }
 }
 
@@ -234,23 +269,27 @@ fn takes(kind: CredentialsKind, setting: &Setting) -> bool {
         CredentialsKind::File => &["file", "prefix"],
         CredentialsKind::Sts => &["audience", "lifetime", "sts_regions"],
         CredentialsKind::Jwt => &["audience", "lifetime", "key_file", "kid", "iss", "sub"],
-        CredentialsKind::Oauth => &["audience", "token_url", "client_id", "secret_file", "scope"],
+        CredentialsKind::Oauth => &["audience", "token_url", "client_id", "secret_file", "scope", "ca_file"],
+        CredentialsKind::Sigv4 => &["service", "aws_regions"],
     };
     setting.key == "kind" || keys.contains(&setting.key)
 }
 
-fn source(collector: &mut Collector, scope: &SettingScope, rows: Rows<14>) -> CredentialSource {
+fn source(collector: &mut Collector, scope: &SettingScope, rows: Rows<17>) -> CredentialSource {
     let of_kind = rows[0];
     let kind = scope.get(collector, of_kind);
-    let [_, file, prefix, audience, lifetime, regions, key_file, kid, iss, sub, url, client, secret, oauth_scope] =
-        rows;
+    let [_, file, prefix, audience, lifetime, regions, key_file, kid, iss, sub, rest @ ..] = rows;
+    let [url, client, secret, oauth_scope, ca_file, service, aws_regions] = rest;
     // All are read, whatever the kind, so that `nearside check` shows all.
-    let [file_value, key, secret_value] = [file, key_file, secret].map(|row| scope.get(collector, row));
+    let [file_value, key, secret_value, ca] =
+        [file, key_file, secret, ca_file].map(|row| scope.get::<Option<PathBuf>>(collector, row));
     let prefix = scope.get(collector, prefix);
-    let (life, in_regions): (Duration, Vec<String>) = (scope.get(collector, lifetime), scope.get(collector, regions));
+    let life: Duration = scope.get(collector, lifetime);
+    let [in_regions, signed_in] = [regions, aws_regions].map(|row| scope.get::<Vec<String>>(collector, row));
     let url_value = scope.get(collector, url);
-    let texts = [audience, kid, iss, sub, client, oauth_scope].map(|row| scope.get::<Option<String>>(collector, row));
-    let [for_audience, named, issuer, subject, client_id, words] = texts;
+    let texts = [audience, kid, iss, sub, client, oauth_scope, service]
+        .map(|row| scope.get::<Option<String>>(collector, row));
+    let [for_audience, named, issuer, subject, client_id, words, for_service] = texts;
     let mut reading = Reading { collector, scope };
     reading.refuse_others(kind, &rows);
     CredentialSource::Minted(match kind {
@@ -280,7 +319,12 @@ fn source(collector: &mut Collector, scope: &SettingScope, rows: Rows<14>) -> Cr
             secret_file: reading.needed(secret, secret_value),
             scope: words.unwrap_or_default(),
             audience: for_audience.unwrap_or_default(),
+            ca_file: ca,
         }),
+        CredentialsKind::Sigv4 => {
+            let service = reading.needed(service, for_service);
+            Minting::Sigv4(Sigv4Signing { service, written: signed_in, regions: BTreeMap::new() })
+        }
     })
 }
 

@@ -64,11 +64,26 @@ pub(super) fn check(collector: &mut Collector, config: &Config) {
 fn own_credentials(collector: &mut Collector, at: usize, source: &CredentialSource) {
     match source {
         CredentialSource::File(source) => secret(collector, &schema::CREDENTIALS_FILE, Some(at), &source.file),
-        CredentialSource::Minted(Minting::Sts(_)) => {}
+        CredentialSource::Minted(Minting::Sts(_) | Minting::Sigv4(_)) => {}
         CredentialSource::Minted(Minting::Oauth(oauth)) => {
             secret(collector, &schema::CREDENTIALS_SECRET_FILE, Some(at), &oauth.secret_file);
+            if let Some(file) = &oauth.ca_file {
+                authorities(collector, at, file);
+            }
         }
         CredentialSource::Minted(Minting::Jwt(jwt)) => signing_key(collector, at, &jwt.key_file),
+    }
+}
+
+/// Checks the CAs of an OAuth server.
+fn authorities(collector: &mut Collector, at: usize, file: &Path) {
+    let setting = &schema::CREDENTIALS_CA_FILE;
+    match certificates::read_authorities(setting, file, Clock::System.wall()) {
+        Ok(warnings) => warnings.into_iter().for_each(|(_, text)| collector.warn_of(setting, Some(at), text)),
+        Err(UnusableFile { setting, wrong }) => {
+            let place = collector.origins.place(setting, Some(at));
+            collector.error(setting, Some(at), place, wrong);
+        }
     }
 }
 

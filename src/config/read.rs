@@ -144,7 +144,8 @@ fn file_text(path: &Path) -> Result<String, ConfigError> {
 
 /// The settings, each by itself and then together.
 fn checked(collector: &mut Collector, root: &TomlTable) -> Config {
-    let config = Config::read(collector, root);
+    let mut config = Config::read(collector, root);
+    config.service.name_aws_regions();
     checks::check(collector, &config);
     config
 }

@@ -6,6 +6,7 @@ use http::HeaderName;
 use url::Url;
 
 use super::arn::TopicArn;
+use super::identity::IdentityMode;
 use super::route::Route;
 use super::scope::{Collector, SettingScope};
 use super::table::{Rows, inner_or_empty, list, settings, unset};
@@ -26,6 +27,18 @@ settings! {
         /// Its only region is a table that is read consistently: whatever that says is so. A region's
         /// node says this of itself; no file can.
         authoritative: bool = unset[] Restart;
+    }
+}
+
+impl Service {
+    /// Gives the regions their AWS regions, for routes whose requests are signed.
+    pub(super) fn name_aws_regions(&mut self) {
+        let names: Vec<String> = self.regions.iter().map(|region| region.name.clone()).collect();
+        for route in &mut self.routes {
+            if let IdentityMode::Sidecar(own) = &mut route.identity {
+                own.name_aws_regions(&names);
+            }
+        }
     }
 }
 

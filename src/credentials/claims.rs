@@ -8,12 +8,14 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-/// Claims of a JWT; none for a token of another form.
+/// Claims of a JWT, or the name of AWS keys; none for a token of another form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     pub iss: Option<String>,
     pub sub: Option<String>,
     pub aud: Vec<String>,
+    /// Name of the AWS keys that sign, where keys do.
+    pub key_id: Option<String>,
     /// Seconds since the epoch.
     pub iat: Option<u64>,
     pub exp: Option<u64>,
@@ -42,7 +44,7 @@ impl Claims {
         };
         let text = |name: &str| claims.get(name).and_then(Value::as_str).map(cut);
         let number = |name: &str| claims.get(name).and_then(seconds);
-        Some(Self { iss: text("iss"), sub: text("sub"), aud, iat: number("iat"), exp: number("exp") })
+        Some(Self { iss: text("iss"), sub: text("sub"), aud, key_id: None, iat: number("iat"), exp: number("exp") })
     }
 
     /// The life that it states: by the issuer's clock alone, whatever this machine's says.
@@ -65,10 +67,13 @@ impl fmt::Display for Claims {
         if *self == Self::default() {
             return f.write_str("an opaque token, which shows no claims");
         }
-        let [iss, sub] = [&self.iss, &self.sub].map(|claim| claim.as_deref().unwrap_or("none"));
-        let aud = if self.aud.is_empty() { "none".to_owned() } else { self.aud.join(" ") };
         let exp = self.exp.map(|exp| std::time::UNIX_EPOCH + Duration::from_secs(exp.min(u64::from(u32::MAX))));
         let exp = exp.map_or("none".to_owned(), |exp| humantime::format_rfc3339_seconds(exp).to_string());
+        if let Some(key_id) = &self.key_id {
+            return write!(f, "requests are signed with the AWS keys {key_id}, exp {exp}");
+        }
+        let [iss, sub] = [&self.iss, &self.sub].map(|claim| claim.as_deref().unwrap_or("none"));
+        let aud = if self.aud.is_empty() { "none".to_owned() } else { self.aud.join(" ") };
         write!(f, "iss {iss}, sub {sub}, aud {aud}, exp {exp}")
     }
 }

@@ -31,6 +31,8 @@ pub enum MintError {
     SecretUnreadable(PathBuf, std::io::Error),
     #[error("the secret file {0} does not hold one line of at most {TOKEN_BYTES} bytes")]
     Secret(PathBuf),
+    #[error("credentials.ca_file {0} cannot be used: {1}; write the CA's certificates into it, in PEM")]
+    CaFile(PathBuf, String),
     #[error(
         "the HTTP client for the OAuth server could not be built: {0}; the image needs trusted CA certificates \
          (ca-certificates, or SSL_CERT_FILE)"
@@ -48,6 +50,10 @@ pub enum MintError {
     Sts { region: String, failure: CallFailure },
     #[error("AWS's STS answered in {0} with no token that a header can carry")]
     StsAnswer(String),
+    #[error(
+        "there are no AWS keys to sign with: {0}; give the process a role (a task's, or a service account's), or keys"
+    )]
+    Keys(String),
     #[error("the token lives for {0} s, which is too short to use it; let its issuer give it minutes")]
     Life(u64),
     #[error("the token is too long for a header; shorten the iss, sub, audience or kid of the route's credentials")]

@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
 use super::error::MintError;
+use super::limits::DATED_BACK;
 use super::token::Token;
 use crate::config::limits::SIGNING_KEY_BYTES;
 use crate::config::{JwtMinting, read_regular};
@@ -50,7 +51,8 @@ fn of_pem(pem: &[u8]) -> Option<SigningKey> {
     }
 }
 
-/// Reads the key and signs a token that begins `now`.
+/// Reads the key and signs a token that is of use from `now` on. It is dated back a little: regions take
+/// none of the future, and this machine's clock may be ahead.
 pub(super) fn mint(minting: &JwtMinting, now: Wall) -> Result<Token, MintError> {
     let JwtMinting { key_file, kid, iss, sub, audience, lifetime } = minting;
     let key = key(key_file)?;
@@ -58,14 +60,14 @@ pub(super) fn mint(minting: &JwtMinting, now: Wall) -> Result<Token, MintError> 
         SigningKey::Rsa(_) => "RS256",
         SigningKey::P256(_) => "ES256",
     };
-    let iat = now.as_millis() / 1_000;
-    let exp = iat + lifetime.as_secs();
+    let now = now.as_millis() / 1_000;
+    let (iat, exp) = (now.saturating_sub(DATED_BACK.as_secs()), now + lifetime.as_secs());
     let header = json!({"alg": alg, "typ": "JWT", "kid": kid});
     let claims = json!({"iss": iss, "sub": sub, "aud": audience, "iat": iat, "exp": exp});
     let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
     let signed = format!("{header}.{claims}");
     let signature = signature(&key, signed.as_bytes()).ok_or_else(|| MintError::Key(key_file.clone()))?;
-    let token = Token::new(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)), None);
+    let token = Token::new(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)), Some(*lifetime));
     token.ok_or(MintError::Long)
 }
 

@@ -16,6 +16,12 @@ pub(super) const DISCARD_EVERY: (Duration, Duration) = (Duration::from_secs(10),
 pub(super) const LIFE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_hours(24));
 /// Life of a token whose issuer states none.
 pub(super) const UNSTATED_LIFE: Duration = Duration::from_secs(300);
+/// Time by which a token's `iat` is earlier than this machine's clock, which may be ahead of regions'.
+pub(super) const DATED_BACK: Duration = Duration::from_mins(2);
+/// Life of AWS keys that have no end: they may be replaced all the same.
+pub(super) const UNSTATED_LIFE_OF_KEYS: Duration = Duration::from_hours(1);
+/// Difference between a region's clock and a signature's time from which a refusal is put down to it.
+pub(super) const CLOCK_DIFFERENCE: Duration = Duration::from_mins(4);
 /// Longest time for one mint.
 pub(crate) const MINT_WAIT: Duration = Duration::from_secs(15);
 /// Longest time for an answer of an OAuth server.

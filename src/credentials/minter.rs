@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -12,10 +12,12 @@ use super::claims::Claims;
 use super::error::MintError;
 use super::limits::{LIFE, MINT_WAIT, WATCH_EVERY};
 use super::schedule::{Backoff, Discards, Term};
+use super::sigv4::{Clocks, SigningKeys};
 use super::source::Source;
-use super::token::Token;
-use crate::config::{BEARER, Minting};
-use crate::model::time::{Clock, Moment};
+use super::token::{Secret, Token};
+use crate::config::{BEARER, Minting, Sigv4Signing};
+use crate::model::ids::RegionId;
+use crate::model::time::{Clock, Moment, Wall};
 use crate::tasks::file_stamp::FileStamp;
 use crate::tasks::supervision::pass_panic_on;
 use crate::tasks::{Tasks, on_disk};
@@ -24,8 +26,7 @@ use crate::telemetry::rate_limiter::RateLimiter;
 
 /// A token in use.
 pub struct Credential {
-    /// Sensitive: it is printed nowhere.
-    pub value: HeaderValue,
+    pub carried: Carried,
     pub(super) claims: Claims,
     pub(super) ends: Moment,
     term: Term,
@@ -33,6 +34,14 @@ pub struct Credential {
     is_accepted: AtomicBool,
     /// A region has refused it, and it is being replaced.
     is_refused: AtomicBool,
+}
+
+/// Form in which a request carries them.
+pub enum Carried {
+    /// A token. The value is sensitive: it is printed nowhere.
+    Bearer(HeaderValue),
+    /// Keys that sign each request.
+    Keys(SigningKeys),
 }
 
 /// The outcome of the mints so far.
@@ -57,6 +66,7 @@ pub struct Minter {
     source: Source,
     minted: watch::Sender<Minted>,
     discards: Mutex<Discards>,
+    clocks: Clocks,
     /// Asks for a mint at once.
     wake: Arc<Notify>,
     /// Set when it starts.
@@ -78,6 +88,7 @@ impl Minter {
             source,
             minted: watch::Sender::default(),
             discards: Mutex::default(),
+            clocks: Clocks::default(),
             wake: Arc::default(),
             deps: OnceLock::new(),
         }
@@ -88,6 +99,7 @@ impl Minter {
             Minting::Sts(_) => MintKind::Sts,
             Minting::Jwt(_) => MintKind::Jwt,
             Minting::Oauth(_) => MintKind::Oauth,
+            Minting::Sigv4(_) => MintKind::Sigv4,
         }
     }
 
@@ -166,6 +178,26 @@ impl Minter {
         deps.metrics.discard(self.kind());
         self.wake.notify_one();
         true
+    }
+
+    /// The settings by which requests are signed, if they are.
+    pub const fn signing(&self) -> Option<&Sigv4Signing> {
+        match &self.minting {
+            Minting::Sigv4(signing) => Some(signing),
+            _ => None,
+        }
+    }
+
+    /// The time by which a request to `region` is signed.
+    pub fn signed_at(&self, region: RegionId) -> Wall {
+        let now = self.deps.get().map_or_else(Wall::default, |deps| deps.clock.wall());
+        self.clocks.at(region, now)
+    }
+
+    /// Takes note of the clock of a region that refused a signature; returns whether another one may help.
+    pub fn learn_clock(&self, region: RegionId, status: StatusCode, headers: &HeaderMap) -> bool {
+        let Some(deps) = self.deps.get() else { return false };
+        self.clocks.learn(region, status, headers, deps.clock.wall())
     }
 
     /// Waits until the first mint has ended, for so long at most.
@@ -247,13 +279,19 @@ const fn shows_acceptance(status: StatusCode) -> bool {
 }
 
 fn credential(token: Token, asked: Moment) -> Result<Credential, MintError> {
-    let Token { text, claims, life } = token;
+    let Token { secret, claims, life } = token;
     let term = Term::new(asked, life, fastrand::f64()).ok_or(MintError::Life(life.as_secs()))?;
-    let mut value = HeaderValue::try_from(format!("{BEARER}{text}")).map_err(|_| MintError::Long)?;
-    value.set_sensitive(true);
+    let carried = match secret {
+        Secret::Bearer(text) => {
+            let mut value = HeaderValue::try_from(format!("{BEARER}{text}")).map_err(|_| MintError::Long)?;
+            value.set_sensitive(true);
+            Carried::Bearer(value)
+        }
+        Secret::Keys(keys) => Carried::Keys(keys),
+    };
     let ends = asked + life.min(LIFE.1);
     Ok(Credential {
-        value,
+        carried,
         claims,
         ends,
         term,

@@ -68,7 +68,7 @@ impl OauthClient {
             let why = if error.is_timeout() { "no answer in time" } else { "no connection, or it broke" };
             MintError::Unreachable(server.clone(), why)
         };
-        let request = self.client().await?.post(minting.token_url.clone());
+        let request = self.client(minting.ca_file.as_deref()).await?.post(minting.token_url.clone());
         let mut response = request
             .header(header::AUTHORIZATION, basic(&minting.client_id, &secret))
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
@@ -92,12 +92,19 @@ impl OauthClient {
         }
     }
 
-    async fn client(&self) -> Result<&reqwest::Client, MintError> {
-        let build = || async {
-            outgoing::builder().timeout(OAUTH_WAIT).pool_max_idle_per_host(0).build().map_err(MintError::Client)
-        };
-        self.0.get_or_try_init(build).await
+    /// The one client, or one that trusts the CAs of a file as they are now.
+    async fn client(&self, ca_file: Option<&Path>) -> Result<reqwest::Client, MintError> {
+        if let Some(file) = ca_file {
+            let trusting = outgoing::trusting(builder(), file).await;
+            let trusting = trusting.map_err(|why| MintError::CaFile(file.to_owned(), why))?;
+            return trusting.build().map_err(MintError::Client);
+        }
+        self.0.get_or_try_init(|| async { builder().build().map_err(MintError::Client) }).await.cloned()
     }
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    outgoing::builder().timeout(OAUTH_WAIT).pool_max_idle_per_host(0)
 }
 
 /// Its host and port, for people.

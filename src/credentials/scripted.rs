@@ -5,22 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aws_credential_types::Credentials;
 use futures_util::future::FutureExt;
+use http::HeaderValue;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::error::MintError;
-use super::minter::{MintDeps, Minter};
+use super::keys::of_keys;
+use super::minter::{Carried, Credential, MintDeps, Minter};
 use super::source::Source;
-use super::token::Token;
-use crate::config::{JwtMinting, Minting};
+use super::token::{Secret, Token};
+use crate::config::{JwtMinting, Minting, Sigv4Signing};
 use crate::model::time::{Clock, Wall};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::credentials::CredentialsMetrics;
 
-/// Tokens are called `token-1`, `token-2`, ...
+/// Tokens are called `token-1`, `token-2`, ..., and keys `AKIA1`, `AKIA2`, ...
 pub(crate) struct Script {
+    gives_keys: bool,
     pub(crate) life: Mutex<Duration>,
     pub(crate) is_down: Mutex<bool>,
     takes: Duration,
@@ -37,6 +41,10 @@ impl Script {
         }
         let number = self.minted.fetch_add(1, Ordering::Relaxed) + 1;
         let life = *self.life.lock();
+        if self.gives_keys {
+            let found = Credentials::new(format!("AKIA{number}"), "secret", None, None, "test");
+            return Ok(Token { life, ..of_keys(found, Wall::default()) });
+        }
         Ok(Token::new(format!("token-{number}"), Some(life)).expect("it fits a header"))
     }
 
@@ -55,17 +63,33 @@ pub(crate) struct Issued {
 
 /// An issuer whose answers take 20 ms, and whose tokens have this `life`.
 pub(crate) fn issued(life: Duration, is_down: bool) -> Issued {
+    issued_for(
+        Minting::Jwt(JwtMinting {
+            key_file: "/nowhere".into(),
+            kid: "kid".to_owned(),
+            iss: "iss".to_owned(),
+            sub: "sub".to_owned(),
+            audience: "aud".to_owned(),
+            lifetime: Duration::from_mins(15),
+        }),
+        life,
+        is_down,
+    )
+}
+
+/// AWS keys that sign for `service`, in the AWS region `eu-west-1` at the region `a`, and in
+/// `us-east-1` at `b`.
+pub(crate) fn issued_keys(life: Duration, service: &str) -> Issued {
+    let regions = [("a", "eu-west-1"), ("b", "us-east-1")].map(|(name, aws)| (name.to_owned(), aws.to_owned()));
+    let (service, written, regions) = (service.to_owned(), Vec::new(), regions.into());
+    issued_for(Minting::Sigv4(Sigv4Signing { service, written, regions }), life, false)
+}
+
+fn issued_for(minting: Minting, life: Duration, is_down: bool) -> Issued {
     let (asked, minted, takes) = (AtomicU64::new(0), AtomicU64::new(0), Duration::from_millis(20));
     let (life, is_down) = (Mutex::new(life), Mutex::new(is_down));
-    let script = Arc::new(Script { life, is_down, takes, asked, minted });
-    let minting = Minting::Jwt(JwtMinting {
-        key_file: "/nowhere".into(),
-        kid: "kid".to_owned(),
-        iss: "iss".to_owned(),
-        sub: "sub".to_owned(),
-        audience: "aud".to_owned(),
-        lifetime: Duration::from_mins(15),
-    });
+    let gives_keys = matches!(minting, Minting::Sigv4(_));
+    let script = Arc::new(Script { gives_keys, life, is_down, takes, asked, minted });
     let own = script.clone();
     let given = move || {
         let own = own.clone();
@@ -78,11 +102,26 @@ pub(crate) fn issued(life: Duration, is_down: bool) -> Issued {
     Issued { script, minter, deps }
 }
 
+impl Credential {
+    /// The header's value.
+    pub(crate) fn bearer(&self) -> &HeaderValue {
+        let Carried::Bearer(value) = &self.carried else { panic!("keys are carried by no header") };
+        value
+    }
+}
+
+impl Token {
+    pub(super) fn text(&self) -> &str {
+        let Secret::Bearer(text) = &self.secret else { panic!("they are keys") };
+        text
+    }
+}
+
 impl Issued {
     /// The token that would be sent now, waiting for it for `within`.
     pub(crate) async fn sent(&self, within: Duration) -> Option<String> {
         let credential = self.minter.usable(within).await?;
-        Some(credential.value.to_str().expect("it is text").to_owned())
+        Some(credential.bearer().to_str().expect("it is text").to_owned())
     }
 
     pub(crate) async fn stop(self) {

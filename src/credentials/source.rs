@@ -3,8 +3,8 @@
 use super::error::MintError;
 use super::jwt;
 use super::oauth::OauthClient;
-use super::sts;
 use super::token::Token;
+use super::{keys, sts};
 use crate::aws::clients::Sdk;
 use crate::config::Minting;
 use crate::model::time::Wall;
@@ -14,6 +14,7 @@ use crate::tasks::supervision::pass_panic_on;
 /// Origin of the tokens of one setting.
 pub(super) enum Source {
     Sts(Sdk),
+    Sigv4(Sdk),
     Jwt,
     Oauth(OauthClient),
     #[cfg(test)]
@@ -30,6 +31,7 @@ impl Source {
     pub(super) fn new(minting: &Minting, sdk: &Sdk) -> Result<Self, MintError> {
         Ok(match minting {
             Minting::Sts(_) => Self::Sts(sdk.clone()),
+            Minting::Sigv4(_) => Self::Sigv4(sdk.clone()),
             Minting::Jwt(jwt) => jwt::key(&jwt.key_file).map(|_| Self::Jwt)?,
             Minting::Oauth(oauth) => {
                 super::oauth::secret(&oauth.secret_file)?;
@@ -42,6 +44,7 @@ impl Source {
     pub(super) async fn mint(&self, minting: &Minting, now: Wall) -> Result<Token, MintError> {
         match (self, minting) {
             (Self::Sts(sdk), Minting::Sts(minting)) => sts::mint(sdk, minting).await,
+            (Self::Sigv4(sdk), Minting::Sigv4(signing)) => keys::of_process(sdk, signing, now).await,
             #[cfg(test)]
             (Self::Given(mint), _) => mint().await,
             (Self::Oauth(client), Minting::Oauth(minting)) => client.mint(minting).await,
@@ -51,7 +54,7 @@ impl Source {
                 signed.unwrap_or_else(|| pass_panic_on())
             }
             // A source is made of its setting.
-            (_, Minting::Sts(_) | Minting::Oauth(_)) => Err(MintError::Late),
+            (_, Minting::Sts(_) | Minting::Oauth(_) | Minting::Sigv4(_)) => Err(MintError::Late),
         }
     }
 }

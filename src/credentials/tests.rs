@@ -78,7 +78,7 @@ async fn useless_life_is_a_failure() {
 async fn answered(issued: &Issued, status: StatusCode) -> Option<String> {
     let sent = issued.minter.usable(SECOND).await.unwrap();
     let newer = issued.minter.answered(&sent, status, SECOND).await?;
-    Some(newer.value.to_str().unwrap().to_owned())
+    Some(newer.bearer().to_str().unwrap().to_owned())
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,9 @@ async fn refusals_make_no_storm() {
     let sent = issued.minter.usable(SECOND).await.unwrap();
     let answers = (0..1_000).map(|_| issued.minter.answered(&sent, StatusCode::UNAUTHORIZED, SECOND));
     let newer = join_all(answers).await;
-    assert!(newer.iter().flatten().all(|newer| newer.value == "Bearer token-2") && newer.iter().all(Option::is_some));
+    assert!(
+        newer.iter().flatten().all(|newer| newer.bearer() == "Bearer token-2") && newer.iter().all(Option::is_some)
+    );
     assert_eq!(issued.script.asked(), 2);
     for _ in 0..300 {
         let _ = answered(&issued, StatusCode::UNAUTHORIZED).await;
@@ -192,7 +194,7 @@ async fn tokens_appear_in_no_line() {
     let _ = answered(&issued, StatusCode::UNAUTHORIZED).await;
     *issued.script.is_down.lock() = true;
     pass(1_000).await;
-    assert!(sent.value.is_sensitive() && !format!("{:?}", sent.value).contains("token"));
+    assert!(sent.bearer().is_sensitive() && !format!("{:?}", sent.bearer()).contains("token"));
     assert!(lines.with("were minted") > 0 && lines.with("no new credentials") > 0);
     assert_eq!(lines.with("token-"), 0);
     issued.stop().await;

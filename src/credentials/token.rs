@@ -4,13 +4,20 @@ use std::time::Duration;
 
 use super::claims::Claims;
 use super::limits::{TOKEN_BYTES, UNSTATED_LIFE};
+use super::sigv4::SigningKeys;
 
-/// A new token. It has no `Debug`.
+/// A new token, or new keys. It has no `Debug`.
 pub(super) struct Token {
-    pub(super) text: String,
+    pub(super) secret: Secret,
     pub(super) claims: Claims,
     /// Time from when it was asked for to its end.
     pub(super) life: Duration,
+}
+
+/// Secret that a request carries, or is signed with.
+pub(super) enum Secret {
+    Bearer(String),
+    Keys(SigningKeys),
 }
 
 impl Token {
@@ -19,7 +26,7 @@ impl Token {
         let fits = !text.is_empty() && text.len() <= TOKEN_BYTES && text.bytes().all(is_of_token);
         let claims = Claims::of(&text);
         let life = claims.life().into_iter().chain(stated).min().unwrap_or(UNSTATED_LIFE);
-        fits.then_some(Self { text, claims, life })
+        fits.then_some(Self { secret: Secret::Bearer(text), claims, life })
     }
 }
 

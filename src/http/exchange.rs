@@ -210,6 +210,11 @@ pub trait Origin: Send + Sync + 'static {
         async move { reply.await.map(Streamed::from) }.boxed()
     }
 
+    /// Base URL of `region` without a trailing slash, where it is reached over a socket.
+    fn base(&self, _region: RegionId) -> Option<String> {
+        None
+    }
+
     /// Origin of another service in the same regions; `None` when nobody has connections to it.
     fn elsewhere(&self, _url: &UrlPerRegion) -> Option<Arc<dyn Origin>> {
         None

@@ -100,7 +100,7 @@ impl Building<'_> {
         let origin = origin.unwrap_or_else(|| regions.origin().clone());
         let (own, routes) = (held.candidates[index.0].as_ref(), held.credentials[index.0].as_ref());
         let credentials = credentials_for(candidate, own, routes).cloned();
-        let origin = authorized::over(origin, credentials.as_ref().and_then(HeldCredentials::minted));
+        let origin = authorized::over(origin, regions, credentials.as_ref().and_then(HeldCredentials::minted));
         let origin = match self.codings() {
             None => origin,
             Some(codings) => compression::over(origin, regions, route, codings_for(candidate, codings)),

@@ -52,6 +52,8 @@ mod lessons;
 #[cfg(test)]
 mod migration;
 #[cfg(test)]
+mod minting;
+#[cfg(test)]
 mod misconfigurations;
 #[cfg(test)]
 mod nodes;
@@ -89,6 +91,8 @@ mod routed;
 mod secrets;
 #[cfg(test)]
 mod services;
+#[cfg(test)]
+mod signed;
 #[cfg(test)]
 mod stampede;
 #[cfg(test)]

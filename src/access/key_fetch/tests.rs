@@ -23,7 +23,8 @@ struct Host {
     _tasks: Tasks,
 }
 
-fn tls(directory: &TempDir) -> TlsAcceptor {
+/// Takes connections as `localhost`, and writes `ca.pem` into the directory.
+pub(crate) fn acceptor_with_ca(directory: &TempDir) -> TlsAcceptor {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -87,7 +88,7 @@ async fn converse(acceptor: TlsAcceptor, stream: TcpStream, base: String, jwks: 
 
 async fn host(jwks: String) -> Host {
     let directory = tempfile::tempdir().unwrap();
-    let (acceptor, tasks) = (tls(&directory), Tasks::new());
+    let (acceptor, tasks) = (acceptor_with_ca(&directory), Tasks::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("https://localhost:{}", listener.local_addr().unwrap().port());
     let (serving, own) = (base.clone(), tasks.clone());

@@ -186,12 +186,15 @@ const STS: &str = "kind = \"sts\", audience = \"a\", sts_regions = [\"eu-west-1\
 const JWT: &str = "kind = \"jwt\", audience = \"a\", key_file = \"/k\", kid = \"k\", iss = \"i\", sub = \"s\"";
 const OAUTH: &str = "kind = \"oauth\", token_url = \"https://i.example/t\", client_id = \"c\", secret_file = \"/s\"";
 
+const SIGV4: &str = "kind = \"sigv4\", service = \"execute-api\", aws_regions = [\"eu-west-1\"]";
+
 #[test]
 fn each_kind_takes_its_own_settings() {
     for (settings, others, needed) in [
         (STS, &["file = \"/f\"", "kid = \"k\"", "scope = \"s\""][..], &["audience", "sts_regions"][..]),
         (JWT, &["prefix = \"p\"", "sts_regions = [\"x\"]"], &["audience", "key_file", "kid", "iss", "sub"]),
         (OAUTH, &["lifetime = \"5m\"", "iss = \"i\""], &["token_url", "client_id", "secret_file"]),
+        (SIGV4, &["audience = \"a\"", "sts_regions = [\"x\"]", "ca_file = \"/c\""], &["service"]),
         ("file = \"/f\"", &["audience = \"a\"", "client_id = \"c\""], &["file"]),
     ] {
         allowed(&minted(settings));
@@ -214,6 +217,24 @@ fn client_secrets_travel_over_tls() {
         ["http://127.0.0.1:9/t", "http://i.example/t"].map(|url| minted(&OAUTH.replace("https://i.example/t", url)));
     allowed(&local);
     assert_eq!(setting(&other), "service.route.credentials.token_url");
+}
+
+fn signed_in(regions: &str) -> String {
+    minted(&SIGV4.replace("[\"eu-west-1\"]", regions))
+}
+
+#[test]
+fn signatures_are_for_regions_of_aws() {
+    for regions in ["[\"europe\"]", "[\"eu-west-1\", \"us-east-1\", \"us-west-2\"]"] {
+        assert_eq!(setting(&signed_in(regions)), "service.route.credentials.aws_regions", "{regions}");
+    }
+    ["[]", "[\"us-gov-east-1\"]"].iter().for_each(|regions| allowed(&signed_in(regions)));
+    let named = minted("kind = \"sigv4\", service = \"execute-api\"").replace("eu-west-1", "europe");
+    let errors =
+        from_toml(&format!("{}{named}", REGIONS.replace("name = \"eu-west-1\"", "name = \"europe\""))).unwrap_err();
+    assert!(errors.iter().any(|error| error.wrong == "`europe` is no region of AWS"), "{errors:#?}");
+    let header = minted(&format!("{SIGV4}, header = \"x-own\""));
+    assert_eq!(setting(&header), "service.route.credentials.header");
 }
 
 fn contexts(more: &str) -> String {

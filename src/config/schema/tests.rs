@@ -92,12 +92,16 @@ fn credentials<'e>(setting: &Setting, token: &'e str, key: &'e str, secret: &'e 
             ("ROUTE__0__CREDENTIALS__ISS", "https://issuer.example.com"),
             ("ROUTE__0__CREDENTIALS__SUB", "jira"),
         ],
-        "token_url" | "client_id" | "secret_file" | "scope" => vec![
+        "token_url" | "client_id" | "secret_file" | "scope" | "ca_file" => vec![
             (KIND, "oauth"),
             ("ROUTE__0__CREDENTIALS__TOKEN_URL", "https://issuer.example.com/token"),
             ("ROUTE__0__CREDENTIALS__CLIENT_ID", "one"),
             ("ROUTE__0__CREDENTIALS__SECRET_FILE", secret),
         ],
+        "service" | "aws_regions" => {
+            let regions = ("ROUTE__0__CREDENTIALS__AWS_REGIONS", "eu-west-1,us-east-1");
+            vec![(KIND, "sigv4"), ("ROUTE__0__CREDENTIALS__SERVICE", "execute-api"), regions]
+        }
         _ => vec![("ROUTE__0__CREDENTIALS__FILE", token)],
     }
 }
@@ -170,7 +174,7 @@ fn another(setting: &Setting, token: &str) -> String {
         File if setting == &CREDENTIALS_FILE => beside(token, "second"),
         File if setting == &CREDENTIALS_KEY_FILE => beside(token, "client_key"),
         File if setting == &DICTIONARY_FILE => beside(token, "dictionary"),
-        File if setting.section == Section::Tls => beside(token, setting.key),
+        File if setting.section == Section::Tls || setting == &CREDENTIALS_CA_FILE => beside(token, setting.key),
         File => token.to_owned(),
         Mode => "0660".to_owned(),
         Uids => "1000, 1001".to_owned(),
@@ -184,6 +188,7 @@ fn another(setting: &Setting, token: &str) -> String {
         Path => "/v2/{key}".to_owned(),
         Records => "context:{key},tenant:{key}".to_owned(),
         SettingKind::Name => "tenants".to_owned(),
+        SettingKind::Names if setting == &CREDENTIALS_AWS_REGIONS => "eu-west-2,us-gov-east-1".to_owned(),
         SettingKind::Names => "limits,profile".to_owned(),
         Filter => "warn,nearside=debug".to_owned(),
         SettingKind::Message => format!("{token}#acme.v1.Context"),

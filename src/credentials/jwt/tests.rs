@@ -10,6 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::*;
+use crate::access;
+use crate::access::token::Expectations;
 use crate::lab::issuer::encoded;
 
 fn pem(kind: &str, der: &[u8]) -> String {
@@ -56,17 +58,38 @@ fn tokens_verify_by_public_key() {
     ] {
         let token = mint(&minting(&folder, &pem), NOW).ok().unwrap();
         let public = if alg == "ES256" { p256.public_key().as_ref() } else { rsa.public_key().as_ref() };
-        let (header, claims, verifies) = read(&token.text, |signed, signature| match alg {
+        let (header, claims, verifies) = read(token.text(), |signed, signature| match alg {
             "ES256" => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public).verify(signed, signature).is_ok(),
             _ => UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, public).verify(signed, signature).is_ok(),
         });
         assert!(verifies, "{alg}");
         assert_eq!(header, json!({"alg": alg, "typ": "JWT", "kid": "one"}));
-        let (iat, exp) = (1_800_000_000, 1_800_000_900);
+        let (iat, exp) = (1_800_000_000 - 120, 1_800_000_900);
         let expected =
             json!({"iss": "https://issuer.example", "sub": "jira", "aud": "regions", "iat": iat, "exp": exp});
         assert_eq!(claims, expected);
         assert_eq!(token.life, Duration::from_mins(15));
+    }
+}
+
+/// Regions compare a token with their own clocks.
+#[test]
+fn clocks_may_be_90_seconds_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let p256 = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+    let minting = minting(&folder, &pem("PRIVATE KEY", p256.to_pkcs8v1().unwrap().as_ref()));
+    let (audience, max_lifetime) = ("regions".to_owned(), Duration::from_hours(24));
+    let (iss, subject, own_audiences) = (minting.iss.clone(), "sub".to_owned(), vec![audience.clone()]);
+    let expected = Expectations { iss, audience, own_audiences, subject, max_lifetime };
+    for off in [-90, 0, 90] {
+        let own = Wall::from_millis(NOW.as_millis().checked_add_signed(off * 1_000).unwrap());
+        let token = mint(&minting, own).ok().unwrap();
+        let read = access::token::unverified(token.text().as_bytes()).unwrap();
+        // From the first use until the latest renewal.
+        for used in [Duration::ZERO, token.life.mul_f64(0.55)] {
+            let taken = access::token::check_claims(&read, &expected, NOW + used);
+            assert!(taken.is_ok(), "{off} s off, after {used:?}: {taken:?}");
+        }
     }
 }
 

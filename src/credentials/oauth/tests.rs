@@ -1,9 +1,16 @@
 //! The grant as a server on loopback sees it, and what servers answer.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::*;
+use crate::access::key_fetch::tests::acceptor_with_ca;
 use crate::credentials::scripted::{HttpIssuer, Received, response};
+use crate::tasks::Tasks;
 
 const SECRET: &str = "s3cr3t: ü&";
 
@@ -16,6 +23,7 @@ fn minting(issuer: &HttpIssuer, folder: &tempfile::TempDir) -> OauthMinting {
         secret_file,
         scope: "contexts.read limits".to_owned(),
         audience: "regions".to_owned(),
+        ca_file: None,
     }
 }
 
@@ -45,7 +53,7 @@ async fn minted(
 async fn grant_is_asked_by_client_secret_basic() {
     let (minted, received) = minted(|_| token(&json!({}))).await;
     let minted = minted.ok().unwrap();
-    assert_eq!((minted.text.as_str(), minted.life), ("opaque", Duration::from_mins(10)));
+    assert_eq!((minted.text(), minted.life), ("opaque", Duration::from_mins(10)));
     let [request] = &received[..] else { panic!("{received:?}") };
     assert!(request.head.starts_with("POST /oauth2/token HTTP/1.1"));
     assert_eq!(request.header("content-type"), Some("application/x-www-form-urlencoded"));
@@ -112,4 +120,47 @@ fn secret_is_one_line_of_text() {
     std::fs::write(file.path(), "x".repeat(TOKEN_BYTES as usize + 1)).unwrap();
     assert!(matches!(secret(file.path()), Err(MintError::Secret(_))));
     assert!(matches!(secret(Path::new("/nowhere")), Err(MintError::SecretUnreadable(..))));
+}
+
+/// A server whose certificate is of a CA of its own: its handshakes end, and nothing is sent to others.
+#[tokio::test]
+async fn server_is_known_by_named_ca() {
+    let (folder, tasks) = (tempfile::tempdir().unwrap(), Tasks::new());
+    let (base, received) = tls_server(&folder, &tasks).await;
+    let plain = HttpIssuer::start(|_| String::new()).await;
+    let mut minting = OauthMinting { token_url: Url::parse(&base).unwrap(), ..minting(&plain, &folder) };
+    plain.stop().await;
+    let client = OauthClient::default();
+    let refused = client.mint(&minting).await.err().unwrap();
+    assert!(matches!(refused, MintError::Unreachable(..)) && received.lock().is_empty(), "{refused}");
+    minting.ca_file = Some(folder.path().join("ca.pem"));
+    assert_eq!(client.mint(&minting).await.ok().unwrap().text(), "opaque");
+    assert_eq!(received.lock().len(), 1);
+    std::fs::write(folder.path().join("ca.pem"), "none").unwrap();
+    let unusable = client.mint(&minting).await.err().unwrap();
+    assert!(matches!(unusable, MintError::CaFile(..) | MintError::Unreachable(..)), "{unusable}");
+    assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
+}
+
+/// A server over TLS that grants a token, with its CA in the folder; what it received.
+async fn tls_server(folder: &tempfile::TempDir, tasks: &Tasks) -> (String, Arc<Mutex<Vec<String>>>) {
+    let acceptor = acceptor_with_ca(folder);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("https://localhost:{}/token", listener.local_addr().unwrap().port());
+    let (received, stopping) = (Arc::<Mutex<Vec<_>>>::default(), tasks.stopping());
+    let seen = received.clone();
+    tasks.spawn("server", async move {
+        let serve = async {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let mut head = vec![0; 4_096];
+                let length = stream.read(&mut head).await.unwrap_or_default();
+                seen.lock().push(String::from_utf8_lossy(&head[..length]).into_owned());
+                let _gone = stream.write_all(token(&json!({})).as_bytes()).await;
+                let _gone = stream.shutdown().await;
+            }
+        };
+        stopping.run_until_cancelled(serve).await
+    });
+    (base, received)
 }

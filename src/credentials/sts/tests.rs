@@ -62,7 +62,7 @@ async fn sts_gives_token_for_audience() {
     let body = answer(&jwt);
     let (minted, received) = minted(&["eu-west-1"], move |_| body.clone()).await;
     let minted = minted.ok().unwrap();
-    assert_eq!((minted.text, minted.life), (jwt, Duration::from_mins(10)));
+    assert_eq!((minted.text(), minted.life), (jwt.as_str(), Duration::from_mins(10)));
     assert_eq!(minted.claims.sub.as_deref(), Some("arn:aws:iam::1:role/jira"));
     let [request] = &received[..] else { panic!("{received:?}") };
     assert!(is_for(request, "eu-west-1"));

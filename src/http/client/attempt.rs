@@ -121,6 +121,10 @@ impl Origin for HttpOrigin {
         .boxed()
     }
 
+    fn base(&self, region: RegionId) -> Option<String> {
+        Some(self.site(region).address.base.clone())
+    }
+
     fn elsewhere(&self, url: &UrlPerRegion) -> Option<Arc<dyn Origin>> {
         let (_, other) = self.others.iter().find(|(known, _)| known == url)?;
         Some(other.clone())

@@ -7,9 +7,10 @@ use http::{HeaderMap, header};
 use parking_lot::Mutex;
 
 use super::*;
+use crate::config::RaceMode;
 use crate::credentials::scripted::{Issued, issued};
 use crate::model::time::Wall;
-use crate::race::scripted::{get, ms};
+use crate::race::scripted::{get, ms, regions, status};
 
 const LIFE: Duration = Duration::from_mins(15);
 const WITHIN: Duration = Duration::from_secs(2);
@@ -64,10 +65,15 @@ struct World {
     origin: Arc<dyn Origin>,
 }
 
+/// Regions `a`, `b` and `c`.
+pub(super) fn named() -> Arc<Regions> {
+    regions(RaceMode::All, 1, [(); 3].map(|()| (1, status(200)))).1
+}
+
 fn world(issued: Issued, takes: impl Fn(RegionId, &str) -> bool + Send + Sync + 'static) -> World {
     let guarded = Arc::new(Guarded { takes: Box::new(takes), sent: Mutex::default() });
     let credentials = MintedCredentials { header: header::AUTHORIZATION, minter: issued.minter.clone() };
-    let origin = over(guarded.clone(), Some(&credentials));
+    let origin = over(guarded.clone(), &named(), Some(&credentials));
     World { issued, guarded, origin }
 }
 

@@ -5,12 +5,13 @@ use prometheus_client::metrics::counter::Counter;
 use super::definition::{Family, metrics};
 use crate::telemetry::labels::{label_sets, label_values};
 
-/// Kind of credentials that are minted.
+/// Kind of credentials that are minted, or signed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum MintKind {
     Jwt,
     Oauth,
+    Sigv4,
     Sts,
 }
 

@@ -107,7 +107,7 @@ impl Emulator {
 }
 
 /// Runs the set-up, which does nothing when it was done before; returns the virtual environment.
-fn set_up() -> PathBuf {
+pub(crate) fn set_up() -> PathBuf {
     let done =
         Command::new(scripts().join("setup.sh")).stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
     assert!(done.status.success(), "tests/emulator/setup.sh failed; what it said is above");

@@ -1,6 +1,7 @@
 //! Callers with certificates, at services that take them.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rcgen::SanType;
 use serde_json::json;
@@ -112,5 +113,41 @@ async fn replaced_ca_ends_open_connections() {
     certified.vouch_by(&certified);
     until(&jira, &node, 200).await;
     assert_eq!(sidecar.stop().await.late, Vec::<&str>::new());
+    guarded.stop().await;
+}
+
+/// Asks until it is to stop; the number of answers, all of them 200.
+async fn asked_until(client: &reqwest::Client, url: &str, stop: &AtomicBool) -> usize {
+    let mut asked = 0;
+    while !stop.load(Ordering::Relaxed) {
+        assert_eq!(status(client, url, None).await, 200, "after {asked}");
+        asked += 1;
+    }
+    asked
+}
+
+/// Both are taken while callers go from one CA to the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ca_swapped_by_overlap_fails_nothing() {
+    let (certified, other) = (Certified::new(), Certified::new());
+    let guarded = guarded(&certified).await;
+    let node = format!("https://{}{VIEW}", guarded.node);
+    let [old, new] = [&certified, &other].map(|authority| certified.client_as(&spiffe(authority, "jira.pem")));
+    until(&old, &node, 200).await;
+    let [no_more_old, no_more_new] = [AtomicBool::new(false), AtomicBool::new(false)];
+    let swapping = async {
+        let [first, second] = [&certified, &other].map(|ca| std::fs::read_to_string(ca.path("ca.pem")).unwrap());
+        certified.write("client-ca.pem", &(first + &second));
+        until(&new, &node, 200).await;
+        no_more_old.store(true, Ordering::Relaxed);
+    };
+    let (asked, ()) = tokio::join!(asked_until(&old, &node, &no_more_old), swapping);
+    let dropping = async {
+        certified.vouch_by(&other);
+        until(&old, &node, 401).await;
+        no_more_new.store(true, Ordering::Relaxed);
+    };
+    let (asked_after, ()) = tokio::join!(asked_until(&new, &node, &no_more_new), dropping);
+    assert!(asked > 50 && asked_after > 50, "{asked}, then {asked_after}");
     guarded.stop().await;
 }
