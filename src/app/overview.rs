@@ -55,7 +55,10 @@ pub(super) fn source(
                 region_views: &region_views,
                 races: sidecar.fill.regions.status().into_iter().map(race_health).collect(),
                 arrivals: findings::arrivals(&sidecar, &subscriptions, now),
-                grants: GrantsFacts { permits: shared.fills.permits.len(), view: shared.freshness.grants().view() },
+                grants: GrantsFacts {
+                    permits: shared.fills.permits.remembered(),
+                    view: shared.freshness.grants().view(),
+                },
             },
             cache: CacheCounts {
                 entries: shared.store.entries(),

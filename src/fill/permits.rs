@@ -226,7 +226,7 @@ impl Permits {
     }
 
     /// Number of permits that are remembered.
-    pub fn len(&self) -> usize {
+    pub fn remembered(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().permits.len()).sum()
     }
 

@@ -191,7 +191,7 @@ fn permits_and_refusals_are_bounded() {
         permits.refused(key, 6, &entry(1), (6, RECHECK), at(0));
         permits.granted(key, 6, FLOOR, at(0), Moment::NEVER);
     }
-    assert_eq!(permits.len(), PERMITS);
+    assert_eq!(permits.remembered(), PERMITS);
     for number in 0..2 * PERMITS as u64 {
         permits.refused(PermitKey(number, number), 7, &entry(1), (7, RECHECK), at(0));
     }

@@ -7,6 +7,7 @@ use super::*;
 use crate::http::admission::Admitted;
 use crate::request::answer::respond;
 use crate::request::serve::serve;
+use crate::telemetry::metrics::grants::{Contradiction, GrantsAnswer, PermitOutcome};
 
 const Y: &str = "/v1/contexts/y/full";
 
@@ -84,6 +85,35 @@ async fn moved_floor_costs_one_request() {
     }
     assert!(world.get(X).await.is_hit());
     assert!(world.get(Y).await.is_hit());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_and_contradictions_are_counted() {
+    let world = World::with("", [(1, tagged(7).into()), (2, status(403).by(7).into()), (3, shows(5).into())]);
+    world.live().await;
+    world.announce_grants(A, 7);
+    assert_eq!(world.get(X).await.status, 200);
+    tokio::time::sleep(SECOND).await;
+    let grants = &world.sidecar.fill.shared.metrics.grants;
+    for (region, contradiction) in
+        [(A, Contradiction::Allowed), (B, Contradiction::Refused), (C, Contradiction::Silent)]
+    {
+        assert!(grants.contradictions(region, contradiction) > 0, "{contradiction:?}");
+    }
+    assert_eq!(grants.contradictions(A, Contradiction::Refused) + grants.contradictions(A, Contradiction::Silent), 0);
+    let answers = [(A, GrantsAnswer::Allowed), (B, GrantsAnswer::Refused), (C, GrantsAnswer::Silent)];
+    assert!(answers.iter().all(|(region, answer)| grants.answers(*region, *answer) > 0));
+    assert!(grants.checks(PermitOutcome::Granted) > 0 && grants.checks(PermitOutcome::Refused) == 0);
+    withdraw(&world);
+    assert_eq!(world.get(X).await.status, 403);
+    tokio::time::sleep(SECOND).await;
+    assert!(grants.checks(PermitOutcome::Refused) > 0 && grants.checks(PermitOutcome::Unconfirmed) == 0);
+    // Nobody goes by what was announced.
+    world.announce_grants(A, 9);
+    world.get(X).await;
+    tokio::time::sleep(SECOND).await;
+    assert!(grants.checks(PermitOutcome::Unconfirmed) > 0);
     world.stop().await;
 }
 

@@ -199,7 +199,8 @@ async fn certified_admins_write_grants_alone() {
     let view = client.get(format!("https://{}{VIEW}", guarded.node)).send().await.unwrap();
     assert_eq!(view.status().as_u16(), 403);
     // Another CA vouches for anything, and another name is nobody's.
-    let foreign = Certified::new().caller("admin.pem", names());
+    let another = Certified::new();
+    let foreign = another.caller("admin.pem", names());
     let other = certified.caller("other.pem", vec![SanType::URI("spiffe://corp/platform/other".try_into().unwrap())]);
     for (file, said) in [(&foreign, "401"), (&other, "403")] {
         let (code, shown) = grants_as(&guarded, &certified, file, &["show"]).await;
