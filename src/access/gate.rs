@@ -5,7 +5,7 @@
 //! the grants are compared at each request.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -24,7 +24,7 @@ use super::deny_file::DenyFile;
 use super::grants::{Grants, May, Rights};
 use super::issuers::Issuers;
 use super::known::Known;
-use super::limits::{AHEAD, OBSERVED, PULL_EVERY, PULL_WAIT};
+use super::limits::{AHEAD, OBSERVED, PULL_EVERY, PULL_MOST, PULL_WAIT};
 use super::names::{Asked, asked};
 use super::principal::Principal;
 use super::record::Confirmation;
@@ -120,6 +120,17 @@ struct InUse {
     least: AtomicU64,
 }
 
+/// A look for grants that a caller knows of. The document is read for it, so a region that lags is asked
+/// ever less often.
+#[derive(Clone, Copy, Debug)]
+struct Pull {
+    at: Moment,
+    /// Version in use then.
+    version: u64,
+    /// Time until the next one.
+    wait: Duration,
+}
+
 /// Everything that one port needs to decide who may come in.
 #[derive(Debug)]
 pub struct Gate {
@@ -132,8 +143,10 @@ pub struct Gate {
     announced: Notify,
     /// Tells those who wait for a look that it is over.
     looked: Notify,
-    /// Time of the last look that a caller asked for.
-    pulled: Mutex<Option<Moment>>,
+    /// True from when a caller asks for a look until one is over.
+    is_looking: AtomicBool,
+    /// The last look that a caller asked for.
+    pulled: Mutex<Option<Pull>>,
     tasks: Tasks,
     /// Places of callers that are only observed and whose tokens are being verified.
     observing: Arc<Semaphore>,
@@ -157,6 +170,7 @@ impl Gate {
             clock,
             announced: Notify::new(),
             looked: Notify::new(),
+            is_looking: AtomicBool::new(false),
             pulled: Mutex::new(None),
             tasks,
             observing: Arc::new(Semaphore::new(OBSERVED)),
@@ -270,18 +284,25 @@ impl Gate {
     }
 
     /// True if it is time to look for a version that a caller states: not one that nobody can have
-    /// written yet, and ten times a second at most.
+    /// written yet, ten times a second at most, and ever less often while no look brings newer grants. True
+    /// too while one is under way that has just begun.
     pub fn may_look_for(&self, version: u64) -> bool {
         if version > (self.calendar.now() + AHEAD).as_millis() {
             return false;
         }
-        let now = self.clock.now();
+        let (at, version) = (self.clock.now(), self.version());
         let mut pulled = self.pulled.lock();
-        let may = pulled.is_none_or(|last| now.since(last) >= PULL_EVERY);
-        if may {
-            *pulled = Some(now);
-        }
-        may
+        let wait = match *pulled {
+            // The others wait for a look that has just begun.
+            Some(last) if last.version == version && at.since(last.at) < PULL_EVERY => {
+                return self.is_looking.load(Ordering::Acquire);
+            }
+            Some(last) if last.version == version && at.since(last.at) < last.wait => return false,
+            Some(last) if last.version == version => (last.wait * 2).min(PULL_MOST),
+            _ => PULL_EVERY,
+        };
+        *pulled = Some(Pull { at, version, wait });
+        true
     }
 
     /// Looks for newer grants, and waits a moment for them.
@@ -290,13 +311,16 @@ impl Gate {
         tokio::pin!(looked);
         // From here on, the end of a look is not missed.
         looked.as_mut().enable();
-        self.note_announced();
+        if !self.is_looking.swap(true, Ordering::AcqRel) {
+            self.note_announced();
+        }
         // Without them the request is decided by those in use.
         let _ = tokio::time::timeout(PULL_WAIT, looked).await;
     }
 
     /// Tells those who wait that a look at the region's copy is over.
     pub fn note_looked(&self) {
+        self.is_looking.store(false, Ordering::Release);
         self.looked.notify_waiters();
     }
 

@@ -54,7 +54,9 @@ pub const DENY_BYTES: u64 = 256 << 10;
 pub const DENY_EVERY: Duration = Duration::from_secs(1);
 /// A version of the grants that lies further ahead of the calendar is nobody's.
 pub const AHEAD: Duration = Duration::from_secs(300);
-/// Least time between two looks for grants that callers know of.
+/// Least time between two looks for grants that callers know of; it doubles while they bring none.
 pub const PULL_EVERY: Duration = Duration::from_millis(100);
+/// Longest time to which it does.
+pub const PULL_MOST: Duration = Duration::from_secs(10);
 /// Time for which a request waits for such a look.
 pub const PULL_WAIT: Duration = Duration::from_millis(500);

@@ -81,11 +81,12 @@ pub fn router(catalogue: Arc<Catalogue>, gate: Option<Arc<Gate>>) -> Router {
 
 fn router_of(api: Api) -> Router {
     let router = routes().into_iter().fold(Router::new(), |router, (_, path, methods)| router.route(path, methods));
-    router
+    let router = router
         .fallback(async || RequestRefused::UnknownPath)
         .method_not_allowed_fallback(async || RequestRefused::Method)
-        .layer(middleware::from_fn_with_state(api.clone(), around))
-        .with_state(api)
+        .with_state(api.clone());
+    // Around all of it: the router adds `Allow` to whatever a layer of its routes answers.
+    Router::new().fallback_service(router).layer(middleware::from_fn_with_state(api, around))
 }
 
 /// Finds out who asks, refuses paths that nobody can read, and counts what was refused.

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, select_ok};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::json;
 
 use super::hedge::Hedge;
 use super::limits::READ_WAIT;
@@ -34,6 +33,8 @@ const ABSENT: &[u8] = br#"{"type":"urn:nearside:problem:not-found","title":"Not 
 const CHANGED: &[u8] =
     br#"{"type":"urn:nearside:problem:precondition-failed","title":"Precondition Failed","status":412}"#;
 const NOT_ALLOWED: &[u8] = br#"{"type":"urn:nearside:problem:read-only","title":"Method Not Allowed","status":405}"#;
+/// It names no other view: its caller may have no grant for any.
+const NOT_TAKEN: &[u8] = br#"{"type":"urn:nearside:problem:view-not-taken","title":"Misdirected Request","status":421,"detail":"this region does not take that view; its settings (`region.views`) list those that it takes"}"#;
 const NOT_OPEN: &[u8] =
     br#"{"type":"urn:nearside:problem:region-incomplete","title":"Service Unavailable","status":503}"#;
 const DOWN: &[u8] = br#"{"type":"urn:nearside:problem:table-down","title":"Service Unavailable","status":503,"detail":"the region's table does not answer; retry"}"#;
@@ -46,8 +47,6 @@ pub struct TableOrigin {
     tables: Arc<dyn Tables>,
     clock: Clock,
     views: Arc<BTreeSet<String>>,
-    /// Body of the answer for any other view.
-    not_taken: Bytes,
     /// True if the region has everything that it must have.
     open: Arc<AtomicBool>,
     hedge: Arc<Mutex<Hedge>>,
@@ -61,9 +60,8 @@ impl TableOrigin {
     pub fn new(config: &Config, tables: Arc<dyn Tables>, open: Arc<AtomicBool>, clock: Clock) -> Self {
         let records = config.service.routes.iter().flat_map(|route| &route.records);
         let views: BTreeSet<String> = records.map(|record| record.record_type.clone()).collect();
-        let (not_taken, views) = (not_taken(&views), Arc::new(views));
         let (hedge, failure_lines) = (Arc::default(), Arc::new(RateLimiter::new()));
-        Self { tables, clock, views, not_taken, open, hedge, failure_lines }
+        Self { tables, clock, views: Arc::new(views), open, hedge, failure_lines }
     }
 
     async fn answer(&self, request: &Outgoing) -> (StatusCode, HeaderMap, Bytes, Vec<Version>) {
@@ -77,9 +75,7 @@ impl TableOrigin {
             Named::Nothing => return problem(StatusCode::NOT_FOUND, ABSENT),
             Named::Unreadable => return problem(StatusCode::BAD_REQUEST, BAD_KEY),
             // A 404 would say that the view has no such record, and count as this region's word.
-            Named::NotTaken => {
-                return (StatusCode::MISDIRECTED_REQUEST, stated(PROBLEM), self.not_taken.clone(), Vec::new());
-            }
+            Named::NotTaken => return problem(StatusCode::MISDIRECTED_REQUEST, NOT_TAKEN),
         };
         if !self.open.load(Ordering::Acquire) && is_on(Guard::CompleteFirst) {
             return problem(StatusCode::SERVICE_UNAVAILABLE, NOT_OPEN);
@@ -197,13 +193,6 @@ enum Named {
     Unreadable,
 }
 
-fn not_taken(views: &BTreeSet<String>) -> Bytes {
-    let views = views.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let (urn, title) = ("urn:nearside:problem:view-not-taken", "Misdirected Request");
-    let detail = format!("this region takes the views {views}");
-    Bytes::from(json!({ "type": urn, "title": title, "status": 421, "detail": detail }).to_string())
-}
-
 /// True if `If-Match` names another version than the current one (RFC 9110, 13.1.1: 412). No tag is
 /// that of a record that is gone, which stays a 404.
 fn demands_another(headers: &HeaderMap, item: &Item) -> bool {
@@ -257,8 +246,7 @@ mod tests {
 
     #[test]
     fn problems_page_shows_the_nodes() {
-        let not_taken = not_taken(&BTreeSet::new());
-        let documents = [ABSENT, CHANGED, NOT_ALLOWED, NOT_OPEN, DOWN, DAMAGED, BAD_KEY, &not_taken[..]];
+        let documents = [ABSENT, CHANGED, NOT_ALLOWED, NOT_TAKEN, NOT_OPEN, DOWN, DAMAGED, BAD_KEY];
         let said: BTreeSet<_> = documents.into_iter().map(row).collect();
         let denied: BTreeSet<_> = Denial::every()
             .into_iter()

@@ -197,7 +197,7 @@ async fn pass_read(
         request.path_and_query.clone_from(path_and_query);
     }
     let upstream = &fill.upstreams[index.0].current;
-    let additions = Additions { form: whole.form, ..floor_additions(&admitted.headers, &routing, started) };
+    let additions = Additions { form: whole.form, ..floor_additions(fill, &admitted.headers, &routing, started) };
     let request = prepare_request(upstream, Arc::new(request), additions);
     // A GET with a body may select something other than the path's records.
     let subject = if admitted.body.is_empty() { Subject::Record } else { Subject::Other };

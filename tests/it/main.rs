@@ -46,6 +46,8 @@ mod forged;
 #[cfg(test)]
 mod headers;
 #[cfg(test)]
+mod herd;
+#[cfg(test)]
 mod lagging;
 #[cfg(test)]
 mod lessons;

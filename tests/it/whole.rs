@@ -9,6 +9,7 @@ mod denied;
 mod deployment;
 mod emulated;
 mod in_process;
+mod matrix;
 mod operators;
 mod rollout;
 mod scripted;

@@ -46,6 +46,8 @@ struct Outcome {
     violation: Option<String>,
     /// From each withdrawal to the first answer that knows of it.
     ended_after: Vec<Duration>,
+    /// From each withdrawal that content outlived to the last content.
+    outlived_by: Vec<Duration>,
     reads: u64,
     refused: u64,
     /// The last answers.
@@ -76,16 +78,20 @@ pub(crate) fn seeds(from: u64, seeds: u64, threads: usize) -> bool {
         outcomes.iter().filter_map(|(seed, outcome)| Some((seed, outcome.violation.as_ref()?))).collect();
     let reads: u64 = outcomes.iter().map(|(_, outcome)| outcome.reads).sum();
     let refused: u64 = outcomes.iter().map(|(_, outcome)| outcome.refused).sum();
-    let mut ended: Vec<Duration> = outcomes.iter().flat_map(|(_, outcome)| outcome.ended_after.clone()).collect();
-    ended.sort_unstable();
+    let times = |of: fn(&Outcome) -> &Vec<Duration>| {
+        let mut times: Vec<Duration> = outcomes.iter().flat_map(|(_, outcome)| of(outcome).clone()).collect();
+        times.sort_unstable();
+        times
+    };
     println!("{seeds:>8} seeds in {:.0} s, {} violated", started.elapsed().as_secs_f64(), violated.len());
     println!("{reads:>8} reads, {refused} refused");
-    println!(
-        "{:>8} withdrawals, noticed after {:.1?} (p50), {:.1?} (p99)",
-        ended.len(),
-        percentile(&ended, 0.5),
-        percentile(&ended, 0.99)
-    );
+    for (times, what) in [
+        (times(|outcome| &outcome.ended_after), "withdrawals, the first refusal after"),
+        (times(|outcome| &outcome.outlived_by), "of which content was given later, the last after"),
+    ] {
+        let (p50, p99) = (percentile(&times, 0.5), percentile(&times, 0.99));
+        println!("{:>8} {what} {p50:.1?} (p50), {p99:.1?} (p99)", times.len());
+    }
     for (seed, violation) in violated.iter().take(20) {
         println!("VIOLATED  seed {seed}: {violation}");
     }
@@ -216,6 +222,7 @@ async fn run(plan: Arc<Plan>) -> Outcome {
     Outcome {
         violation: checker.violation.take(),
         ended_after: checker.ended_after(),
+        outlived_by: checker.outlived_by(),
         reads: checker.reads,
         refused: checker.refused,
         last_answers: checker.last_answers(),

@@ -184,6 +184,45 @@ async fn removed_key_ends_remembered_callers() {
     assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn lagging_node_looks_ever_less() {
+    let guarded = guarded();
+    let looks = async |seconds: u64| {
+        let mut looks = 0;
+        for _ in 0..seconds * 100 {
+            looks += u32::from(guarded.gate.may_look_for(NOW * 1_000));
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        looks
+    };
+    assert_eq!(looks(1).await, 4, "after 0, 100, 300 and 700 ms");
+    assert!(looks(600).await <= 65);
+    // It got what it looked for: the next change is looked for at once.
+    guarded.grant(9, &[]);
+    assert_eq!(looks(1).await, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn look_under_way_is_joined() {
+    let guarded = guarded();
+    let (gate, began) = (&guarded.gate, guarded.clock.now());
+    assert!(gate.may_look_for(NOW * 1_000));
+    let joining = async {
+        assert!(gate.may_look_for(NOW * 1_000), "one is under way");
+        let reading = async {
+            gate.announced().await;
+            gate.note_looked();
+        };
+        tokio::join!(gate.look(), reading);
+    };
+    tokio::join!(gate.look(), joining);
+    assert_eq!(guarded.clock.now(), began);
+    assert!(!gate.may_look_for(NOW * 1_000), "it is over, and brought nothing");
+    // One that brought something does not keep the next change waiting.
+    guarded.grant(9, &[]);
+    assert!(gate.may_look_for(NOW * 1_000));
+}
+
 #[tokio::test]
 async fn nobody_comes_in_before_first_grants() {
     let guarded = gate_of(AccessMode::Enforce, |_| {});

@@ -105,8 +105,14 @@ async fn passed_read_states_floor() {
     world.live().await;
     world.announce(A, "x", 6);
     world.set_all(1, shows(6));
-    world.get_with(X, "range", "bytes=0-1").await;
-    assert_eq!(world.stated().as_deref(), Some("6"));
+    world.announce_grants(A, 7);
+    // Foreign headers are another way to a region.
+    for line in [("range", "bytes=0-1"), ("x-any", "1")] {
+        world.get_with(X, line.0, line.1).await;
+        let asked = world.requests();
+        assert_eq!(asked[0].2.headers["x-record-floor"], "6", "{line:?}");
+        assert_eq!(asked[0].2.headers["x-grants-version"], "7", "{line:?}");
+    }
     for directive in ["no-cache", "max-age=0"] {
         let lines = [("range", "bytes=0-1"), ("cache-control", directive)];
         world

@@ -20,14 +20,20 @@ use crate::race::upstream::Additions;
 use crate::race::verdict;
 use crate::switch::{Rule, is_on};
 
-/// Floors that a read states beside its caller's fields (R8). A reply too large to hold here may
-/// lie in the store of a region's node.
-pub(super) fn floor_additions(asked: &HeaderMap, routing: &Routing, started: Moment) -> Additions {
+/// Floors that a read states beside its caller's fields (R8), and the version of the grants (R22). A
+/// reply too large to hold here may lie in the store of a region's node.
+pub(super) fn floor_additions(
+    settings: &Settings,
+    asked: &HeaderMap,
+    routing: &Routing,
+    started: Moment,
+) -> Additions {
     let (asks, fence) = (RequestDirectives::of(asked), routing.snapshots());
     let insists = asks.no_cache || asks.max_age.is_some();
     Additions {
         no_cache: insists || fence.iter().any(|record| record.marker.is_some()),
         floor: floors::stated(&fence, started).filter(|_| !insists),
+        grants: settings.shared.freshness.grants().floor(),
         ..Additions::default()
     }
 }

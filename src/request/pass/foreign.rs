@@ -71,8 +71,8 @@ pub(super) async fn read(
     let routing = routing(settings, settings.fill.router.id(on_route.index), on_route.records.iter().copied());
     routing.note_read(started);
     let upstream = upstream(settings, on_route);
-    let request =
-        request(upstream, admitted, route, on_route, &asked, floor_additions(&admitted.headers, &routing, started));
+    let additions = floor_additions(&settings.fill, &admitted.headers, &routing, started);
+    let request = request(upstream, admitted, route, on_route, &asked, additions);
     let outcome = match first_reply_at_floor(
         &settings.fill,
         &upstream.direct,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType};
 use tempfile::TempDir;
 
 /// A CA, and a directory with the certificate that the services present.
@@ -58,8 +58,15 @@ impl Certified {
 
     /// Writes the certificate and key of a caller with these names into one file.
     pub(crate) fn caller(&self, name: &str, names: Vec<SanType>) -> PathBuf {
+        self.caller_until(2030, name, names)
+    }
+
+    /// [`Certified::caller`], with the first day of this year as its end.
+    pub(crate) fn caller_until(&self, year: i32, name: &str, names: Vec<SanType>) -> PathBuf {
         let mut params = CertificateParams::new([]).unwrap();
         params.subject_alt_names = names;
+        params.distinguished_name.push(DnType::CommonName, "writer.example");
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
@@ -69,15 +76,20 @@ impl Certified {
 
     /// A client that trusts the CA, and presents the certificate in this file.
     pub(crate) fn client_as(&self, file: &Path) -> reqwest::Client {
+        self.builder(Some(file)).build().unwrap()
+    }
+
+    /// One that trusts the CA, and presents the certificate in this file, if there is one.
+    pub(crate) fn builder(&self, file: Option<&Path>) -> reqwest::ClientBuilder {
         let root = reqwest::Certificate::from_pem(&std::fs::read(self.path("ca.pem")).unwrap()).unwrap();
-        let identity = reqwest::Identity::from_pem(&std::fs::read(file).unwrap()).unwrap();
-        reqwest::Client::builder().no_proxy().tls_certs_only([root]).identity(identity).build().unwrap()
+        let builder = reqwest::Client::builder().no_proxy().tls_certs_only([root]);
+        let identity = file.map(|file| reqwest::Identity::from_pem(&std::fs::read(file).unwrap()).unwrap());
+        identity.into_iter().fold(builder, reqwest::ClientBuilder::identity)
     }
 
     /// A client that trusts the CA; with one connection for each request unless it may keep them.
     pub(crate) fn client(&self, keeps: bool) -> reqwest::Client {
-        let root = reqwest::Certificate::from_pem(&std::fs::read(self.path("ca.pem")).unwrap()).unwrap();
-        let builder = reqwest::Client::builder().no_proxy().tls_certs_only([root]);
+        let builder = self.builder(None);
         let builder = if keeps { builder } else { builder.pool_max_idle_per_host(0) };
         builder.build().unwrap()
     }

@@ -44,6 +44,8 @@ pub(super) struct Checker {
     last: VecDeque<Answered>,
     /// The first refusal after each withdrawal, by document, asker and view.
     noticed: BTreeMap<(usize, usize, usize), Duration>,
+    /// The last content after each withdrawal, by the same.
+    outlived: BTreeMap<(usize, usize, usize), Duration>,
 }
 
 /// A grant that is withdrawn now.
@@ -58,12 +60,22 @@ struct Withdrawn {
 
 impl Checker {
     pub(super) fn new(plan: Arc<Plan>) -> Self {
-        Self { plan, violation: None, reads: 0, refused: 0, last: VecDeque::new(), noticed: BTreeMap::new() }
+        let (noticed, outlived) = (BTreeMap::new(), BTreeMap::new());
+        Self { plan, violation: None, reads: 0, refused: 0, last: VecDeque::new(), noticed, outlived }
     }
 
     /// Time from the writing of each withdrawal to the first refusal.
     pub(super) fn ended_after(&self) -> Vec<Duration> {
-        self.noticed.iter().map(|((document, ..), at)| *at - self.plan.documents[*document].written).collect()
+        self.since_written(&self.noticed)
+    }
+
+    /// Time from the writing of each withdrawal that content outlived to the last content.
+    pub(super) fn outlived_by(&self) -> Vec<Duration> {
+        self.since_written(&self.outlived)
+    }
+
+    fn since_written(&self, of: &BTreeMap<(usize, usize, usize), Duration>) -> Vec<Duration> {
+        of.iter().map(|((document, ..), at)| *at - self.plan.documents[*document].written).collect()
     }
 
     /// The last answers, in words.
@@ -94,7 +106,10 @@ impl Checker {
         self.refused += u64::from(answered.status == 403);
         let (asker, view) = (answered.read.asker(), answered.read.view);
         let broken = match self.withdrawn(asker, view, answered.at) {
-            Some(withdrawn) if answered.is_content() => self.too_late(answered, &withdrawn),
+            Some(withdrawn) if answered.is_content() => {
+                self.outlived.insert((withdrawn.document, asker, view), answered.at);
+                self.too_late(answered, &withdrawn)
+            }
             Some(withdrawn) => {
                 if answered.status == 403 {
                     self.noticed.entry((withdrawn.document, asker, view)).or_insert(answered.at);
