@@ -210,10 +210,12 @@ fn routed_to(
     if caller.wish.only_if_cached {
         return Found::NotStored;
     }
-    if suits && stored.is_some() && matches!(permission, Permission::Withheld) {
+    // Where callers share what is stored, regions may have told this one why not.
+    let asks_for_itself = matched.route.identity.is_granted();
+    if suits && stored.is_some() && matches!(permission, Permission::Withheld) && !asks_for_itself {
         return Found::Withheld;
     }
-    let would_do = suits && stored.is_some() && matches!(permission, Permission::Unknown);
+    let would_do = suits && stored.is_some() && matches!(permission, Permission::Unknown | Permission::Withheld);
     let fwd = reason(caller, stored.is_some(), suits);
     let mut ask = routed_ask(settings, head, caller, key, stored, matched, floor);
     let shape = wanted.shape.take();

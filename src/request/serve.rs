@@ -429,6 +429,7 @@ fn failed_with(
     let found = stored.as_ref().and_then(|entry| found(settings, entry, &region_views, now));
     let below = found.is_some_and(|found| found.good_for(settings.fill.config.cache.soft_ttl) == Use::Below);
     let strict = settings.fill.config.freshness.strict && below;
+    let is_own = ask.permit.is_some_and(|permit| permit.is_needed);
     if let (Some(entry), Some(found)) = (&stored, found)
         && let Validity::Routed(routed) = &entry.validity
         && !strict
@@ -436,6 +437,10 @@ fn failed_with(
     {
         let label = match permitted::stored_if(settings, admitted.head(), ask.permit, now) {
             Ok(label) => label.unwrap_or(Label::StaleIfError),
+            // What a region answered to this caller says more than that it has no permit.
+            Err(outcome) if matches!(*outcome, Outcome::Denied(_)) && failed.best_error.is_some() && is_own => {
+                return passed_on(admitted, failed, share, fwd);
+            }
             Err(outcome) => return *outcome,
         };
         settings.fill.shared.metrics.requests.stale(label);

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use nearside::config::services::{AccessConfig, AccessMode, AdminConfig, IssuerConfig, KeysSource};
+use nearside::config::services::{AccessConfig, AccessMode, AdminConfig, AdminIdentity, IssuerConfig, KeysSource};
 use nearside::model::time::Clock;
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ impl DevIssuer {
             catalogue_audience: Audience::Catalogue.claim().to_owned(),
             region_audience: Audience::Regions.claim().to_owned(),
             issuers: vec![IssuerConfig { iss: iss.clone(), keys, ca_file: None, subject: "sub".to_owned() }],
-            admins: vec![AdminConfig { iss, sub: ADMIN.to_owned() }],
+            admins: vec![AdminConfig { who: AdminIdentity::Token { iss, sub: ADMIN.to_owned() } }],
             ..AccessConfig::default()
         }
     }

@@ -128,6 +128,24 @@ async fn joined_failure_is_its_readers_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn caller_is_given_its_own_error() {
+    let world = stored().await;
+    world.set_all(1, Act::By(vec![(ONE, tagged(7)), (OTHER, status(503).with("x-why", "keys-unknown"))]));
+    for _ in 0..2 {
+        let answer = read(&world, X, OTHER).await;
+        assert_eq!((answer.status, answer.header("x-why")), (503, "keys-unknown"));
+    }
+    assert_eq!(world.asked().len(), REGIONS, "it is remembered for a second");
+    world.pass(3 * SECOND).await;
+    world.set_all(1, shows(5).with("etag", "\"5\""));
+    for _ in 0..2 {
+        let answer = read(&world, X, OTHER).await;
+        assert_eq!((answer.status, answer.is_hit()), (200, false), "by regions that check nobody");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn silence_of_regions_is_shared() {
     let world = shared([1, 2, 3].map(|after| (after, Act::Fail(Failure::Connect))));
     let readers: Vec<_> = [ONE, OTHER, STRANGER].map(|caller| world.begin_with(X, token(caller))).into();

@@ -154,8 +154,8 @@ impl Stage {
         }
     }
 
-    /// Sidecars of both identities.
-    async fn sidecars(&self) -> [(Way, App); 2] {
+    /// Sidecars of each identity.
+    async fn sidecars(&self) -> [(Way, App); 3] {
         let batched = "batch = \"/v1/batch/limits\"\n";
         let file = self.certified.path("own.token");
         std::fs::write(&file, self.guarded.token("jira:sidecar", &self.guarded.node)).unwrap();
@@ -164,7 +164,8 @@ impl Stage {
             file.display()
         );
         let [own, exact] = [self.guarded.sidecar_with(&own, "").await, self.guarded.sidecar_with(batched, "").await];
-        [(Way::OwnSidecar, own), (Way::ExactSidecar, exact)]
+        let sharing = self.guarded.sidecar_with(&format!("{batched}identity = \"granted\"\n"), "").await;
+        [(Way::OwnSidecar, own), (Way::ExactSidecar, exact), (Way::SharingSidecar, sharing)]
     }
 
     async fn page(&self, sub: &str, path: &str) -> Value {

@@ -22,11 +22,13 @@ pub(super) enum Way {
     OwnSidecar,
     /// Through one that passes on what its callers have.
     ExactSidecar,
+    /// Through one whose callers share what is stored.
+    SharingSidecar,
 }
 
 impl Way {
     const fn is_sidecar(self) -> bool {
-        matches!(self, Self::OwnSidecar | Self::ExactSidecar)
+        matches!(self, Self::OwnSidecar | Self::ExactSidecar | Self::SharingSidecar)
     }
 }
 
