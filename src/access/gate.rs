@@ -241,7 +241,7 @@ impl Gate {
             return Some(format!("{failure}; the last list stays in use"));
         }
         if !self.issuers().any_known() {
-            return Some("no issuer's keys are known: callers get 503".to_owned());
+            return Some(format!("no issuer's keys are known: callers {}", self.unanswered()));
         }
         if let Some(least) = self.lacks() {
             return Some(format!(
@@ -250,13 +250,21 @@ impl Gate {
             ));
         }
         let Some(grants) = self.in_use.grants.load_full() else {
-            return Some("no grants have arrived yet: readers get 503".to_owned());
+            return Some(format!("no grants have arrived yet: readers {}", self.unanswered()));
         };
         let age = self.age().filter(|age| *age <= self.config.max_age);
         let version = grants.version();
         age.is_none().then(|| {
             format!("nobody has confirmed the grants (version {version}) for over {:?}", self.config.max_age)
         })
+    }
+
+    /// Fate of callers while nobody can decide about them.
+    const fn unanswered(&self) -> &'static str {
+        match self.config.mode {
+            AccessMode::Enforce => "get 503",
+            AccessMode::Observe | AccessMode::Off => "would get 503 with `enforce`",
+        }
     }
 
     /// Goes by no grants that are older than this version, which history or views know.

@@ -347,19 +347,19 @@ impl<'a> Screen<'a> {
 }
 
 /// Commands about who may read.
-fn access_commands(hand: &ByHand<'_>) -> [(String, &'static str); 6] {
+fn access_commands(hand: &ByHand<'_>) -> [(String, &'static str); 8] {
     let ByHand { program, sidecar, region, control, .. } = hand;
-    let [limits, straight] = [sidecar, region].map(|base| format!("curl -si {base}/v1/contexts/tenant-7/limits"));
-    let [reader, other] = [READER, OTHER].map(|consumer| {
-        let token = format!("$({program} dev token {consumer}{control})");
-        format!("{straight} -H \"Authorization: Bearer {token}\" | head -n 1")
-    });
+    let [limits, straight] = [sidecar, region].map(|base| format!("{base}/v1/contexts/tenant-7/limits"));
+    let with_token = format!("curl -s {straight} -H \"Authorization: Bearer $TOKEN\"");
+    let [reader, other] = [READER, OTHER].map(|consumer| format!("TOKEN=$({program} dev token {consumer}{control})"));
     [
-        (format!("{straight} | head -n 1"), "401: a region asks who you are"),
-        (reader, "200: jira may read it; the sidecar is its own"),
-        (other, "403: wiki may not"),
-        (format!("{program} dev stop {READER}{control}"), "all its grants are withdrawn"),
-        (format!("{limits} | head -n 1"), "403: what was stored ended with them"),
+        (format!("curl -si {straight} | head -n 1"), "401: a region asks who you are"),
+        (reader, "a token of the consumer whose sidecar it is"),
+        (with_token.clone(), "it may read that"),
+        (other, "a token of another consumer"),
+        (with_token, "403: it may not"),
+        (format!("{program} dev stop {READER}{control}"), "all grants of the sidecar's consumer are withdrawn"),
+        (format!("curl -si {limits} | head -n 1"), "403: what was stored ended with them"),
         (format!("{program} dev resume {READER}{control}"), "it has them again"),
     ]
 }

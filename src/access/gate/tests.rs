@@ -227,7 +227,10 @@ async fn look_under_way_is_joined() {
 async fn nobody_comes_in_before_first_grants() {
     let guarded = gate_of(AccessMode::Enforce, |_| {});
     assert_eq!(guarded.ask(&guarded.token("jira"), "limits").await, Err(Denial::GrantsUnknown));
-    assert!(guarded.gate.reason().unwrap().contains("no grants"));
+    let reason = guarded.gate.reason().unwrap();
+    assert!(reason.contains("no grants") && reason.ends_with("readers get 503"), "{reason}");
+    let observing = gate_of(AccessMode::Observe, |_| {}).gate.reason().unwrap();
+    assert!(observing.ends_with("readers would get 503 with `enforce`"), "{observing}");
     let lines =
         Request::get("/").header("authorization", format!("Bearer {}", guarded.token("admin"))).body(()).unwrap();
     let admitted = guarded.gate.admit(Credentials::of(lines.headers(), None)).settled().await.unwrap();

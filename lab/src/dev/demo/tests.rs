@@ -40,6 +40,10 @@ enum Raced {
 
 #[derive(Default)]
 struct Kept {
+    /// Version of the grants: a node that is asked with it looks for them first.
+    grants: u64,
+    /// Number of their announcements: what was asked for before one is not stored after it.
+    announced: usize,
     floors: HashMap<String, u64>,
     entries: HashMap<String, (u64, Bytes)>,
 }
@@ -111,6 +115,8 @@ impl StandIn {
                 let mut kept = self.kept.lock();
                 if view == "_grants" {
                     kept.entries.clear();
+                    kept.announced += 1;
+                    kept.grants = kept.grants.max(version.parse().ok()?);
                 }
                 let floor = kept.floors.entry(format!("/v1/contexts/{key}/{view}")).or_default();
                 *floor = (*floor).max(version.parse().ok()?);
@@ -122,15 +128,18 @@ impl StandIn {
 
     async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().path().to_owned();
-        let (floor, stored) = {
+        let (floor, stored, announced) = {
             let kept = self.kept.lock();
-            (kept.floors.get(&path).copied().unwrap_or(0), kept.entries.get(&path).cloned())
+            (kept.floors.get(&path).copied().unwrap_or(0), kept.entries.get(&path).cloned(), kept.announced)
         };
         match stored {
             Some((version, body)) if version >= floor => reply(200, version, body, "nearside; hit".into()),
             stored => match self.race(&path, if self.careless { 0 } else { floor }).await {
                 Raced::Won(region, version, body) => {
-                    self.kept.lock().entries.insert(path, (version, body.clone()));
+                    let mut kept = self.kept.lock();
+                    if kept.announced == announced {
+                        kept.entries.insert(path, (version, body.clone()));
+                    }
                     reply(200, version, body, format!("nearside; fwd=miss; fwd-status=200; detail={region}"))
                 }
                 Raced::Refused => reply(403, 0, Bytes::new(), "nearside; fwd=miss".into()),
@@ -148,6 +157,7 @@ impl StandIn {
             let token =
                 self.issuer.token("jira", "https://regions.dev.invalid", Clock::System.wall().as_millis() / 1_000);
             let asked = self.http.get(format!("{url}{path}")).bearer_auth(token);
+            let asked = asked.header("x-grants-version", self.kept.lock().grants);
             let asked = asked.timeout(Duration::from_secs(2)).send();
             attempts.start(async move {
                 let response = asked.await.ok()?;
