@@ -333,6 +333,9 @@ async fn withdrawal_ends_what_a_sidecar_stored() {
     let count = std::env::var("NEARSIDE_WITHDRAWALS").ok().and_then(|count| count.parse().ok()).unwrap_or(3);
     let (mut at_node, mut at_sidecar) = (Vec::new(), Vec::new());
     for _ in 0..count {
+        // Its token ends ten minutes after it was made.
+        let token = guarded.directory.path().join("jira:api.token");
+        std::fs::write(token, guarded.token("jira:api", &guarded.node)).unwrap();
         guarded.grant(&withdrawn, &[]).await;
         let node = guarded.until("jira:api", &guarded.node, VIEW, 403);
         let (node, stored) = tokio::join!(node, guarded.until_at(&address, 403));
