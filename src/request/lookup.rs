@@ -210,7 +210,7 @@ fn routed_to(
     if caller.wish.only_if_cached {
         return Found::NotStored;
     }
-    // Where callers share what is stored, regions may have told this one why not.
+    // Where callers share what is stored, regions may have said to this one why it gets nothing.
     let asks_for_itself = matched.route.identity.is_granted();
     if suits && stored.is_some() && matches!(permission, Permission::Withheld) && !asks_for_itself {
         return Found::Withheld;
