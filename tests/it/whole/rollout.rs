@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nearside::app::{self, Overrides};
 use nearside::config::services::AccessMode;
+use nearside::tasks::Tasks;
 use nearside_lab::chaos_server::chaos::Latency;
 use nearside_lab::dev::access::{Audience, READER};
 use nearside_lab::dev::{DevWorld, Ports, story};
@@ -160,16 +161,11 @@ async fn rollout_refuses_no_granted_caller() {
         refused: AtomicUsize::new(0),
         unproven: AtomicUsize::new(0),
     });
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|_| {
-            let load = load.clone();
-            tokio::spawn(async move {
-                loop {
-                    load.ask().await;
-                }
-            })
-        })
-        .collect();
+    let tasks = Tasks::new();
+    for _ in 0..CALLERS {
+        let (load, stopping) = (load.clone(), tasks.stopping());
+        tasks.spawn("caller", async move { while stopping.run_until_cancelled(load.ask()).await.is_some() {} });
+    }
     let (mut now, mixes) = ([0; 3], mixes());
     let steps = mixes.iter().chain(&BACK);
     for (round, mix) in steps.enumerate() {
@@ -188,7 +184,7 @@ async fn rollout_refuses_no_granted_caller() {
             ends_when_withdrawn(&world, &load).await;
         }
     }
-    callers.iter().for_each(tokio::task::JoinHandle::abort);
+    assert!(tasks.drain(TIMEOUT).await.is_empty());
     let (wrong, answers) = (std::mem::take(&mut *load.wrong.lock()), *load.answers.borrow());
     println!(
         "{answers} answers in 33 mixes, {} of them labelled grants-unproven",
