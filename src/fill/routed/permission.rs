@@ -80,7 +80,11 @@ impl RoutedFill<'_> {
         if floor > 0
             && let Some(permit) = self.asked_permit()
         {
-            shared.fills.permits.tried(permit.key, floor, shared.clock.now());
+            // What was sent before the floor moved, and came back below it, postpones no other.
+            let mut stated = tally.replies().filter_map(|reply| reply.grants.as_ref());
+            let is_reached = stated.any(|stated| stated.version >= floor);
+            let tried = if is_reached { floor } else { self.sent.grants };
+            shared.fills.permits.tried(permit.key, tried, shared.clock.now());
         }
     }
 
