@@ -43,7 +43,7 @@ const REGIONS: usize = 3;
 const VIEWS: [&str; 2] = ["limits", "profile"];
 const KEYS: usize = 100;
 /// Sidecars unless more are asked for.
-const SIDECARS: usize = 20;
+const SIDECARS: usize = 10;
 /// Requests of one sidecar because of one change: one for each view and region.
 const SHARE: usize = VIEWS.len() * REGIONS;
 /// Time by which the document reaches each region after the first.

@@ -113,8 +113,11 @@ impl RoutedFill<'_> {
                 let ends = self.end_of_token().unwrap_or(Moment::NEVER);
                 shared.fills.permits.unchecked(permit, floor, self.sent.at, ends);
             }
-            // By the floor that was known when they were asked: if it moved meanwhile, they are asked again.
-            shared.fills.permits.tried(permit, self.sent.grants, shared.clock.now());
+            // What was sent before the floor moved, and came back below it, postpones no other.
+            let mut stated = tally.replies().filter_map(|reply| reply.grants.as_ref());
+            let is_reached = stated.any(|stated| stated.version >= floor);
+            let tried = if is_reached { floor } else { self.sent.grants };
+            shared.fills.permits.tried(permit, tried, shared.clock.now());
             shared.metrics.grants.checked(self.outcome(tally, floor));
         }
     }

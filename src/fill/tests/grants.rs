@@ -88,6 +88,20 @@ async fn moved_floor_costs_one_request() {
     world.stop().await;
 }
 
+/// A request that was sent before the grants changed says nothing about the regions now.
+#[tokio::test(start_paused = true)]
+async fn request_under_way_postpones_no_other() {
+    let world = granted("").await;
+    world.set_all(1_000, tagged(7));
+    let no_cache = HeaderValue::from_static("no-cache");
+    let slow = world.begin_with(X, HeaderMap::from_iter([(http::header::CACHE_CONTROL, no_cache)]));
+    tokio::time::sleep(SECOND / 2).await;
+    withdraw(&world);
+    assert_eq!(slow.await.unwrap().unwrap().status, 200);
+    assert_eq!(world.get(Y).await.status, 403);
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn outcomes_and_contradictions_are_counted() {
     let world = World::with("", [(1, tagged(7).into()), (2, status(403).by(7).into()), (3, shows(5).into())]);
