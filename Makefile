@@ -63,7 +63,7 @@ bench:
 
 # The parts in-process: times (compare within one run only), then instructions.
 micro:
-	cargo bench --locked --bench hit --bench access --bench race --bench announcements --bench projection
+	cargo bench --locked --bench hit --bench access --bench transport --bench race --bench announcements --bench projection
 	$(MAKE) --no-print-directory instructions
 
 # Instructions of the parts, counted by valgrind, beside those of benches/baseline.txt: half a minute once the tests are

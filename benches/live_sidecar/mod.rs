@@ -117,11 +117,13 @@ impl Origin for Ready {
 }
 
 /// A sidecar of these settings, LIVE.
+#[allow(dead_code, reason = "not every benchmark has one without sockets")]
 pub(crate) fn sidecar(config: Config) -> Arc<Settings> {
     over(config, Arc::new(Ready::new()))
 }
 
 /// Makes a sidecar over other regions.
+#[allow(dead_code, reason = "not every benchmark has one without sockets")]
 pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Settings> {
     let clock = Clock::System;
     let (hash_key, floor_slots, memory) = (HashKey::fixed(7), FLOOR_SLOTS, Memory::AMPLE);

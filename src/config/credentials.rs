@@ -94,7 +94,7 @@ pub struct CredentialsFile {
 pub enum Minting {
     Sts(StsMinting),
     Jwt(JwtMinting),
-    Oauth(OauthMinting),
+    Oauth(Box<OauthMinting>),
     Sigv4(Sigv4Signing),
 }
 
@@ -313,14 +313,14 @@ fn source(collector: &mut Collector, scope: &SettingScope, rows: Rows<17>) -> Cr
             audience: reading.needed(audience, for_audience),
             lifetime: life,
         }),
-        CredentialsKind::Oauth => Minting::Oauth(OauthMinting {
+        CredentialsKind::Oauth => Minting::Oauth(Box::new(OauthMinting {
             token_url: token_url(&mut reading, url, url_value),
             client_id: reading.needed(client, client_id),
             secret_file: reading.needed(secret, secret_value),
             scope: words.unwrap_or_default(),
             audience: for_audience.unwrap_or_default(),
             ca_file: ca,
-        }),
+        })),
         CredentialsKind::Sigv4 => {
             let service = reading.needed(service, for_service);
             Minting::Sigv4(Sigv4Signing { service, written: signed_in, regions: BTreeMap::new() })

@@ -4,11 +4,10 @@
 //! order.
 
 use std::collections::HashMap;
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use http::{HeaderMap, HeaderName};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
@@ -144,16 +143,9 @@ impl KeyedHashes {
     }
 }
 
-/// A key that nobody can know by what else this process draws.
+/// A key by the system's random source: what else this process draws shows nothing of it.
 fn drawn_key() -> (u64, u64) {
-    let [mut one, mut other] = [[0; 8]; 2];
-    for half in [&mut one, &mut other] {
-        // Without randomness no TLS works either, so nobody is reached.
-        if SystemRandom::new().fill(half).is_err() {
-            *half = fastrand::u64(..).to_ne_bytes();
-        }
-    }
-    (u64::from_ne_bytes(one), u64::from_ne_bytes(other))
+    (RandomState::new().hash_one(0), RandomState::new().hash_one(0))
 }
 
 /// Gives each record type that `service`'s routes name an id, unless it has one.
