@@ -44,7 +44,6 @@ use nearside::protocol::{Freshness, RecordCapacity};
 use nearside::request::answer::respond;
 use nearside::request::settings::Settings;
 
-#[expect(dead_code, reason = "regions that answer as the other benchmarks want it")]
 mod live_sidecar;
 use live_sidecar::{BODY_BYTES as BODY, config, speak};
 
