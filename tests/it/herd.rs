@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::access::credentials::Credentials;
-use nearside::access::gate::{Gate, GateParts};
+use nearside::access::gate::{Gate, GateParts, Turn};
 use nearside::access::issuers::Issuers;
 use nearside::access::record::{CONFIRMED, Confirmation, DOCUMENT, GRANTS};
 use nearside::cache::capacity::Memory;
@@ -150,7 +150,7 @@ impl Origin for ToNodes {
             }
             let version = gate.version();
             let (path, credentials) = (&request.path_and_query, Credentials::of(&request.headers, None));
-            let ruling = gate.admit_to_view(&mut None, &Method::GET, path, credentials).settled().await;
+            let ruling = gate.admit_to_view(&mut None, &Method::GET, path, credentials, Turn::First).settled().await;
             let status = match ruling {
                 Ok(()) if is_conditional => StatusCode::NOT_MODIFIED,
                 Ok(()) => StatusCode::OK,
