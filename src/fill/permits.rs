@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -69,8 +70,9 @@ type ByKey<T> = HashMap<PermitKey, T, BuildHasherDefault<AsItIs>>;
 /// Extent to which a caller may have what is stored of a view, now.
 #[derive(Clone)]
 pub enum Permission {
-    /// All of it. With `recheck`, the regions should be asked again before the permit ends.
-    Granted { recheck: bool },
+    /// All of it, `until` then if the grants stay and nobody is refused. With `recheck`, the regions
+    /// should be asked again before the permit ends.
+    Granted { recheck: bool, until: Moment },
     /// All of it, labelled: no region could confirm its permit.
     Unproven,
     /// Nothing: a region refused it moments ago, with this answer.
@@ -122,13 +124,21 @@ struct Shard {
 #[derive(Default)]
 pub struct Permits {
     shards: [Mutex<Shard>; SHARDS],
+    /// Counts refusals.
+    epoch: AtomicU64,
 }
 
 impl Permits {
+    /// A number that moves when anybody is refused: what was allowed before may be no longer.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
     /// Permission of `key` now, with the grants at `floor`.
     pub fn permission(&self, key: PermitKey, floor: u64, now: Moment, terms: &PermitsConfig) -> Permission {
         if !is_on(Rule::R22) {
-            return Permission::Granted { recheck: false };
+            return Permission::Granted { recheck: false, until: Moment::ZERO };
         }
         let mut shard = self.shard(key);
         if let Some(refusal) = shard.refusals.get(&key) {
@@ -195,6 +205,7 @@ impl Permits {
             return;
         }
         *permit = Permit { version: 0, refused: version, ..*permit };
+        self.epoch.fetch_add(1, Ordering::Release);
         shard.remember(key, entry, floor, now);
     }
 
@@ -250,11 +261,12 @@ impl Permit {
         let is_allowed = self.is_allowed(now);
         let may_ask = now >= self.next_try.1 || self.next_try.0 != floor;
         if self.allows(floor, now, terms.recheck) {
-            let is_due = may_ask && age >= terms.recheck - terms.recheck / RECHECKED_IN_LAST;
+            let due = self.confirmed + (terms.recheck - terms.recheck / RECHECKED_IN_LAST);
+            let is_due = may_ask && now >= due;
             if is_due {
                 self.next_try = (floor, now + RETRY_WAIT.0);
             }
-            return Permission::Granted { recheck: is_due };
+            return Permission::Granted { recheck: is_due, until: due.min(self.ends) };
         }
         if may_ask {
             return Permission::Unknown;

@@ -17,6 +17,7 @@ use crate::config::Route;
 use crate::fill::permits::PermitKey;
 use crate::http::admission::Head;
 use crate::model::ids::RouteId;
+use crate::model::time::Moment;
 use crate::payload::accept::Choice;
 use crate::routing::foreign::has_foreign;
 use crate::routing::router::Matched;
@@ -55,11 +56,23 @@ struct Tail {
     bytes: Box<[u8]>,
 }
 
-/// A permit's key on one route.
+/// A permit on one route.
 #[derive(Clone)]
 struct RoutePermit {
     route: RouteId,
     key: PermitKey,
+    /// It holds until then, as long as nothing else stands.
+    until: Moment,
+    standing: Standing,
+}
+
+/// State by which a permit was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// The grants' floor.
+    pub(super) floor: u64,
+    /// Refusals so far ([`crate::fill::permits::Permits::epoch`]).
+    pub(super) epoch: u64,
 }
 
 impl Caller {
@@ -77,12 +90,16 @@ impl Caller {
         }
     }
 
-    /// Key of this caller's permit for the view that the route shows, remembered with the lines.
+    /// End of the permit for what this route shows, if it was looked up as things stand now.
     #[inline]
-    pub(crate) fn permit(&mut self, settings: &Settings, headers: &HeaderMap, matched: &Matched<'_>) -> PermitKey {
-        let key = self.permit_key(settings, headers, matched);
-        self.permit = Some(RoutePermit { route: matched.id, key });
-        key
+    pub(super) fn permitted(&self, route: RouteId, standing: Standing) -> Option<Moment> {
+        let permit = self.permit.as_ref().filter(|permit| permit.route == route && permit.standing == standing);
+        permit.map(|permit| permit.until)
+    }
+
+    /// Notes the permit for what this route shows, as it was looked up.
+    pub(super) fn note_permit(&mut self, route: RouteId, key: PermitKey, standing: Standing, until: Moment) {
+        self.permit = Some(RoutePermit { route, key, until, standing });
     }
 
     /// Key of this caller's permit for the view that the route shows.

@@ -187,7 +187,7 @@ fn routed_to(
                 matched.counts.hit();
                 let label = labelled(settings, is_unproven, label);
                 let refresh = match permission {
-                    Permission::Granted { recheck: true } => {
+                    Permission::Granted { recheck: true, .. } => {
                         let ask = routed_ask(settings, head, caller, key, stored.clone(), matched, None);
                         Some(rechecked(in_form(ask, form, is_uncoded)))
                     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::answer::Outcome;
-use super::caller::Caller;
+use super::caller::{Caller, Standing};
 use super::found::Found;
 use super::settings::Settings;
 use crate::access::denial::Denial;
@@ -32,10 +32,19 @@ pub(super) fn permission(
 ) -> Permission {
     let floor = settings.fill.shared.freshness.grants().floor();
     if floor == 0 && !matched.route.identity.is_granted() {
-        return Permission::Granted { recheck: false };
+        return Permission::Granted { recheck: false, until: Moment::ZERO };
     }
-    let key = caller.permit(settings, head.headers, matched);
-    settings.fill.shared.fills.permits.permission(key, floor, now, &settings.fill.config.access)
+    let permits = &settings.fill.shared.fills.permits;
+    // Taken before the permit is looked up: a refusal in between makes that look again.
+    let standing = Standing { floor, epoch: permits.epoch() };
+    if let Some(until) = caller.permitted(matched.id, standing).filter(|until| now < *until) {
+        return Permission::Granted { recheck: false, until };
+    }
+    let key = caller.permit_key(settings, head.headers, matched);
+    let permission = permits.permission(key, floor, now, &settings.fill.config.access);
+    let until = if let Permission::Granted { until, .. } = permission { until } else { Moment::ZERO };
+    caller.note_permit(matched.id, key, standing, until);
+    permission
 }
 
 /// The permit that a fill for this caller may bring.

@@ -39,8 +39,8 @@ fn entry(bytes: usize) -> Arc<Entry> {
 /// A word for the permission at `floor` and `second`.
 fn word(permits: &Permits, floor: u64, second: u64) -> &'static str {
     match permits.permission(KEY, floor, at(second), &terms()) {
-        Permission::Granted { recheck: false } => "granted",
-        Permission::Granted { recheck: true } => "recheck",
+        Permission::Granted { recheck: false, .. } => "granted",
+        Permission::Granted { recheck: true, .. } => "recheck",
         Permission::Unproven => "unproven",
         Permission::Refused(_) => "refused",
         Permission::Unknown => "unknown",

@@ -4,8 +4,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 
 use super::*;
-use crate::http::admission::Admitted;
+use crate::http::admission::{Admitted, Head};
 use crate::request::answer::respond;
+use crate::request::caller::Caller;
+use crate::request::found::Found;
+use crate::request::lookup::lookup;
 use crate::request::serve::serve;
 use crate::telemetry::metrics::grants::{Contradiction, GrantsAnswer, PermitOutcome};
 
@@ -345,5 +348,44 @@ async fn caller_keeps_what_others_lose() {
     assert!(world.ask(Method::GET, X, token("Bearer 1")).await.is_hit());
     assert_eq!(world.ask(Method::GET, X, token("Bearer 2")).await.status, 403);
     assert!(world.ask(Method::GET, X, token("Bearer 1")).await.is_hit(), "the other's refusal is not its own");
+    world.stop().await;
+}
+
+/// Returns whether X is there for a caller whom its connection remembers, and whether its permit is
+/// rechecked.
+fn remembered(world: &World, caller: &mut Caller) -> (bool, bool) {
+    let headers = HeaderMap::new();
+    let head = Head { method: &Method::GET, path_and_query: X, path_len: X.len(), headers: &headers };
+    match lookup(&world.sidecar, caller, head, false) {
+        Found::Answer(shown, refresh) => (shown.entry.status == 200, refresh.is_some()),
+        _ => (false, false),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn remembered_caller_notices_every_change() {
+    let world = granted("[cache]\nttl = \"1d\"\n").await;
+    let mut caller = Caller::of(&HeaderMap::new());
+    for _ in 0..2 {
+        assert_eq!(remembered(&world, &mut caller), (true, false));
+    }
+    world.set_all(1, tagged(8));
+    world.announce_grants(A, 8);
+    assert_eq!(remembered(&world, &mut caller), (false, false), "the grants moved");
+    world.get(X).await;
+    assert_eq!(remembered(&world, &mut caller), (true, false));
+    world.pass(245 * SECOND).await;
+    assert_eq!(remembered(&world, &mut caller), (true, true), "it is due");
+    // Regions that check nobody permit it, until one refuses it by the same grants.
+    world.set_all(1, shows(5).with("etag", "\"5\""));
+    world.announce_grants(A, 9);
+    world.get(X).await;
+    tokio::time::sleep(SECOND).await;
+    for _ in 0..2 {
+        assert_eq!(remembered(&world, &mut caller), (true, false));
+    }
+    world.set_all(1, status(403).by(9));
+    assert_eq!(world.get("/v1/contexts/z/full").await.status, 403);
+    assert_eq!(remembered(&world, &mut caller).0, false, "it was refused");
     world.stop().await;
 }
