@@ -13,7 +13,7 @@ use crate::config::error::quoted;
 pub enum EditError {
     #[error("{file}: {why}")]
     Json { file: String, why: NotStrict },
-    #[error("{file}: the members are `format` and `consumers`; `nearside grants stop` is for the rest")]
+    #[error("{file}: the members are `format` and `consumers`; who is stopped is for `nearside grants stop`")]
     Members { file: String },
     #[error("the consumer {} is in {file} and in another file; keep one", quoted(consumer))]
     Twice { file: String, consumer: String },
@@ -21,7 +21,8 @@ pub enum EditError {
     NoConsumer(String),
 }
 
-/// One document of several files, in which consumers that are stopped stay so.
+/// One document of several files, in which consumers that are stopped stay so. A file may repeat which
+/// these are, as a document that was shown does.
 ///
 /// # Errors
 /// [`EditError`].
@@ -31,6 +32,10 @@ pub fn merged(files: &[(String, Vec<u8>)], stopped: &BTreeSet<String>) -> Result
         let read = strict_json::object(bytes, DOCUMENT_DEPTH);
         let mut document = read.map_err(|why| EditError::Json { file: file.clone(), why })?;
         document.remove("format");
+        let listed = names_of(document.get("stopped"));
+        if listed.len() == stopped.len() && listed.iter().all(|name| stopped.contains(*name)) {
+            document.remove("stopped");
+        }
         match document.remove("consumers") {
             Some(Value::Object(of_file)) if document.is_empty() => {
                 for (consumer, value) in of_file {
@@ -52,8 +57,11 @@ pub fn merged(files: &[(String, Vec<u8>)], stopped: &BTreeSet<String>) -> Result
 #[must_use]
 pub fn stopped(document: &[u8]) -> BTreeSet<String> {
     let read = strict_json::object(document, DOCUMENT_DEPTH).unwrap_or_default();
-    let listed = read.get("stopped").and_then(Value::as_array).into_iter().flatten();
-    listed.filter_map(Value::as_str).map(str::to_owned).collect()
+    names_of(read.get("stopped")).into_iter().map(str::to_owned).collect()
+}
+
+fn names_of(listed: Option<&Value>) -> BTreeSet<&str> {
+    listed.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// The document with a consumer stopped, or no longer.
@@ -107,11 +115,21 @@ mod tests {
     }
 
     #[test]
+    fn shown_document_can_be_merged() {
+        let stopped = BTreeSet::from(["jira".to_owned()]);
+        let shown = merged(&[file("a.json", r#"{"consumers": {"jira": {}}}"#)], &stopped).unwrap();
+        let again = merged(&[("shown.json".to_owned(), shown.clone())], &stopped).unwrap();
+        assert_eq!(again, shown);
+        let resumed = merged(&[("shown.json".to_owned(), shown)], &BTreeSet::new()).unwrap_err();
+        assert!(resumed.to_string().contains("nearside grants stop"), "somebody resumed it meanwhile");
+    }
+
+    #[test]
     fn clashing_files_are_refused() {
         let one = file("a.json", r#"{"consumers": {"jira": {}}}"#);
         for (text, expected) in [
             (r#"{"consumers": {"jira": {}}}"#, "in b.json and in another file"),
-            (r#"{"consumers": {}, "stopped": []}"#, "b.json: the members are"),
+            (r#"{"consumers": {}, "stopped": ["jira"]}"#, "b.json: the members are"),
             (r#"{"consumers": {"x": {}, "x": {}}}"#, "b.json: an object in it names a member twice"),
             ("[]", "b.json: it is not an object"),
         ] {

@@ -123,11 +123,9 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
     match args.command {
         GrantsCommand::Show => {
             let current = block_on(client.current())?.ok_or_else(none_yet)?;
-            print(&format!(
-                "# version {}\n{}",
-                current.version,
-                String::from_utf8_lossy(&current.document).trim_end()
-            ))
+            // Beside the document, which `apply` takes as it is.
+            writeln!(std::io::stderr().lock(), "version {}", current.version).map_err(CommandError::failed)?;
+            print(String::from_utf8_lossy(&current.document).trim_end())
         }
         GrantsCommand::Apply { path, dry_run, expect_lost, again } => {
             apply(&client, &path, dry_run, expect_lost, again)
