@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use siphasher::sip::SipHasher13;
+use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
 
 use crate::cache::limits;
 use crate::model::ids::RouteId;
@@ -35,6 +36,13 @@ impl HashKey {
     /// For tests and simulations that must repeat.
     pub const fn fixed(number: u64) -> Self {
         Self(number, !number)
+    }
+
+    /// Key of another hash, by its number: who sees hashes under one learns nothing of the others.
+    pub(crate) fn derived(self, number: u64) -> (u64, u64) {
+        let mut hasher = SipHasher128::new_with_keys(self.0, self.1);
+        hasher.write_u64(number);
+        hasher.finish128().as_u64()
     }
 }
 

@@ -134,7 +134,7 @@ impl Shared {
             metrics,
             observed: Arc::new(Observed::new(names.len())),
             log_limits: LogLimits::new(names.len()),
-            keyed_hashes: Arc::new(KeyedHashes::new(&config.service)),
+            keyed_hashes: Arc::new(KeyedHashes::new(&config.service, hash_key)),
             hash_key,
             fills: Fills::new(memory.races(), memory.remembered_errors()),
             memory: MemoryPressure::new(memory),

@@ -4,7 +4,7 @@
 //! order.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
 
+use crate::cache::key::HashKey;
 use crate::config::{IdentityMode, Service};
 use crate::model::ids::{RecordId, RouteId, TypeId};
 use crate::model::time::Moment;
@@ -50,11 +51,11 @@ struct Known {
 pub struct TooManyTypes;
 
 impl KeyedHashes {
-    /// Draws new keys and takes the record types from `service`'s routes.
-    pub fn new(service: &Service) -> Self {
+    /// Derives its keys from the process's `key`, and takes the record types from `service`'s routes.
+    pub fn new(service: &Service, key: HashKey) -> Self {
         let mut types = HashMap::new();
         add(&mut types, service, Moment::ZERO);
-        Self { records: drawn_key(), callers: drawn_key(), types: ArcSwap::from_pointee(types) }
+        Self { records: key.derived(0), callers: key.derived(1), types: ArcSwap::from_pointee(types) }
     }
 
     /// Heeds the record types of `service`'s routes from `now` on, in addition to those it knows.
@@ -141,11 +142,6 @@ impl KeyedHashes {
         }
         hasher.finish128().as_u128()
     }
-}
-
-/// A key by the system's random source: what else this process draws shows nothing of it.
-fn drawn_key() -> (u64, u64) {
-    (RandomState::new().hash_one(0), RandomState::new().hash_one(0))
 }
 
 /// Gives each record type that `service`'s routes name an id, unless it has one.

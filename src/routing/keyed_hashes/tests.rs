@@ -8,7 +8,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn keyed_hashes(types: &[&str]) -> KeyedHashes {
-    KeyedHashes::new(&service(types))
+    KeyedHashes::new(&service(types), HashKey::random())
 }
 
 fn service(types: &[&str]) -> Service {

@@ -6,6 +6,7 @@ use super::*;
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::envelope::SignatureVersion;
 use crate::aws::verify::{Rejected, Verifier};
+use crate::cache::key::HashKey;
 use crate::config::{IdentityMode, PathTemplate, RecordTemplate, RegionConfig, Route, Service, TopicArn};
 use crate::lab::signer::Signer;
 use crate::protocol::event::Alarm;
@@ -21,7 +22,7 @@ fn keyed_hashes() -> KeyedHashes {
         identity: IdentityMode::Exact(Vec::new()),
         ..Default::default()
     };
-    KeyedHashes::new(&Service { name: "test".into(), routes: vec![route], ..Default::default() })
+    KeyedHashes::new(&Service { name: "test".into(), routes: vec![route], ..Default::default() }, HashKey::random())
 }
 
 struct World {
