@@ -15,7 +15,6 @@ use nearside::protocol::announcement::decode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-#[expect(dead_code, reason = "a sidecar without sockets is a benchmark's")]
 #[path = "../benches/live_sidecar/mod.rs"]
 mod live_sidecar;
 use live_sidecar::{BODY_BYTES, Ready, config, go_live};
