@@ -12,7 +12,7 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, HeaderValue, Method, header};
 use nearside::access::credentials::Credentials;
-use nearside::access::gate::{Gate, GateParts, Ruling};
+use nearside::access::gate::{Gate, GateParts, Ruling, Turn};
 use nearside::access::grants::Grants;
 use nearside::access::issuers::Issuers;
 use nearside::access::known::Known;
@@ -85,7 +85,7 @@ fn issuers(config: &AccessConfig, clock: &Clock) -> Issuers {
 
 /// Decides about a request, on a connection that remembers `known`.
 fn ask(gate: &Arc<Gate>, known: &mut Option<Arc<Known>>, lines: &HeaderMap) -> Ruling<()> {
-    gate.admit_to_view(known, &Method::GET, PATH, Credentials::of(lines, None))
+    gate.admit_to_view(known, &Method::GET, PATH, Credentials::of(lines, None), Turn::First)
 }
 
 fn is_decided(ruling: &Ruling<()>) -> bool {

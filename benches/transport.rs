@@ -43,7 +43,7 @@ impl Node {
         let config = live_sidecar::config(1, listens);
         let origin = Some(Arc::new(live_sidecar::Ready::new()) as Arc<_>);
         let instead = Overrides { origin, tls, ..Overrides::default() };
-        let app = runtime.block_on(async { tokio::spawn(app::start_with(config, instead)).await });
+        let app = runtime.block_on(runtime.spawn(app::start_with(config, instead)));
         let app = app.expect("no panic").expect("it starts");
         live_sidecar::go_live(&app.sidecar);
         let address = app.tcp.expect("it listens");

@@ -9,7 +9,6 @@ use std::alloc::System;
 use cap::Cap;
 
 mod churned;
-#[expect(dead_code, reason = "regions that answer as the other benchmarks want it")]
 mod live_sidecar;
 use churned::Churned;
 
