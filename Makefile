@@ -23,9 +23,9 @@ test:
 	    wire:: rfc9111:: admission:: routed:: readers:: drop_in:: own_writes:: failing:: stampede::
 	@# What is measured, or must be seen within so many seconds, has the machine to itself, and shows its figures.
 	cargo test --locked --test it -- faults:: propagation:: fifty_setup_errors --nocapture --test-threads 1
-	@# A fifth of what `make sim` runs, and a third of `make services-sim`: these take 20 minutes more.
+	@# A fifth of what `make sim` runs, and a seventh of `make services-sim`: these take 20 minutes more.
 	$(MAKE) --no-print-directory sim SEEDS=2000
-	$(MAKE) --no-print-directory services-sim SERVICES_SEEDS=300 GUARD_SEEDS=40
+	$(MAKE) --no-print-directory services-sim SERVICES_SEEDS=150 GUARD_SEEDS=40
 	@# A few of the real kills, so that they keep working.
 	cargo test --locked --test kills -- --kills 12 --writes 400
 
