@@ -7,7 +7,6 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -16,7 +15,7 @@ use nearside::access::gate::{Gate, GateParts, Ruling, Turn};
 use nearside::access::grants::Grants;
 use nearside::access::issuers::Issuers;
 use nearside::access::known::Known;
-use nearside::config::services::{AccessConfig, AccessMode, IssuerConfig, KeysSource, WhenUnknown};
+use nearside::config::services::{AccessConfig, AccessMode, IssuerConfig, KeysSource};
 use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
 use nearside_lab::issuer::Issuer;
@@ -45,16 +44,9 @@ impl World {
         let keys = KeysSource::File(keys);
         let config = AccessConfig {
             mode: AccessMode::Enforce,
-            catalogue_audience: String::new(),
             region_audience: REGIONS.to_owned(),
-            operate_audience: String::new(),
-            max_lifetime: Duration::from_secs(86_400),
-            max_age: Duration::from_secs(3_600),
-            when_unknown: WhenUnknown::Serve,
-            max_key_age: Duration::from_secs(86_400),
-            deny_file: None,
             issuers: vec![IssuerConfig { iss: ISS.to_owned(), keys, ca_file: None, subject: "sub".to_owned() }],
-            admins: Vec::new(),
+            ..AccessConfig::default()
         };
         let clock = Clock::System;
         let (issuers, names) = (issuers(&config, &clock), vec!["limits".to_owned()]);

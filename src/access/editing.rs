@@ -32,8 +32,7 @@ pub fn merged(files: &[(String, Vec<u8>)], stopped: &BTreeSet<String>) -> Result
         let read = strict_json::object(bytes, DOCUMENT_DEPTH);
         let mut document = read.map_err(|why| EditError::Json { file: file.clone(), why })?;
         document.remove("format");
-        let listed = names_of(document.get("stopped"));
-        if listed.len() == stopped.len() && listed.iter().all(|name| stopped.contains(*name)) {
+        if document.get("stopped").is_some_and(|listed| *listed == json!(stopped)) {
             document.remove("stopped");
         }
         match document.remove("consumers") {
@@ -57,11 +56,8 @@ pub fn merged(files: &[(String, Vec<u8>)], stopped: &BTreeSet<String>) -> Result
 #[must_use]
 pub fn stopped(document: &[u8]) -> BTreeSet<String> {
     let read = strict_json::object(document, DOCUMENT_DEPTH).unwrap_or_default();
-    names_of(read.get("stopped")).into_iter().map(str::to_owned).collect()
-}
-
-fn names_of(listed: Option<&Value>) -> BTreeSet<&str> {
-    listed.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+    let listed = read.get("stopped").and_then(Value::as_array).into_iter().flatten();
+    listed.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The document with a consumer stopped, or no longer.
@@ -130,6 +126,7 @@ mod tests {
         for (text, expected) in [
             (r#"{"consumers": {"jira": {}}}"#, "in b.json and in another file"),
             (r#"{"consumers": {}, "stopped": ["jira"]}"#, "b.json: the members are"),
+            (r#"{"consumers": {}, "stopped": 5}"#, "b.json: the members are"),
             (r#"{"consumers": {"x": {}, "x": {}}}"#, "b.json: an object in it names a member twice"),
             ("[]", "b.json: it is not an object"),
         ] {

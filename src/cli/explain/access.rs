@@ -45,7 +45,7 @@ struct Port<'p> {
 /// Says who may read, write and operate by this file.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The errors of the file, which are reported already.
 pub(super) fn services(file: &Path) -> Result<Vec<String>, CommandError> {
     let loaded = services::load(ServiceRole::Setup, Some(file), variables());
     let (config, _) = loaded.map_err(|errors| {

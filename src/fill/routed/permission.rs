@@ -41,13 +41,13 @@ impl RoutedFill<'_> {
         Some(hashes.permit(self.routing.route, Identity::SHARED, self.view()).into())
     }
 
-    /// The end that the caller's token states: the regions verify it, and here it can only shorten what
-    /// they allowed.
-    fn end_of_token(&self) -> Option<Moment> {
-        let sent = self.ask.request.headers.get(header::AUTHORIZATION)?;
-        let end = token::stated_end(token::bearer(sent.as_bytes())?)?;
+    /// The end that the caller's token states, if it states one: the regions verify it, and here it can
+    /// only shorten what they allowed.
+    fn end_of_token(&self) -> Moment {
+        let sent = self.ask.request.headers.get(header::AUTHORIZATION);
+        let end = sent.and_then(|sent| token::stated_end(token::bearer(sent.as_bytes())?));
         let clock = &self.settings.shared.clock;
-        Some(clock.now() + end.since(clock.wall()))
+        end.map_or(Moment::NEVER, |end| clock.now() + end.since(clock.wall()))
     }
 
     /// The view that the route shows: as nodes announce and name it, the type of its first record.
@@ -62,15 +62,24 @@ impl RoutedFill<'_> {
 
     /// Notes what one region's answer says of the permit.
     pub(super) fn note_permission(&self, reply: &Reply) {
-        let Some(stated) = reply.grants.as_ref().filter(|_| self.is_of_the_view(reply)) else { return };
-        if is_refusal(reply.status) || is_worthless(reply.status) {
-            return;
-        }
+        self.note_allowed(std::iter::once(reply));
+    }
+
+    /// Notes the permit that these answers give. The token is read once for all of them.
+    fn note_allowed<'r>(&self, replies: impl Iterator<Item = &'r Reply>) {
         let Some(permit) = self.permit() else { return };
-        let (shared, floor) = (&self.settings.shared, self.settings.shared.freshness.grants().floor());
-        let ends = self.end_of_token().unwrap_or(Moment::NEVER);
-        shared.fills.permits.granted(permit, stated.version, floor, self.sent.at, ends);
-        if self.route.identity.is_granted()
+        let (shared, mut ends) = (&self.settings.shared, None);
+        for reply in replies.filter(|reply| self.is_of_the_view(reply)) {
+            let Some(stated) = &reply.grants else { continue };
+            if is_refusal(reply.status) || is_worthless(reply.status) {
+                continue;
+            }
+            let floor = shared.freshness.grants().floor();
+            let ends = *ends.get_or_insert_with(|| self.end_of_token());
+            shared.fills.permits.granted(permit, stated.version, floor, self.sent.at, ends);
+        }
+        if ends.is_some()
+            && self.route.identity.is_granted()
             && let Some(sent) = self.ask.request.headers.get(header::AUTHORIZATION)
         {
             shared.fills.lent.note(self.routing.route, permit, sent);
@@ -100,7 +109,7 @@ impl RoutedFill<'_> {
 
     /// Notes what all answers of the race say.
     pub(super) fn note_permissions(&self, tally: &Tally) {
-        tally.replies().for_each(|reply| self.note_permission(reply));
+        self.note_allowed(tally.replies().map(Arc::as_ref));
         self.note_contradictions(tally);
         let alarm = tally.alarm.map(|(region, why)| Action::Alarm(region, why));
         apply_actions(self.settings, alarm.into_iter().collect());
@@ -110,8 +119,7 @@ impl RoutedFill<'_> {
             && let Some(permit) = self.permit()
         {
             if are_unchecked(tally) && !self.route.identity.is_granted() {
-                let ends = self.end_of_token().unwrap_or(Moment::NEVER);
-                shared.fills.permits.unchecked(permit, floor, self.sent.at, ends);
+                shared.fills.permits.unchecked(permit, floor, self.sent.at, self.end_of_token());
             }
             // What was sent before the floor moved, and came back below it, postpones no other.
             let mut stated = tally.replies().filter_map(|reply| reply.grants.as_ref());
