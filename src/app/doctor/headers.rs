@@ -76,9 +76,21 @@ struct Comparer<'a> {
 }
 
 impl Comparer<'_> {
-    /// Effect of the header `name`, whose values are `own`. Asks as callers are answered whose
-    /// requests are passed on, by the upstream that answers.
+    /// Effect of the header `name`, whose values are `own`. A record may change between two
+    /// requests, so what is unclear is asked for again, [`ROUNDS`] times in all.
     async fn compared(&self, name: &HeaderName, own: &HeaderMap, region: RegionId) -> HeaderEffect {
+        for _ in 1..ROUNDS {
+            match self.compared_once(name, own, region).await {
+                HeaderEffect::Unclear => {}
+                clear => return clear,
+            }
+        }
+        self.compared_once(name, own, region).await
+    }
+
+    /// Effect that one round of requests shows. Asks as callers are answered whose requests are
+    /// passed on, by the upstream that answers.
+    async fn compared_once(&self, name: &HeaderName, own: &HeaderMap, region: RegionId) -> HeaderEffect {
         let Self { sidecar, matched, request } = self;
         let mut replies = Vec::with_capacity(ORDER.len());
         for leaves_out in ORDER {
@@ -104,6 +116,9 @@ impl Comparer<'_> {
         effect(name, &replies)
     }
 }
+
+/// Rounds of requests, at most, until one is clear.
+const ROUNDS: usize = 3;
 
 /// Pattern of four requests: true leaves the header out. Two servers that take turns thus differ
 /// from themselves, and not by the header.
