@@ -13,7 +13,7 @@ pub(super) fn decoded(value: &str) -> Cow<'_, str> {
 /// 3986 section 5.2.4), raw or encoded, nor one that shows only when `%2F` or `%5C` is decoded, and
 /// no escape that is broken or not UTF-8.
 pub fn is_plain(path: &str) -> bool {
-    if !path.bytes().any(|byte| matches!(byte, b'%' | b'.' | b'\\')) {
+    if memchr::memchr3(b'%', b'.', b'\\', path.as_bytes()).is_none() {
         return true;
     }
     // A dot segment begins with a dot; dots elsewhere are common in keys.

@@ -110,7 +110,7 @@ fn line(bytes: &[u8]) -> Result<Line<'_>, Parsed<'static>> {
         Ok(target) if target.starts_with('/') && target.len() <= REQUEST_TARGET_BYTES => target,
         _ => return Err(Parsed::Other),
     };
-    let path_len = target.iter().position(|byte| *byte == b'?').unwrap_or(end);
+    let path_len = memchr::memchr(b'?', target).unwrap_or(end);
     Ok(Line { method, path_and_query, path_len, len: from + end + END.len() })
 }
 
