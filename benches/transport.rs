@@ -15,7 +15,7 @@ use nearside::http::server_tls::ServerTls;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -90,10 +90,12 @@ async fn connect(address: SocketAddr, tls: &Arc<ClientConfig>) -> tokio_rustls::
     TlsConnector::from(tls.clone()).connect(name, stream).await.expect("a handshake")
 }
 
-/// Connects over and over; a request each time, so that the client has the tickets of the next time.
-async fn handshakes(address: SocketAddr, tls: &Arc<ClientConfig>) {
-    for _ in 0..HANDSHAKES {
+/// Connects over and over; a request each time, so that the client has the tickets of the next time. All
+/// handshakes but perhaps the first are of this kind.
+async fn handshakes(address: SocketAddr, tls: &Arc<ClientConfig>, kind: HandshakeKind) {
+    for turn in 0..HANDSHAKES {
         let mut stream = connect(address, tls).await;
+        assert!(turn == 0 || stream.get_ref().1.handshake_kind() == Some(kind), "handshake {turn} is not {kind:?}");
         stream.write_all(REQUEST).await.expect("it is connected");
         let mut first = [0; 64];
         assert!(stream.read(&mut first).await.expect("an answer") > 0);
@@ -149,8 +151,8 @@ fn main() -> std::io::Result<()> {
         let bare = async { hits(TcpStream::connect(plain.address).await.expect("it listens")).await };
         spent[0].push(plain.each(HITS, bare));
         spent[1].push(secured.each(HITS, async { hits(connect(secured.address, &anew).await).await }));
-        spent[2].push(secured.each(HANDSHAKES, handshakes(secured.address, &anew)));
-        spent[3].push(secured.each(HANDSHAKES, handshakes(secured.address, &resumed)));
+        spent[2].push(secured.each(HANDSHAKES, handshakes(secured.address, &anew, HandshakeKind::Full)));
+        spent[3].push(secured.each(HANDSHAKES, handshakes(secured.address, &resumed, HandshakeKind::Resumed)));
     }
     let [bare, over_tls, full, again] = spent.map(median);
     let mut out = std::io::stdout().lock();
