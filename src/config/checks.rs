@@ -44,6 +44,7 @@ pub(super) fn check(collector: &mut Collector, config: &Config) {
     candidate::check(collector, &config.service, config.listen.tcp);
     compression::check(collector, &config.service);
     credentials::check(collector, &config.service);
+    tls::lent_certificate(collector, &config.service);
     listeners(collector, config);
     sockets::check(collector, config);
     signer::check(collector, config);

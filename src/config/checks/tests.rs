@@ -3,7 +3,7 @@
 
 use crate::config::error::{ConfigError, Place, Warning};
 use crate::config::limits;
-use crate::config::read::{from_toml, load};
+use crate::config::read::{from_toml, from_toml_with_origins, load};
 
 /// Two regions with topics.
 const REGIONS: &str = r#"
@@ -51,6 +51,30 @@ fn allowed(text: &str) {
 
 fn setting(text: &str) -> String {
     refused(text).setting
+}
+
+/// Regions of which one is shown a certificate, and a route of this identity.
+fn with_certificate(identity: &str) -> String {
+    let own = "[service.region.tls]\nclient_cert = \"c.pem\"\nclient_key = \"k.pem\"\n";
+    format!("{REGIONS}{own}{}", route("/v1/contexts/{key}", identity))
+}
+
+#[test]
+fn certificate_is_no_callers() {
+    let errors = from_toml(&with_certificate("identity = \"granted\"")).unwrap_err();
+    assert_eq!((errors.len(), errors[0].setting.as_str()), (1, "service.region.tls.client_cert"), "{errors:#?}");
+    let said = errors[0].to_string();
+    assert!(said.contains("identity_headers = []") && said.contains("region us-east-1"), "{said}");
+    for (identity, warns) in [
+        ("", true),
+        ("identity_headers = [\"x-caller\"]", true),
+        ("identity_headers = []", false),
+        ("identity = \"sidecar\"\ncredentials = { file = \"/t\" }", false),
+    ] {
+        let warnings = from_toml_with_origins(&with_certificate(identity)).unwrap().1.warnings;
+        let found = warnings.iter().any(|it| it.text.contains("by the grants of the certificate"));
+        assert_eq!(found, warns, "{identity}: {warnings:?}");
+    }
 }
 
 #[test]
