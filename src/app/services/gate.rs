@@ -16,7 +16,7 @@ use crate::access::issuer::IssuerState;
 use crate::access::issuers::Issuers;
 use crate::admin::guard::Operators;
 use crate::admin::service_pages::ServiceState;
-use crate::config::services::AccessMode;
+use crate::config::services::{AccessConfig, AccessMode};
 
 /// The gate of a port whose tokens are for `audience` and whose views or types have these names; `None` where callers are not checked.
 pub(super) fn open(
@@ -38,7 +38,13 @@ pub(super) fn open(
     Ok(Some(gate))
 }
 
-/// Operators of an admin port at this address; `None` where only this machine reaches it. `gate` is the
+/// True if requests at an admin port may be of others than those on this machine: it is at an address that
+/// they reach, or a proxy hands requests on and operators have an audience of their own.
+pub(super) fn is_for_others(access: &AccessConfig, admin: SocketAddr, behind_proxy: bool) -> bool {
+    !admin.ip().is_loopback() || (behind_proxy && !access.operate_audience.is_empty())
+}
+
+/// Operators of an admin port at this address; `None` where only this machine uses it. `gate` is the
 /// process's, and `None` where callers are not checked.
 pub(super) fn operators(
     shell: &Shell,
@@ -46,12 +52,11 @@ pub(super) fn operators(
     admin: SocketAddr,
     process: &ServiceProcess,
 ) -> Result<Option<Operators>, ServiceStartError> {
-    if admin.ip().is_loopback() {
+    let (access, behind_proxy) = (&shell.config.access, process.behind_proxy(&shell.config));
+    if !is_for_others(access, admin, behind_proxy) {
         return Ok(None);
     }
-    let behind_proxy = process.behind_proxy(&shell.config);
     let Some(gate) = gate else { return Ok(Some(Operators { gate: None, behind_proxy })) };
-    let access = &shell.config.access;
     let issuers = Issuers::open(access, &access.operate_audience, &shell.clock).map_err(ServiceStartError::Keys)?;
     issuers.watch(&shell.tasks);
     Ok(Some(Operators { gate: Some(Arc::new(gate.beside(issuers))), behind_proxy }))

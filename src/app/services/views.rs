@@ -84,12 +84,13 @@ pub(super) fn open(shell: &Shell) -> Result<ServiceParts, ServiceStartError> {
     })
 }
 
-/// The gate of operators, who are this service's only callers: none where only this machine reaches it.
+/// The gate of operators, who are this service's only callers: none where only this machine uses it.
 fn open_gate(shell: &Shell) -> Result<Option<Arc<Gate>>, ServiceStartError> {
-    if shell.config.views.admin.ip().is_loopback() {
+    let (access, views) = (&shell.config.access, &shell.config.views);
+    if !gate::is_for_others(access, views.admin, views.behind_proxy) {
         return Ok(None);
     }
-    let opened = gate::open(shell, &shell.config.access.operate_audience, Vec::new())?;
+    let opened = gate::open(shell, &access.operate_audience, Vec::new())?;
     let Some(gate) = opened else { return Ok(None) };
     let (store, followed, clock, stopping) =
         (shell.engine.home(), gate.clone(), shell.clock.clone(), shell.tasks.stopping());

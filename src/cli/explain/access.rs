@@ -127,7 +127,8 @@ fn admins(access: &AccessConfig) -> String {
 }
 
 fn operators(access: &AccessConfig, port: &Port<'_>) -> String {
-    let who = if port.address.ip().is_loopback() {
+    let (is_on_loopback, has_audience) = (port.address.ip().is_loopback(), !access.operate_audience.is_empty());
+    let who = if is_on_loopback && !(port.behind_proxy && has_audience) {
         "everybody on this machine".to_owned()
     } else if access.mode == AccessMode::Enforce {
         format!(
@@ -172,5 +173,8 @@ mod tests {
         ] {
             assert!(enforced.contains(line), "{line}\n{enforced}");
         }
+        let on_loopback = said(&format!("{text}{access}").replace("0.0.0.0:8745", "127.0.0.1:8745"));
+        let line = "  operate at 127.0.0.1:8745: consumers that may `operate`";
+        assert!(on_loopback.contains(line), "its proxy hands requests on: {on_loopback}");
     }
 }

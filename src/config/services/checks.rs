@@ -179,7 +179,9 @@ fn callers(collector: &mut Collector, config: &ServicesConfig, role: ServiceRole
         return;
     }
     // The views service has no callers but operators from elsewhere.
-    let has_callers = role != ServiceRole::Views || !config.views.admin.ip().is_loopback();
+    let (views, has_operators) = (&config.views, !access.operate_audience.is_empty());
+    let has_callers =
+        role != ServiceRole::Views || !views.admin.ip().is_loopback() || (views.behind_proxy && has_operators);
     if access.issuers.is_empty() && has_callers {
         let place = collector.origins.place(&ACCESS_MODE, None);
         let wrong = ConfigProblem::new("no issuer whose tokens are believed", "write [[access.issuer]]");

@@ -207,7 +207,10 @@ fn reached_views_service_needs_an_issuer() {
                 [access]\nmode = \"enforce\"\ncatalogue_audience = \"c\"\nregion_audience = \"r\"\noperate_audience = \"o\"\n";
     let found = errors(ServiceRole::Views, text, &[]).join("\n");
     assert!(found.contains("access.issuer: no issuer whose tokens are believed"), "{found}");
-    let found = errors(ServiceRole::Views, &text.replace("0.0.0.0", "127.0.0.1"), &[]).join("\n");
+    let on_loopback = text.replace("0.0.0.0", "127.0.0.1");
+    let found = errors(ServiceRole::Views, &on_loopback, &[]).join("\n");
+    assert!(found.contains("access.issuer"), "a proxy hands operators' requests on: {found}");
+    let found = errors(ServiceRole::Views, &on_loopback.replace("behind_proxy = true\n", ""), &[]).join("\n");
     assert!(!found.contains("access.issuer"), "{found}");
 }
 

@@ -96,6 +96,20 @@ async fn reached_pages_are_for_operators() {
     guarded.stop().await;
 }
 
+/// A request over loopback may be anybody's, where a proxy hands requests on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loopback_behind_proxy_is_checked() {
+    let at = "127.0.0.1:0\"\nbehind_proxy = true\n#\"";
+    let guarded = Guarded::start_as("enforce", None, Reached { at: Some(at), access: OPERATE, admins: "" }).await;
+    guarded.grant(&consumers(), &[]).await;
+    for at in 0..guarded.services.len() {
+        until(&guarded, at, "operator", 200).await;
+        assert_eq!(status(&guarded, at, "/status", None).await, 401, "{at}");
+        assert_eq!(status(&guarded, at, "/readyz", None).await, 200, "{at}");
+    }
+    guarded.stop().await;
+}
+
 /// Without TLS, which the proxy ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxy_decides_until_enforce() {
