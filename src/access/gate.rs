@@ -252,11 +252,12 @@ impl Gate {
         let Some(grants) = self.in_use.grants.load_full() else {
             return Some(format!("no grants have arrived yet: readers {}", self.unanswered()));
         };
-        let age = self.age().filter(|age| *age <= self.config.max_age);
-        let version = grants.version();
-        age.is_none().then(|| {
-            format!("nobody has confirmed the grants (version {version}) for over {:?}", self.config.max_age)
-        })
+        let (version, most) = (grants.version(), self.config.max_age);
+        match self.age() {
+            None => Some(format!("the grants (version {version}) are not confirmed yet")),
+            Some(age) if age <= most => None,
+            Some(_) => Some(format!("nobody has confirmed the grants (version {version}) for over {most:?}")),
+        }
     }
 
     /// Fate of callers while nobody can decide about them.

@@ -26,7 +26,7 @@ pub(crate) enum Unhealthy {
     #[error("cannot ask {address}: {cause}")]
     Unreachable { address: SocketAddr, cause: std::io::Error },
     /// Over TLS only this machine is asked.
-    #[error("{address} is not of this machine, and its certificate would not be verified; ask on loopback")]
+    #[error("{address} is not a loopback address, and its certificate would not be verified; ask on loopback")]
     Unverified { address: SocketAddr },
     /// No status line arrived in time.
     #[error("{address} gave no answer within {within:?}")]

@@ -5,6 +5,10 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use super::super::EngineError;
 use crate::aws::failure::{CallFailure, CallFault, of_answer};
 
+/// Advice where an endpoint does not answer.
+const REACH: &str = "check the direct way to its endpoint (VPC endpoint, NAT, firewall; no proxy is used), or \
+                     engine.endpoint_url";
+
 /// A call, in the words of IAM.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
@@ -54,6 +58,7 @@ impl Asked<'_> {
             CallFault::Denied(said) => self.denied(&said),
             CallFault::Refused(code) => self.refused(&code),
             CallFault::Passing(_) => self.unavailable(&fault.to_string()),
+            CallFault::Unreachable(_) => self.unavailable(&format!("{fault}; {REACH}")),
             // Credentials are refreshed, roles attached, keys enabled and clocks set while a process
             // waits.
             CallFault::Credentials(_)
@@ -61,7 +66,6 @@ impl Asked<'_> {
             | CallFault::Settings(_)
             | CallFault::Key(_)
             | CallFault::Account(_)
-            | CallFault::Unreachable(_)
             | CallFault::Unconfirmed => self.unavailable(&format!("{fault}; {}", fault.advice())),
         }
     }
@@ -114,7 +118,9 @@ mod tests {
         assert_eq!(word("ItemCollectionSizeLimitExceededException", 400), "refused");
         // No code of AWS's: something on the way answered.
         assert_eq!(word("NeverDocumented", 502), "unavailable");
-        assert_eq!(ASKED.meaning(CallFault::Unreachable("no answer in time")).into_str(), "unavailable");
+        let unreachable = ASKED.meaning(CallFault::Unreachable("no answer in time"));
+        assert_eq!(unreachable.into_str(), "unavailable");
+        assert!(unreachable.to_string().contains("engine.endpoint_url"), "{unreachable}");
     }
 
     fn word(code: &str, status: u16) -> &'static str {
