@@ -143,8 +143,6 @@ pub enum GrantsProblem {
     Pattern(#[from] PatternError),
     #[error("`announcements`, `metrics` or `operate` belongs here")]
     May,
-    #[error("no consumer is called so; write the name of one, or leave it out")]
-    NoConsumer,
     #[error("it covers a principal that {0} covers too; give each principal to one consumer")]
     Overlap(String),
     #[error("{0} more errors are not listed; correct these first")]
@@ -170,7 +168,8 @@ impl Grants {
             _ => reading.wrong("format", GrantsProblem::Type("1")),
         }
         reading.only(&document, "", "format, stopped, consumers", &["format", "stopped", "consumers"]);
-        let stopped = reading.strings(document.get("stopped"), "stopped");
+        // A name may be without its consumer: who was stopped stays so when it comes back.
+        let stopped = reading.names(document.get("stopped"), "stopped");
         let empty = Map::new();
         let consumers = match document.get("consumers") {
             Some(Value::Object(consumers)) => consumers,
@@ -179,10 +178,6 @@ impl Grants {
                 &empty
             }
         };
-        for (at, _) in stopped.iter().filter(|(_, name)| !consumers.contains_key(name)) {
-            reading.wrong(&format!("stopped[{at}]"), GrantsProblem::NoConsumer);
-        }
-        let stopped: BTreeSet<String> = stopped.into_iter().map(|(_, name)| name).collect();
         consumers.iter().for_each(|(name, value)| reading.consumer(name, value, stopped.contains(name)));
         reading.finished(version)
     }

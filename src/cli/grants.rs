@@ -2,38 +2,26 @@
 //! says who gains and loses what, and is written only if nobody changed the document meanwhile.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use url::Url;
 
 use super::error::CommandError;
-use super::load::{tell, variables};
-use crate::access::calendar::Calendar;
-use crate::access::certificate;
-use crate::access::decision::{Decision, Need, decide};
+use crate::access::decision::Need;
 use crate::access::editing::{self, EditError};
-use crate::access::grants::{Change, Grants, GrantsError, changes};
-use crate::access::issuer::Unproven;
-use crate::access::issuers::Issuers;
-use crate::access::limits::TOKEN_BYTES;
-use crate::access::principal::Principal;
-use crate::app::process;
-use crate::config::limits::PEM_BYTES;
-use crate::config::read_regular;
-use crate::config::services::{self, ServiceRole};
-use crate::http::server_tls::peer::AlternativeNames;
-use crate::model::time::Clock;
+use crate::access::grants::{Change, Grants, changes};
 
 mod caller;
 mod catalogue;
+mod ending;
 mod report;
+mod who;
 
-use caller::{Caller, CatalogueReach, unusable};
+use caller::{Caller, CatalogueReach};
 use catalogue::{CatalogueClient, Versioned};
+use ending::{block_on, none_yet, print, wrong};
 
 /// `nearside grants`
 #[derive(Clone, Debug, Args)]
@@ -53,8 +41,9 @@ pub enum GrantsCommand {
     /// Replace the consumers by those of a file, or of all `*.json` files of a directory
     #[command(
         after_help = "Examples:\n  nearside grants apply grants/ --dry-run\n  nearside grants apply grants/\n\n\
-                            Consumers that are stopped stay so. When more than ten rights would be lost, it takes \
-                            --expect-lost N."
+                            It replaces the whole document: a consumer that is in no file loses all its rights. Consumers \
+                            that are stopped stay so. When more than ten rights would be lost, it takes --expect-lost \
+                            N."
     )]
     Apply {
         /// A file with `{\"consumers\": {..}}`, or a directory of such files
@@ -88,14 +77,17 @@ pub enum GrantsCommand {
     },
     /// Say what a token may do, or why nothing: the token comes from standard input
     #[command(
-        after_help = "Examples:\n  nearside grants who --config service.toml < token\n  nearside grants who --holder caller.pem"
+        after_help = "Examples:\n  nearside grants who --config service.toml --token-file admin.token < token\n  \
+                            nearside grants who --holder caller.pem --config service.toml --token-file admin.token\n\n\
+                            The rights are asked of the catalogue, which shows the grants to admins alone once it \
+                            enforces: --token-file or --certificate is an admin's."
     )]
     Who {
-        /// The services' configuration, which names the issuers
+        /// The services' configuration, which names the issuers and the admins
         #[arg(long, short, value_name = "FILE")]
         config: Option<PathBuf>,
         /// A PEM file with a client certificate, whose holder is meant, instead of a token
-        #[arg(long, value_name = "FILE", conflicts_with = "config")]
+        #[arg(long, value_name = "FILE")]
         holder: Option<PathBuf>,
         /// Say whether it may read this view; may be given several times
         #[arg(long, value_name = "NAME")]
@@ -143,16 +135,22 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
                 CommandError::Usage(format!("there is no version {version}; `nearside grants history` lists them"))
             })?;
             let current = block_on(client.current())?;
-            replace(&client, current.as_ref(), &earlier.document, true, &|_| Ok(()))
+            let document =
+                editing::rolled_back(&earlier.document, &stopped_in(current.as_ref())).map_err(unedited)?;
+            replace(&client, current.as_ref(), &document, true, &|_| Ok(()))
         }
         GrantsCommand::Who { config, holder, view, record_type } => {
             let needs = view.iter().map(|view| Need::Read(view));
             let needs = needs.chain(record_type.iter().map(|record_type| Need::Write(record_type)));
             let needs = needs.collect::<Vec<_>>();
             match holder {
-                Some(file) => who_presents(&client, &file, &needs),
-                None => who(&client, config.as_deref(), &needs),
+                Some(file) => who::presents(&client, config.as_deref(), &file, &needs),
+                None => who::sends(&client, config.as_deref(), &needs),
             }
+        }
+        GrantsCommand::Report { .. } if caller.has_certificate() => {
+            let text = "--certificate counts at no admin port; send an operator's token with --token-file";
+            Err(CommandError::Usage(text.to_owned()))
         }
         GrantsCommand::Report { admin } => {
             let mut reports = Vec::new();
@@ -166,16 +164,9 @@ pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
     }
 }
 
-fn block_on<T>(asked: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
-    process::block_on(asked).map_err(CommandError::failed)?
-}
-
-fn none_yet() -> CommandError {
-    CommandError::Failed("there are no grants yet; `nearside grants apply` writes the first".to_owned())
-}
-
-fn print(line: &str) -> Result<(), CommandError> {
-    writeln!(std::io::stdout().lock(), "{line}").map_err(CommandError::failed)
+/// Consumers that are stopped now.
+fn stopped_in(current: Option<&Versioned>) -> BTreeSet<String> {
+    current.map_or_else(BTreeSet::new, |current| editing::stopped(&current.document))
 }
 
 fn unedited(error: EditError) -> CommandError {
@@ -190,9 +181,13 @@ fn apply(
     again: bool,
 ) -> Result<(), CommandError> {
     let files = files(path).map_err(|error| CommandError::Usage(format!("{}: {error}", path.display())))?;
+    // Without a file all rights would be lost.
+    if files.is_empty() {
+        let text = format!("{}: no `*.json` in it; nothing was changed", path.display());
+        return Err(CommandError::Usage(text));
+    }
     let current = block_on(client.current())?;
-    let stopped = current.as_ref().map_or_else(BTreeSet::new, |current| editing::stopped(&current.document));
-    let document = editing::merged(&files, &stopped).map_err(unedited)?;
+    let document = editing::merged(&files, &stopped_in(current.as_ref())).map_err(unedited)?;
     replace(client, current.as_ref(), &document, again, &|changes| {
         let lost = changes.iter().filter(|change| !change.is_gained).count();
         if dry_run {
@@ -242,6 +237,8 @@ fn replace(
     new.cluster_wide().iter().try_for_each(|wide| {
         print(&format!("warning: {wide} covers every pod of a cluster; write a namespace before the `*`"))
     })?;
+    let stopped = editing::stopped(document);
+    stopped.iter().try_for_each(|name| print(&format!("{name} is stopped until `nearside grants resume {name}`")))?;
     // A consumer that is stopped may have other rights once it is not.
     if !again && current.is_some_and(|current| is_same(&current.document, document)) {
         return print("nothing changes");
@@ -257,73 +254,4 @@ fn replace(
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let [one, other] = [one, other].map(serde_json::from_slice::<serde_json::Value>);
     matches!((one, other), (Ok(one), Ok(other)) if one == other)
-}
-
-fn wrong(errors: &[GrantsError]) -> CommandError {
-    CommandError::Usage(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-}
-
-fn who(client: &CatalogueClient, config: Option<&Path>, needs: &[Need<'_>]) -> Result<(), CommandError> {
-    let loaded = services::load(ServiceRole::Setup, config, variables());
-    let (config, _) = loaded.map_err(|errors| {
-        tell(&errors);
-        CommandError::Usage(String::new())
-    })?;
-    let mut token = Vec::new();
-    let most = TOKEN_BYTES as u64 + 2;
-    std::io::stdin().lock().take(most).read_to_end(&mut token).map_err(CommandError::failed)?;
-    let now = Calendar::new(Clock::System).now();
-    let mut said = Vec::new();
-    for (service, audience) in
-        [("regions", &config.access.region_audience), ("the catalogue", &config.access.catalogue_audience)]
-    {
-        let issuers = Issuers::open(&config.access, audience, &Clock::System).map_err(CommandError::failed)?;
-        block_on(async {
-            issuers.fetch_once().await;
-            Ok(())
-        })?;
-        for issuer in issuers.states() {
-            if let Some(failure) = issuer.failure {
-                print(&format!("the keys of {} were not fetched: {failure}", issuer.iss))?;
-            }
-        }
-        match issuers.verify(token.trim_ascii(), now) {
-            Err(Unproven::Refused(error)) => said.push(format!("at {service}: {error}")),
-            Err(Unproven::KeyUnknown) => said.push(format!("at {service}: its key is not among those of its issuer")),
-            Ok(verified) => {
-                print(&format!("it is {}, and for {service}", verified.principal))?;
-                return print_rights(client, &verified.principal, needs);
-            }
-        }
-    }
-    Err(CommandError::Failed(format!("the token is refused: {}", said.join("; "))))
-}
-
-/// Says what the holder of a certificate may do. Services ask their `client_ca` besides.
-fn who_presents(client: &CatalogueClient, file: &Path, needs: &[Need<'_>]) -> Result<(), CommandError> {
-    let text = read_regular(file, PEM_BYTES).map_err(|error| unusable("--holder", file, &error.to_string()))?;
-    let certificate =
-        CertificateDer::from_pem_slice(&text).map_err(|error| unusable("--holder", file, &error.to_string()))?;
-    let names = AlternativeNames::of(&certificate).ok_or_else(|| unusable("--holder", file, "it cannot be read"))?;
-    let principal = certificate::principal(&names);
-    let principal = principal.ok_or_else(|| {
-        unusable("--holder", file, "it has neither one SPIFFE ID as its only URI, nor one DNS name")
-    })?;
-    print(&format!("it is {principal}, if a CA of the service's client_ca vouches for it"))?;
-    print_rights(client, &principal, needs)
-}
-
-fn print_rights(client: &CatalogueClient, principal: &Principal, needs: &[Need<'_>]) -> Result<(), CommandError> {
-    let current = block_on(client.current())?.ok_or_else(none_yet)?;
-    let grants = Grants::read(&current.document, current.version).map_err(|errors| wrong(&errors))?;
-    let rights = grants.rights_of(principal);
-    match rights {
-        None => print("no consumer has this principal: it may do nothing")?,
-        Some(rights) => print(&rights.to_string())?,
-    }
-    needs.iter().try_for_each(|need| {
-        let decision = decide(rights.map(|rights| &**rights), need);
-        let word = if decision == Decision::Granted { "granted" } else { "refused: not-granted" };
-        print(&format!("to {need}: {word}"))
-    })
 }

@@ -43,6 +43,15 @@ fn stopped_consumer_may_do_nothing() {
 }
 
 #[test]
+fn stopped_name_needs_no_consumer() {
+    let mut document = document(&json!({"jira": jira()}));
+    document["stopped"] = json!(["gone"]);
+    let grants = read(&document).unwrap();
+    let rights = grants.rights_of(&Principal::token(ISS, "system:serviceaccount:jira:api")).unwrap();
+    assert!(!rights.is_stopped());
+}
+
+#[test]
 fn every_problem_is_named_with_its_place() {
     let mut wrong = document(&json!({
         "Jira": jira(),
@@ -51,7 +60,7 @@ fn every_problem_is_named_with_its_place() {
         "c": [],
         "d": {"who": [{"dns": "d.example"}], "write": ["t", "t"]},
     }));
-    wrong["stopped"] = json!(["e"]);
+    wrong["stopped"] = json!(["E"]);
     wrong["more"] = json!(1);
     let errors = read(&wrong).unwrap_err().join("\n");
     for place in [

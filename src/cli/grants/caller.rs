@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use url::Url;
 
 use crate::cli::error::CommandError;
 use crate::config::limits::PEM_BYTES;
 use crate::config::read_regular;
+use crate::http::client::incoming::chain;
 use crate::http::client::outgoing;
 use crate::http::token;
 
@@ -61,6 +65,11 @@ impl Caller {
         Ok(Self { token, certificate, authorities, within: reach.timeout })
     }
 
+    /// True if it shows a client certificate.
+    pub(super) const fn has_certificate(&self) -> bool {
+        self.certificate.is_some()
+    }
+
     /// A request with the credentials.
     ///
     /// # Errors
@@ -77,12 +86,21 @@ impl Caller {
         if let Some(authorities) = &self.authorities {
             builder = builder.tls_certs_only(authorities.iter().cloned());
         }
-        let request = builder.build().map_err(CommandError::failed)?.request(method, url);
+        let request = builder.build().map_err(|error| CommandError::Usage(chain(&error)))?.request(method, url);
         Ok(match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
         })
     }
+}
+
+/// Says why a service does not answer, with all causes.
+pub(super) fn unanswered(error: &reqwest::Error) -> String {
+    let causes = chain(error);
+    if causes.contains("UnknownIssuer") {
+        return format!("its certificate is of no CA that is trusted here, name that with --ca-file ({causes})");
+    }
+    causes
 }
 
 pub(super) fn unusable(flag: &str, file: &Path, why: &str) -> CommandError {
@@ -96,10 +114,24 @@ fn identity(file: &Path, key: Option<&Path>) -> Result<reqwest::Identity, Comman
     if let Some(key) = key {
         text.push(b'\n');
         text.extend(read_regular(key, PEM_BYTES).map_err(|error| unusable("--key", key, &error.to_string()))?);
+        if is_of_another(&text) {
+            let why = format!("it is not the key of --certificate {}", file.display());
+            return Err(unusable("--key", key, &why));
+        }
     }
     reqwest::Identity::from_pem(&text).map_err(|_| {
         let why = "no certificate with its private key, in PEM; name the key's file with --key";
         unusable("--certificate", file, why)
+    })
+}
+
+/// Returns whether the private key is not the first certificate's; false where one of them cannot be read.
+fn is_of_another(text: &[u8]) -> bool {
+    let read = CertificateDer::from_pem_slice(text).ok().zip(PrivateKeyDer::from_pem_slice(text).ok());
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    read.is_some_and(|(certificate, key)| {
+        let paired = CertifiedKey::from_der(vec![certificate], key, &provider);
+        matches!(paired, Err(rustls::Error::InconsistentKeys(_)))
     })
 }
 
@@ -109,4 +141,27 @@ fn authorities(file: &Path) -> Result<Vec<reqwest::Certificate>, CommandError> {
     let found = reqwest::Certificate::from_pem_bundle(&text)
         .map_err(|error| unusable("--ca-file", file, &error.to_string()))?;
     if found.is_empty() { Err(unusable("--ca-file", file, "it holds no certificate in PEM")) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_of_another_certificate_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|name| {
+            let made = rcgen::generate_simple_self_signed([format!("{name}.example")]).unwrap();
+            let [certificate, key] = ["pem", "key"].map(|kind| directory.path().join(format!("{name}.{kind}")));
+            std::fs::write(&certificate, made.cert.pem()).unwrap();
+            std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+            (certificate, key)
+        });
+        assert!(identity(&own.0, Some(&own.1)).is_ok());
+        let said = identity(&own.0, Some(&other.1)).unwrap_err().to_string();
+        assert!(
+            said.contains("other.key: it is not the key of --certificate") && said.ends_with("own.pem"),
+            "{said}"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::Url;
 
-use super::caller::Caller;
+use super::caller::{Caller, unanswered};
 use crate::cli::error::CommandError;
 
 /// The document at a version.
@@ -55,7 +55,7 @@ impl CatalogueClient {
         if answer.status() == reqwest::StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let answer = accepted(answer).await?;
+        let answer = self.accepted(answer).await?;
         let version = answer.headers().get("x-record-version").and_then(|line| line.to_str().ok()?.parse().ok());
         let version = version.ok_or_else(|| CommandError::Failed("the answer states no version".to_owned()))?;
         let document = answer.bytes().await.map_err(CommandError::failed)?.to_vec();
@@ -66,7 +66,8 @@ impl CatalogueClient {
     pub(super) async fn history(&self) -> Result<Vec<Versioned>, CommandError> {
         let (mut versions, mut query) = (Vec::new(), String::new());
         loop {
-            let answer = accepted(self.sent(self.request(Method::GET, "/v1/grants/history", &query)?).await?).await?;
+            let answer = self.sent(self.request(Method::GET, "/v1/grants/history", &query)?).await?;
+            let answer = self.accepted(answer).await?;
             let body = answer.bytes().await.map_err(CommandError::failed)?;
             let page: HistoryPage = serde_json::from_slice(&body).map_err(CommandError::failed)?;
             versions.extend(page.versions.into_iter().map(|entry| Versioned {
@@ -87,7 +88,7 @@ impl CatalogueClient {
             Some(version) => request.header("if-match", format!("\"{version}\"")),
             None => request.header("if-none-match", "*"),
         };
-        let answer = accepted(self.sent(request.body(document)).await?).await?;
+        let answer = self.accepted(self.sent(request.body(document)).await?).await?;
         let body = answer.bytes().await.map_err(CommandError::failed)?;
         let written: Written = serde_json::from_slice(&body).map_err(CommandError::failed)?;
         Ok(written.version)
@@ -95,24 +96,29 @@ impl CatalogueClient {
 
     async fn sent(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, CommandError> {
         request.send().await.map_err(|error| {
-            CommandError::Failed(format!("the catalogue at {} does not answer: {error}; see --catalogue", self.base))
+            let why = unanswered(&error);
+            CommandError::Failed(format!("the catalogue at {} does not answer: {why}; see --catalogue", self.base))
         })
     }
-}
 
-/// The answer, if it is a success; else what it says.
-async fn accepted(answer: reqwest::Response) -> Result<reqwest::Response, CommandError> {
-    let status = answer.status();
-    if status.is_success() {
-        return Ok(answer);
+    /// The answer, if it is a success; else what it says.
+    async fn accepted(&self, answer: reqwest::Response) -> Result<reqwest::Response, CommandError> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let text = answer.text().await.unwrap_or_default();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let detail = document["detail"].as_str().unwrap_or("it says nothing more");
+        let advice = match status.as_u16() {
+            401 if self.caller.has_certificate() => {
+                "; --certificate does not count there: it has ended, no CA of catalogue.tls.client_ca vouches for it, or \
+                 it has neither one SPIFFE ID nor one DNS name"
+            }
+            401 | 403 => "; send an admin's token with --token-file, or a certificate with --certificate",
+            412 => "; somebody else changed the grants: run the command again",
+            _ => "",
+        };
+        Err(CommandError::Failed(format!("the catalogue answers {status}: {detail}{advice}")))
     }
-    let text = answer.text().await.unwrap_or_default();
-    let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let detail = document["detail"].as_str().unwrap_or("it says nothing more");
-    let advice = match status.as_u16() {
-        401 | 403 => "; send an admin's token with --token-file, or a certificate with --certificate",
-        412 => "; somebody else changed the grants: run the command again",
-        _ => "",
-    };
-    Err(CommandError::Failed(format!("the catalogue answers {status}: {detail}{advice}")))
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::super::error::CommandError;
-use super::caller::Caller;
+use super::caller::{Caller, unanswered};
 
 /// Age of an issuer's keys from which they are named; the alert's.
 const OLD: f64 = 3_600.0;
@@ -55,6 +55,8 @@ struct DenyStatus {
 pub(super) struct Report {
     pub(super) lines: Vec<String>,
     service: String,
+    /// False for a service that only operators ask: it is compared with none.
+    has_callers: bool,
     /// Its mode, and the version of the grants that it goes by.
     stand: Option<(&'static str, Option<u64>)>,
 }
@@ -62,7 +64,7 @@ pub(super) struct Report {
 /// A line for each service that does not do as the first one that checks its callers.
 pub(super) fn differing(reports: &[Report]) -> Vec<String> {
     let Some(first) = reports.iter().find(|report| report.stand.is_some()) else { return Vec::new() };
-    let others = reports.iter().filter(|report| report.stand != first.stand);
+    let others = reports.iter().filter(|report| report.has_callers && report.stand != first.stand);
     others
         .map(|other| {
             format!("{} differs from {}: {}, not {}", other.service, first.service, stand(other), stand(first))
@@ -81,11 +83,17 @@ fn stand(report: &Report) -> String {
 /// Report of the service at this admin address.
 pub(super) async fn of(admin: &Url, caller: &Caller) -> Result<Report, CommandError> {
     let url = admin.join("/status").map_err(|error| CommandError::Usage(format!("{admin}: {error}")))?;
-    let mut answer = caller.request(Method::GET, url)?.send().await.map_err(CommandError::failed)?;
+    let asked = caller.request(Method::GET, url)?.send().await;
+    let mut answer =
+        asked.map_err(|error| CommandError::Failed(format!("{admin} does not answer: {}", unanswered(&error))))?;
     let status = answer.status();
     if status != reqwest::StatusCode::OK {
         let advice = match status.as_u16() {
-            401 | 403 => "; send a token for access.operate_audience with --token-file, with the grant `operate`",
+            401 | 403 => {
+                "; send a token for access.operate_audience with --token-file, with the grant `operate`, and name the \
+                 service's admin port"
+            }
+            404 => "; is this the admin port? Callers' ports have no pages",
             _ => "",
         };
         return Err(CommandError::Failed(format!("{admin}: /status answered {status}{advice}")));
@@ -97,17 +105,35 @@ pub(super) async fn of(admin: &Url, caller: &Caller) -> Result<Report, CommandEr
             return Err(CommandError::Failed(format!("{admin}: /status has more than {STATUS_BYTES} bytes")));
         }
     }
-    let read: serde_json::Value = serde_json::from_slice(&body).map_err(CommandError::failed)?;
-    let service = read.get("service").and_then(serde_json::Value::as_str).unwrap_or("a service").to_owned();
-    let parts = read.as_object().into_iter().flat_map(|members| members.values());
-    let access = parts.filter_map(|part| part.get("access")).find(|access| !access.is_null());
-    let Some(access) = access else {
-        let lines = vec![format!("{service}: callers are not checked (access.mode = \"off\")")];
-        return Ok(Report { lines, service, stand: None });
+    let read = serde_json::from_slice(&body).map_err(|_| CommandError::Failed(not_admin(admin)))?;
+    reported(admin, &read)
+}
+
+fn not_admin(admin: &Url) -> String {
+    format!("{admin}: /status is no service's; is this the admin port?")
+}
+
+/// Report by a service's `/status`.
+fn reported(admin: &Url, status: &serde_json::Value) -> Result<Report, CommandError> {
+    // A sidecar names the transport of its announcements.
+    if status.get("transport").is_some() {
+        let text = format!("{admin}: this is a sidecar; name the admin ports of the catalogue and of the nodes");
+        return Err(CommandError::Failed(text));
+    }
+    let service = status.get("service").and_then(serde_json::Value::as_str);
+    let service = service.ok_or_else(|| CommandError::Failed(not_admin(admin)))?.to_owned();
+    let part = status.as_object().into_iter().flat_map(|members| members.values()).find_map(|it| it.get("access"));
+    let (lines, has_callers, stand) = match part {
+        None => (vec![format!("{service}: has no callers")], false, None),
+        Some(serde_json::Value::Null) => {
+            (vec![format!("{service}: callers are not checked (access.mode = \"off\")")], true, None)
+        }
+        Some(access) => {
+            let access = AccessStatus::deserialize(access).map_err(CommandError::failed)?;
+            (lines(&service, &access), true, Some((mode(&access), access.grants)))
+        }
     };
-    let access = AccessStatus::deserialize(access).map_err(CommandError::failed)?;
-    let stand = Some((mode(&access), access.grants));
-    Ok(Report { lines: lines(&service, &access), service, stand })
+    Ok(Report { lines, service, has_callers, stand })
 }
 
 const fn mode(access: &AccessStatus) -> &'static str {
@@ -175,7 +201,23 @@ mod tests {
     }
 
     fn report(service: &str, stand: Option<(&'static str, Option<u64>)>) -> Report {
-        Report { lines: Vec::new(), service: service.to_owned(), stand }
+        Report { lines: Vec::new(), service: service.to_owned(), has_callers: true, stand }
+    }
+
+    #[test]
+    fn each_port_says_what_it_is() {
+        let admin = Url::parse("http://127.0.0.1:8743/").unwrap();
+        let views =
+            reported(&admin, &json!({"service": "views", "state": "serving", "views": {"behind_s": 1.0}})).unwrap();
+        assert_eq!(views.lines, ["views: has no callers"]);
+        let enforcing = report("region eu", Some(("enforces", Some(7))));
+        assert_eq!(differing(&[enforcing, views]), Vec::<String>::new());
+        let off = reported(&admin, &json!({"service": "catalogue", "catalogue": {"access": null}})).unwrap();
+        assert_eq!(off.lines, ["catalogue: callers are not checked (access.mode = \"off\")"]);
+        let sidecar = reported(&admin, &json!({"service": "context", "transport": "sqs"})).unwrap_err().to_string();
+        assert!(sidecar.contains("this is a sidecar"), "{sidecar}");
+        let other = reported(&admin, &json!({"types": []})).unwrap_err().to_string();
+        assert!(other.contains("is this the admin port?"), "{other}");
     }
 
     #[test]

@@ -454,6 +454,11 @@ async fn refusals_are_equal_in_bytes() {
     guarded.stop().await;
 }
 
+/// A file of grants: jira, which reads these views.
+fn jira_with(views: &[&str]) -> String {
+    json!({"consumers": {"jira": {"who": [{"iss": ISS, "sub": "jira:*"}], "views": views}}}).to_string()
+}
+
 /// Runs `nearside grants` against the catalogue, as the admin.
 async fn grants_command(guarded: &Guarded, args: &[&str]) -> (Option<i32>, String) {
     let token = guarded.directory.path().join("admin.token");
@@ -471,11 +476,11 @@ async fn grants_are_applied_stopped_and_rolled_back() {
     let folder = guarded.directory.path().join("grants");
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join("jira.json");
-    let consumers = |views: &[&str]| {
-        json!({"consumers": {"jira": {"who": [{"iss": ISS, "sub": "jira:*"}], "views": views}}}).to_string()
-    };
-    std::fs::write(&file, consumers(&["limits"])).unwrap();
+    std::fs::write(folder.join("jira.yaml"), "consumers: {}").unwrap();
     let apply = ["apply", path(&folder)];
+    let (code, shown) = grants_command(&guarded, &apply).await;
+    assert!(code == Some(2) && shown.contains("no `*.json` in it; nothing was changed"), "{shown}");
+    std::fs::write(&file, jira_with(&["limits"])).unwrap();
     let (code, shown) = grants_command(&guarded, &[&apply[..], &["--dry-run"]].concat()).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("+ jira reads limits") && shown.contains("nothing was changed"), "{shown}");
@@ -492,14 +497,14 @@ async fn grants_are_applied_stopped_and_rolled_back() {
     // What is applied gives a stopped consumer nothing back.
     let views: Vec<String> = (0..12).map(|number| format!("v{number}")).collect();
     let views: Vec<&str> = views.iter().map(String::as_str).collect();
-    std::fs::write(&file, consumers(&views)).unwrap();
+    std::fs::write(&file, jira_with(&views)).unwrap();
     let (code, shown) = grants_command(&guarded, &apply).await;
-    assert!(code == Some(0) && shown.starts_with("version "), "{shown}");
+    assert!(code == Some(0) && shown.starts_with("jira is stopped until"), "{shown}");
     let (code, shown) = grants_command(&guarded, &apply).await;
     assert!(code == Some(0) && shown.contains("nothing changes"), "{shown}");
     let (code, shown) = grants_command(&guarded, &["resume", "jira"]).await;
     assert!(code == Some(0) && shown.contains("+ jira reads v11"), "{shown}");
-    std::fs::write(&file, consumers(&[])).unwrap();
+    std::fs::write(&file, jira_with(&[])).unwrap();
     let (code, shown) = grants_command(&guarded, &apply).await;
     assert!(code == Some(2) && shown.contains("--expect-lost 12"), "{shown}");
     let (code, shown) = grants_command(&guarded, &["rollback", &first.to_string()]).await;
