@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An issuer of tokens for trying access control on one machine: a key and its JWK Set in a directory, and tokens of any
-# subject. Who reads the directory is everybody: for production, use your platform's issuer (docs/access.md).
+# subject. Everybody who can read the directory can be anybody: for production, use your platform's issuer (docs/access.md).
 #
 # usage: local-issuer.sh keys DIRECTORY                                       makes key.pem and keys.json, once
 #        local-issuer.sh token DIRECTORY ISS SUBJECT AUDIENCE [SECONDS]       prints a token, for ten minutes
