@@ -39,7 +39,7 @@ pub(super) async fn open(
     let own = shell.engine.regional(region).await;
     let table = own.clone();
     // Operators from elsewhere are asked who they are also where nobody reads.
-    let is_asked = duties.node || !region.admin.ip().is_loopback();
+    let is_asked = duties.node || gate::is_for_others(&shell.config.access, region.admin, region.behind_proxy);
     let gate = if is_asked { open_gate(shell, region, &own)? } else { None };
     let ingester = if duties.ingest { Some(ingest(shell, region, own.clone()).await) } else { None };
     let (node, complete) = if duties.node {
