@@ -1,6 +1,8 @@
 //! Cost of access at a region's node: a token that is seen for the first time, by either algorithm, one
 //! that the process remembers, and one that the connection remembers.
 //!
+//! A sidecar verifies in the same way, and keeps digests of the claims (`identity = "verified"`).
+//!
 //! Through the gate, as a request of a view goes, without a socket. A first sight takes a turn on
 //! another thread; `its work` is what that thread does. Compare figures of one machine and one run
 //! only.
@@ -15,6 +17,7 @@ use nearside::access::gate::{Gate, GateParts, Ruling, Turn};
 use nearside::access::grants::Grants;
 use nearside::access::issuers::Issuers;
 use nearside::access::known::Known;
+use nearside::access::verifier::{Recalled, Verifier};
 use nearside::config::services::{AccessConfig, AccessMode, IssuerConfig, KeysSource};
 use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
@@ -116,5 +119,35 @@ fn tokens(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, tokens);
+/// The caller by its claims, at a sidecar.
+async fn claimed(verifier: &Verifier, known: &mut Option<Arc<Known>>, lines: &HeaderMap) -> Arc<Known> {
+    let known = match verifier.recall(known, Credentials::of(lines, None)).expect("a good token") {
+        Recalled::Known(known) => known,
+        Recalled::Token(token) => verifier.prove(token).await.expect("a good token"),
+    };
+    assert!(known.claims().is_some());
+    known
+}
+
+fn claims(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut world = World::new(Issuer::new(ISS, "one"));
+    let verifier = Verifier::of_sidecar(issuers(&world.config, &world.clock), world.clock.clone());
+    criterion.bench_function("claims of a token, seen first by a sidecar", |bencher| {
+        bencher.iter_batched(
+            || world.lines(),
+            |lines| runtime.block_on(claimed(&verifier, &mut None, &lines)),
+            BatchSize::LargeInput,
+        );
+    });
+    let (lines, mut known) = (world.lines(), None);
+    criterion.bench_function("claims of a token, remembered by a sidecar's process", |bencher| {
+        bencher.iter(|| runtime.block_on(claimed(&verifier, &mut None, black_box(&lines))));
+    });
+    criterion.bench_function("claims of a token, remembered by a sidecar's connection", |bencher| {
+        bencher.iter(|| runtime.block_on(claimed(&verifier, &mut known, black_box(&lines))));
+    });
+}
+
+criterion_group!(benches, tokens, claims);
 criterion_main!(benches);

@@ -6,6 +6,7 @@
 
 pub mod calendar;
 pub mod certificate;
+pub mod claims;
 pub mod counts;
 pub mod credentials;
 pub mod decision;

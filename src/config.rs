@@ -22,6 +22,7 @@ mod freshness;
 pub(crate) mod grants_version;
 mod identity;
 mod ignored;
+mod issuers;
 pub(crate) mod limits;
 mod listen;
 mod loopback;
@@ -59,8 +60,9 @@ pub use credentials::{
 pub use file::read_regular;
 pub use filter::check_filter;
 pub use freshness::{FreshnessConfig, Heartbeats};
-pub use identity::IdentityMode;
+pub use identity::{Claims, IdentityMode};
 pub use ignored::HeaderPattern;
+pub use issuers::{IssuerConfig, TrustedIssuers};
 pub use listen::{Admin, Listen, UnixSocket};
 pub use loopback::is_loopback;
 pub use payload::{Form, MessageRef, MessageSettings, RoutePayload};

@@ -1,7 +1,7 @@
 //! The request path: look up, ask, answer. A sidecar runs it, and so does a region's node.
 //!
-//! Building it binds nothing, asks no region and starts at most the watch over a credentials file.
-//! With a simulated clock, a scripted origin, a fixed hash key, one thread and an earlier call of
+//! Building it binds nothing, asks no region and starts at most the watches over a credentials file and
+//! over issuers' keys. With a simulated clock, a scripted origin, a fixed hash key, one thread and an earlier call of
 //! `fastrand::seed`, the same requests get the same answers.
 
 pub mod answer;
@@ -9,6 +9,7 @@ pub mod batch;
 pub(crate) mod beside;
 pub mod caller;
 mod churn;
+mod claimant;
 pub mod current;
 pub mod fast_path;
 pub mod found;

@@ -8,7 +8,7 @@ use super::key_fetch::Fetcher;
 use super::key_file::{self, KeysUnread};
 use super::limits::WATCH_EVERY;
 use super::token::{self, Expectations, TokenError, Unverified};
-use crate::config::services::{AccessConfig, IssuerConfig, KeysSource};
+use crate::config::services::{AccessConfig, IssuerConfig, KeysSource, TrustedIssuers};
 use crate::model::time::{Clock, Wall};
 use crate::tasks::file_stamp::FileStamp;
 use crate::tasks::supervision::pass_panic_on;
@@ -29,23 +29,30 @@ impl Issuers {
     /// # Errors
     /// The first file of keys that cannot be used.
     pub fn open(config: &AccessConfig, audience: &str, clock: &Clock) -> Result<Self, KeysUnread> {
-        Self::open_by(config, audience, clock, |issuer| Fetcher::Network { ca_file: issuer.ca_file.clone() })
+        Self::trusting(&config.trusted(audience), clock)
     }
 
-    /// [`Issuers::open`] with something else than the network.
+    /// [`Issuers::open`] without the rest of a service's settings.
+    ///
+    /// # Errors
+    /// As [`Issuers::open`].
+    pub fn trusting(trusted: &TrustedIssuers, clock: &Clock) -> Result<Self, KeysUnread> {
+        Self::open_by(trusted, clock, |issuer| Fetcher::Network { ca_file: issuer.ca_file.clone() })
+    }
+
+    /// [`Issuers::trusting`] with something else than the network.
     pub(super) fn open_by(
-        config: &AccessConfig,
-        audience: &str,
+        trusted: &TrustedIssuers,
         clock: &Clock,
         fetcher: impl Fn(&IssuerConfig) -> Fetcher,
     ) -> Result<Self, KeysUnread> {
         let epoch = Arc::<AtomicU64>::default();
-        let issuers = config.issuers.iter().map(|issuer| {
+        let issuers = trusted.issuers.iter().map(|issuer| {
             let own = Arc::new(Issuer::new(IssuerParts {
-                expectations: expectations(config, issuer, audience),
+                expectations: expectations(trusted, issuer),
                 source: issuer.keys.clone(),
                 fetcher: fetcher(issuer),
-                max_age: config.max_key_age,
+                max_age: trusted.max_key_age,
                 epoch: epoch.clone(),
                 clock: clock.clone(),
             }));
@@ -133,15 +140,13 @@ impl Issuers {
     }
 }
 
-fn expectations(config: &AccessConfig, issuer: &IssuerConfig, audience: &str) -> Expectations {
-    let own = [&config.catalogue_audience, &config.region_audience, &config.operate_audience];
+fn expectations(trusted: &TrustedIssuers, issuer: &IssuerConfig) -> Expectations {
     Expectations {
         iss: issuer.iss.clone(),
-        audience: audience.to_owned(),
-        own_audiences: own.into_iter().filter(|audience| !audience.is_empty()).cloned().collect(),
+        audience: trusted.audience.clone(),
+        own_audiences: trusted.own_audiences.clone(),
         subject: issuer.subject.clone(),
-        max_lifetime: config.max_lifetime,
-        ..Expectations::default()
+        max_lifetime: trusted.max_lifetime,
     }
 }
 

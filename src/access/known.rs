@@ -1,5 +1,6 @@
 //! A caller whose credential was verified.
 
+use super::claims::TokenClaims;
 use super::principal::Principal;
 use crate::http::server_tls::peer::PeerCertificate;
 use crate::model::time::Wall;
@@ -8,6 +9,8 @@ use crate::model::time::Wall;
 #[derive(Clone, Debug)]
 pub struct Known {
     pub(super) principal: Principal,
+    /// Claims of its token, where these tell callers apart.
+    pub(super) claims: Option<TokenClaims>,
     pub(super) proof: Proof,
 }
 
@@ -25,6 +28,16 @@ pub(super) enum Proof {
 }
 
 impl Known {
+    #[must_use]
+    pub const fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    #[must_use]
+    pub const fn claims(&self) -> Option<&TokenClaims> {
+        self.claims.as_ref()
+    }
+
     /// True while it may be taken for who it was.
     pub(super) fn holds(&self, now: Wall, issuers: u64, certificate: Option<&PeerCertificate>) -> bool {
         match self.proof {

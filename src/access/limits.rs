@@ -8,6 +8,12 @@ pub const KEYS_BYTES: u64 = 256 << 10;
 pub const WATCH_EVERY: Duration = Duration::from_secs(5);
 /// Tokens that are remembered as verified.
 pub const REMEMBERED_TOKENS: u64 = 65_536;
+/// Tokens that a sidecar remembers as verified.
+pub const REMEMBERED_BY_SIDECARS: u64 = 8_192;
+/// Tokens that a sidecar remembers as proving nothing, and for how long.
+pub const UNPROVEN: (u64, Duration) = (1_024, Duration::from_secs(1));
+/// Claims of a token by which a sidecar tells callers apart.
+pub const CLAIMS: usize = 64;
 /// Time for which a token is remembered; then its signature is verified again.
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 /// Size of the document of grants, in bytes: some 1,000 consumers.

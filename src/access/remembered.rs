@@ -20,13 +20,20 @@ pub struct Remembered {
 }
 
 impl Remembered {
+    /// Memory of as many tokens as a node needs.
     #[must_use]
     pub fn new() -> Self {
+        Self::of(REMEMBERED_TOKENS)
+    }
+
+    /// Memory of this many tokens.
+    #[must_use]
+    pub fn of(tokens: u64) -> Self {
         let mut secret = [0; 32];
         // Without randomness no TLS and no token works either; a known key only lets who knows it
         // look for collisions of SHA-256.
         let _ = SystemRandom::new().fill(&mut secret);
-        let known = Cache::builder().max_capacity(REMEMBERED_TOKENS).time_to_live(REMEMBERED_FOR).build();
+        let known = Cache::builder().max_capacity(tokens).time_to_live(REMEMBERED_FOR).build();
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret), known }
     }
 

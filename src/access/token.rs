@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
 use serde_json::{Map, Value};
 
+use super::claims::TokenClaims;
 use super::limits::{CLAIMS_DEPTH, KEY_ID_BYTES, SKEW, TOKEN_BYTES};
 use super::strict_json;
 use crate::model::identities::IDENTITY_BYTES;
@@ -173,6 +174,12 @@ pub fn unverified(token: &[u8]) -> Result<Unverified<'_>, TokenError> {
 #[must_use]
 pub fn stated_end(token: &[u8]) -> Option<Wall> {
     time(&unverified(token).ok()?.claims, "exp").ok()?
+}
+
+/// Claims of a token, of which nothing is verified; `None` if they cannot be read or are too many.
+#[must_use]
+pub fn stated_claims(token: &[u8]) -> Option<TokenClaims> {
+    TokenClaims::of(&unverified(token).ok()?.claims)
 }
 
 fn object(part: &str) -> Result<Map<String, Value>, TokenError> {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use http::header;
+use moka::sync::Cache;
 use tokio::sync::Semaphore;
 
 use super::calendar::Calendar;
@@ -13,17 +14,19 @@ use super::denial::Denial;
 use super::issuer::Unproven;
 use super::issuers::Issuers;
 use super::known::{Known, Proof};
-use super::limits::{REMEMBERED_FOR, TURN_WAIT};
+use super::limits::{REMEMBERED_BY_SIDECARS, REMEMBERED_FOR, TURN_WAIT, UNPROVEN};
 use super::remembered::{Remembered, TokenHash};
 use super::token;
 use crate::http::server_tls::peer::PeerCertificate;
-use crate::model::time::Wall;
+use crate::model::time::{Clock, Wall};
 use crate::tasks::on_bounded_threads;
 
 /// Verifies the tokens of one port, and remembers those that are good.
 #[derive(Debug)]
-pub(super) struct Verifier {
+pub struct Verifier {
     issuers: Issuers,
+    /// A sidecar's: tokens that proved nothing moments ago. It remembers claims, too.
+    unproven: Option<Cache<TokenHash, Denial>>,
     remembered: Remembered,
     /// Signatures that are verified at once.
     room: Arc<Semaphore>,
@@ -31,14 +34,14 @@ pub(super) struct Verifier {
 }
 
 /// A caller, as far as it is known without waiting.
-pub(super) enum Recalled {
+pub enum Recalled {
     Known(Arc<Known>),
     /// Its token's signature has yet to be verified.
     Token(NewToken),
 }
 
 /// A token that passed all checks that need no signature, or whose key is not known.
-pub(super) struct NewToken {
+pub struct NewToken {
     text: Box<[u8]>,
     arrived: Wall,
 }
@@ -46,20 +49,28 @@ pub(super) struct NewToken {
 impl Verifier {
     pub(super) fn new(issuers: Issuers, calendar: Calendar) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { issuers, remembered: Remembered::new(), room: Arc::new(Semaphore::new(cores)), calendar }
+        let room = Arc::new(Semaphore::new(cores));
+        Self { issuers, unproven: None, remembered: Remembered::new(), room, calendar }
     }
 
-    pub(super) const fn issuers(&self) -> &Issuers {
+    /// A verifier of a sidecar, which tells callers apart by their claims.
+    #[must_use]
+    pub fn of_sidecar(issuers: Issuers, clock: Clock) -> Self {
+        let remembered = Remembered::of(REMEMBERED_BY_SIDECARS);
+        let unproven = Some(Cache::builder().max_capacity(UNPROVEN.0).time_to_live(UNPROVEN.1).build());
+        Self { unproven, remembered, ..Self::new(issuers, Calendar::new(clock)) }
+    }
+
+    pub const fn issuers(&self) -> &Issuers {
         &self.issuers
     }
 
     /// The caller by what the connection remembers, by what the process remembers, or by its
     /// certificate. Whatever becomes of a token, the certificate beside it counts no more.
-    pub(super) fn recall(
-        &self,
-        known: &mut Option<Arc<Known>>,
-        credentials: Credentials<'_>,
-    ) -> Result<Recalled, Denial> {
+    ///
+    /// # Errors
+    /// [`Denial`], if the caller proves nothing.
+    pub fn recall(&self, known: &mut Option<Arc<Known>>, credentials: Credentials<'_>) -> Result<Recalled, Denial> {
         let (now, epoch) = (self.calendar.now(), self.issuers.epoch());
         if let Some(known) = known.as_ref().filter(|known| known.holds(now, epoch, credentials.certificate)) {
             return Ok(Recalled::Known(known.clone()));
@@ -74,9 +85,13 @@ impl Verifier {
         if lines.next().is_some() {
             return Err(Denial::NoCredential);
         }
-        if let Some(found) = self.remembered(&self.remembered.place(token), now, epoch) {
+        let place = self.remembered.place(token);
+        if let Some(found) = self.remembered(&place, now, epoch) {
             *known = Some(found.clone());
             return Ok(Recalled::Known(found));
+        }
+        if let Some(denial) = self.unproven.as_ref().and_then(|unproven| unproven.get(&place)) {
+            return Err(denial);
         }
         match self.issuers.check(token, now) {
             Err(Unproven::Refused(error)) => Err(Denial::BadCredential(error)),
@@ -85,7 +100,21 @@ impl Verifier {
     }
 
     /// Verifies the caller's token, once its key is known and it is its turn.
-    pub(super) async fn prove(&self, token: NewToken) -> Result<Arc<Known>, Denial> {
+    ///
+    /// # Errors
+    /// [`Denial`], if the token proves nothing, or not now.
+    pub async fn prove(&self, token: NewToken) -> Result<Arc<Known>, Denial> {
+        let place = self.remembered.place(&token.text);
+        let proven = self.proven(token, place).await;
+        if let (Err(denial @ (Denial::BadCredential(_) | Denial::KeysUnknown)), Some(unproven)) =
+            (&proven, &self.unproven)
+        {
+            unproven.insert(place, *denial);
+        }
+        proven
+    }
+
+    async fn proven(&self, token: NewToken, place: TokenHash) -> Result<Arc<Known>, Denial> {
         let NewToken { text, arrived } = token;
         if self.issuers.check(&text, arrived) == Err(Unproven::KeyUnknown) {
             let without = self.issuers.wait_for_key(&text, arrived).await;
@@ -98,16 +127,19 @@ impl Verifier {
         let turn = tokio::time::timeout(TURN_WAIT, self.room.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(Denial::Busy) };
         let (now, epoch) = (self.calendar.now(), self.issuers.epoch());
-        let place = self.remembered.place(&text);
         // Another request with this token may have come first.
         if let Some(known) = self.remembered(&place, now, epoch) {
             return Ok(known);
         }
         let issuers = self.issuers.clone();
-        let verified = on_bounded_threads(turn, move || issuers.verify(&text, now)).await;
-        let token = verified.ok_or(Denial::Busy)?.map_err(denial)?;
+        let keeps_claims = self.unproven.is_some();
+        let verified = on_bounded_threads(turn, move || {
+            let token = issuers.verify(&text, now)?;
+            Ok((token, if keeps_claims { token::stated_claims(&text) } else { None }))
+        });
+        let (token, claims) = verified.await.ok_or(Denial::Busy)?.map_err(denial)?;
         let until = token.until.min(now + REMEMBERED_FOR);
-        let known = Arc::new(Known { principal: token.principal, proof: Proof::Token { until, epoch } });
+        let known = Arc::new(Known { principal: token.principal, claims, proof: Proof::Token { until, epoch } });
         self.remembered.note(place, known.clone());
         Ok(known)
     }
@@ -121,7 +153,7 @@ impl Verifier {
 fn by_certificate(certificate: Option<&PeerCertificate>, now: Wall) -> Result<Arc<Known>, Denial> {
     let certificate = certificate.filter(|certificate| certificate.holds(now)).ok_or(Denial::NoCredential)?;
     let principal = certificate::principal(&certificate.names).ok_or(Denial::NoCredential)?;
-    Ok(Arc::new(Known { principal, proof: Proof::Certificate }))
+    Ok(Arc::new(Known { principal, claims: None, proof: Proof::Certificate }))
 }
 
 const fn denial(why: Unproven) -> Denial {

@@ -56,6 +56,7 @@ pub(super) fn source(
                 races: sidecar.fill.regions.status().into_iter().map(race_health).collect(),
                 arrivals: findings::arrivals(&sidecar, &subscriptions, now),
                 grants: GrantsFacts {
+                    issuers: sidecar.shared.verifier.iter().flat_map(|it| it.issuers().states()).collect(),
                     permits: shared.fills.permits.remembered(),
                     view: shared.freshness.grants().view(),
                 },

@@ -146,6 +146,10 @@ fn shared(route: &Route) -> String {
             "by all callers whom the regions' grants allow the view (identity = \"granted\"){ALIKE}: each asks once with \
              its own authorization, and again when the grants change or access.recheck is over"
         ),
+        IdentityMode::Verified(claims) => format!(
+            "by callers whose verified tokens agree in: {claims} (identity = \"verified\"){ALIKE}; regions are asked with \
+             a caller's own authorization, once per access.recheck for each such set"
+        ),
         IdentityMode::Sidecar(credentials) => format!(
             "by all callers (identity = \"sidecar\"){ALIKE}: their credentials stay here, {} goes in {}",
             credentials.origin(),
@@ -155,8 +159,10 @@ fn shared(route: &Route) -> String {
 }
 
 fn keyed(route: &Route) -> String {
-    let identity = route.identity.keyed();
-    identity.iter().chain(&route.forward).map(|name| format!(", {name}")).collect()
+    let claims = route.identity.claims().map(|claims| format!(", what the token says of {claims}"));
+    let identity = if claims.is_some() { &[] } else { route.identity.keyed() };
+    let names = identity.iter().chain(&route.forward).map(|name| format!(", {name}"));
+    claims.into_iter().chain(names).collect()
 }
 
 fn unrouted(config: &Config, router: &Router, path: &str) -> Vec<String> {

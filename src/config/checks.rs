@@ -21,11 +21,13 @@ mod batch;
 mod candidate;
 mod compression;
 mod credentials;
+pub(in crate::config) mod issuers;
 mod names;
 mod regions;
 mod signer;
 mod sockets;
 pub(in crate::config) mod tls;
+mod verified;
 
 pub(super) use names::refuse_clashing_names;
 
@@ -44,6 +46,7 @@ pub(super) fn check(collector: &mut Collector, config: &Config) {
     candidate::check(collector, &config.service, config.listen.tcp);
     compression::check(collector, &config.service);
     credentials::check(collector, &config.service);
+    verified::check(collector, config);
     tls::lent_certificate(collector, &config.service);
     listeners(collector, config);
     sockets::check(collector, config);

@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::certificates::{self, UnusableFile};
 use super::file::{content, open, open_regular};
+use super::issuers::{IssuerConfig, KeysSource};
 use super::schema;
 use super::scope::Collector;
 use super::settings::Setting;
@@ -55,6 +56,7 @@ pub(super) fn check(collector: &mut Collector, config: &Config) {
     if let Some(unix) = &config.listen.unix {
         directory(collector, &schema::LISTEN_UNIX, &unix.path);
     }
+    issuers(collector, &config.access.issuers);
     if let Some(file) = &config.freshness.state_file {
         directory(collector, &schema::FRESHNESS_STATE_FILE, file);
     }
@@ -68,16 +70,39 @@ fn own_credentials(collector: &mut Collector, at: usize, source: &CredentialSour
         CredentialSource::Minted(Minting::Oauth(oauth)) => {
             secret(collector, &schema::CREDENTIALS_SECRET_FILE, Some(at), &oauth.secret_file);
             if let Some(file) = &oauth.ca_file {
-                authorities(collector, at, file);
+                authorities(collector, &schema::CREDENTIALS_CA_FILE, at, file);
             }
         }
         CredentialSource::Minted(Minting::Jwt(jwt)) => signing_key(collector, at, &jwt.key_file),
     }
 }
 
-/// Checks the CAs of an OAuth server.
-fn authorities(collector: &mut Collector, at: usize, file: &Path) {
-    let setting = &schema::CREDENTIALS_CA_FILE;
+/// Checks the issuers' files: their keys, and the CAs of the hosts that have them.
+pub(super) fn issuers(collector: &mut Collector, issuers: &[IssuerConfig]) {
+    for (at, issuer) in issuers.iter().enumerate() {
+        if let KeysSource::File(keys) = &issuer.keys
+            && let Err(wrong) = public_keys(keys)
+        {
+            let place = collector.origins.place(&schema::ISSUER_KEYS, Some(at));
+            collector.error(&schema::ISSUER_KEYS, Some(at), place, wrong);
+        }
+        if let Some(file) = &issuer.ca_file {
+            authorities(collector, &schema::ISSUER_CA_FILE, at, file);
+        }
+    }
+}
+
+/// Checks that a file holds JSON. What it says of keys is read by those who verify tokens.
+fn public_keys(file: &Path) -> Result<(), ConfigProblem> {
+    let shown = file.display().to_string();
+    let content = content(file, &shown, limits::SCHEMA_BYTES, "name the right file")?;
+    serde_json::from_slice::<serde_json::Value>(&content).map(drop).map_err(|error| {
+        ConfigProblem::new(format!("{shown} is not JSON: {error}"), "correct it, or name a file with a JWK Set")
+    })
+}
+
+/// Checks the CAs of a server that is asked.
+fn authorities(collector: &mut Collector, setting: &'static Setting, at: usize, file: &Path) {
     match certificates::read_authorities(setting, file, Clock::System.wall()) {
         Ok(warnings) => warnings.into_iter().for_each(|(_, text)| collector.warn_of(setting, Some(at), text)),
         Err(UnusableFile { setting, wrong }) => {

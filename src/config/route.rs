@@ -25,10 +25,12 @@ settings! {
         records: Vec<RecordTemplate> = ROUTE_RECORDS(Records, Required("none:none"));
         /// Owner of its replies.
         identity: IdentityMode = IdentityMode::read[
-            /// Owner of the reply: the caller (`exact`), or all: by `credentials` (`sidecar`), or permits (`granted`).
+            /// Owner of the reply: the caller (`exact`), or all: by `credentials` (`sidecar`), or permits (`granted`); or all with the same `claims` (`verified`).
             ROUTE_IDENTITY("identity", words::<IdentityWord>(), Is("exact"));
             /// With `exact`: the headers that distinguish callers; they go to the regions.
             ROUTE_IDENTITY_HEADERS("identity_headers", Headers, Is("authorization,cookie"));
+            /// With `verified`: every claim that the service decides by, or `all`.
+            ROUTE_CLAIMS("claims", Claims, Is(""));
         ];
         /// Further headers of the caller that go to the regions; each value is cached apart.
         forward: Vec<HeaderName> = ROUTE_FORWARD(Headers, Is(""));

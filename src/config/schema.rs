@@ -9,12 +9,13 @@ pub(crate) use super::candidate::*;
 pub(crate) use super::compression::*;
 pub(crate) use super::credentials::*;
 pub(crate) use super::freshness::*;
+pub(crate) use super::issuers::*;
 pub(crate) use super::listen::*;
 pub(crate) use super::process::*;
 pub(crate) use super::race::*;
 pub(crate) use super::route::*;
 pub(crate) use super::service::*;
-use super::services::access::{AccessConfig, AdminConfig, IssuerConfig};
+use super::services::access::{AccessConfig, AdminConfig};
 use super::services::config::{
     CatalogueConfig, ENGINE_ENDPOINT_URL, EngineSettings, RecordTypeConfig, ServedRegion, ViewsConfig,
 };
@@ -38,6 +39,7 @@ pub(in crate::config) static SIDECAR: Schema = Schema {
         rows::<RaceConfig>(),
         rows::<FreshnessConfig>(),
         rows::<PermitsConfig>(),
+        rows::<IssuerConfig>(),
         rows::<AnnouncementsConfig>(),
         rows::<Drain>(),
         rows::<Log>(),

@@ -117,6 +117,16 @@ impl Collector {
         self.failed.contains(&(setting, item))
     }
 
+    /// Notes a list with more tables than it may have; `name` is a setting of each.
+    pub(super) fn at_most(&mut self, section: Section, name: &Setting, count: usize, most: usize) {
+        if count > most {
+            let place = self.origins.place(name, Some(most));
+            let wrong =
+                ConfigProblem::new(format!("{count} of {}", section.heading()), format!("write at most {most}"));
+            self.errors.push(ConfigError::new(place, section.path(), wrong));
+        }
+    }
+
     /// Notes something that is allowed but probably not meant.
     pub(super) fn warn(&mut self, place: Place, text: impl Into<String>) {
         self.origins.warnings.push(Warning { place, text: text.into() });

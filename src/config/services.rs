@@ -16,7 +16,8 @@ mod role;
 pub(in crate::config) mod tls;
 
 pub use crate::config::access::WhenUnknown;
-pub use access::{AccessConfig, AccessMode, AdminConfig, AdminIdentity, IssuerConfig, KeysSource};
+pub use crate::config::issuers::{IssuerConfig, KeysSource, TrustedIssuers};
+pub use access::{AccessConfig, AccessMode, AdminConfig, AdminIdentity};
 pub use config::{
     CatalogueConfig, EngineConfig, NodeCompression, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
 };

@@ -87,6 +87,7 @@ impl Raw {
                 | SettingKind::HeaderPatterns
                 | SettingKind::Hosts
                 | SettingKind::Names
+                | SettingKind::Claims
                 | SettingKind::Records
                 | SettingKind::Tags
                 | SettingKind::Uids => {

@@ -122,7 +122,11 @@ fn string(raw: &Raw, kind: SettingKind) -> Read<String> {
 }
 
 fn strings(raw: &Raw, kind: SettingKind) -> Read<Vec<String>> {
-    if kind == SettingKind::Names { names(raw, kind) } else { hosts(raw, kind) }
+    match kind {
+        SettingKind::Names => names(raw, kind),
+        SettingKind::Claims => claims(raw, kind),
+        _ => hosts(raw, kind),
+    }
 }
 
 /// One of the words of `T`.
@@ -269,6 +273,29 @@ pub(super) fn names(raw: &Raw, kind: SettingKind) -> Read<Vec<String>> {
     match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
         Some((_, name)) => Err(ConfigProblem::new(format!("`{name}` is listed twice"), "keep one of the two")),
         None => Ok(names),
+    }
+}
+
+/// Reads names of claims (RFC 7519, section 4).
+pub(super) fn claims(raw: &Raw, _: SettingKind) -> Read<Vec<String>> {
+    const SUGGESTION: &str = "write the names of claims, such as [\"tenant\", \"scope\"], or [\"all\"]";
+    const OF_ONE_TOKEN: &str = "remove it: it differs from token to token, so nothing would be shared";
+    let claims = list(raw, limits::CLAIMS_PER_ROUTE, "claims", |item| {
+        let name = text_of(item, SUGGESTION)?;
+        match name {
+            "exp" | "iat" | "nbf" | "jti" => {
+                Err(ConfigProblem::new(format!("`{name}` tells no callers apart"), OF_ONE_TOKEN))
+            }
+            _ if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(name.to_owned()),
+            _ => Err(ConfigProblem::new(format!("{} is no name of a claim", quoted(name)), SUGGESTION)),
+        }
+    })?;
+    match claims.iter().enumerate().find(|(at, name)| claims[..*at].contains(name)) {
+        Some((_, name)) => Err(ConfigProblem::new(format!("`{name}` is listed twice"), "keep one of the two")),
+        None if claims.len() > 1 && claims.iter().any(|name| name == "all") => {
+            Err(ConfigProblem::new("`all` beside other claims", "keep `all`, or the others"))
+        }
+        None => Ok(claims),
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Ask {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AskedPermit {
     pub(crate) key: PermitKey,
+    /// Distinguishes the credentials that have it in common, by their claims; 0 if one has it alone.
+    pub(crate) credential: u32,
     /// True if what is stored would do, but for the permit.
     pub(crate) is_missing: bool,
     /// True if nothing is shared without it: regions answer each caller by its own credentials.
@@ -144,7 +146,14 @@ impl Ask {
     /// reader alone.
     pub(crate) fn own_key(&self) -> Option<Key> {
         let permit = self.permit.filter(|permit| permit.is_needed)?;
-        Some(self.key.extended(&permit.key.to_bytes()))
+        let mut own = permit.key.to_bytes();
+        own.iter_mut().zip(permit.credential.to_be_bytes()).for_each(|(byte, more)| *byte ^= more);
+        Some(self.key.extended(&own))
+    }
+
+    /// True if its permit is also that of other credentials, whose ends are compared at each request.
+    pub(crate) fn is_shared_by_tokens(&self) -> bool {
+        self.permit.is_some_and(|permit| permit.credential != 0)
     }
 
     /// Its batch does not wait for it: another fill answers it.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::access::key_file::KeysUnread;
 use crate::config::{Config, Route};
 use crate::credentials::{CredentialsError, HeldCredentials, Minters};
 use crate::http::token::TokenError;
@@ -16,6 +17,8 @@ use crate::shape::shapes::{ShapeError, Shapes};
 pub enum SettingsError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    #[error("access.issuer: {0}")]
+    Keys(#[from] KeysUnread),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]

@@ -42,6 +42,8 @@ pub const PERMITS: usize = 65_536;
 pub const REFUSALS: usize = 1_024;
 /// Callers' credentials that background work of a route may ask with.
 pub const LENT_CREDENTIALS: usize = 4;
+/// Sets of claims with one credential each, on a route where claims tell callers apart.
+pub const LENT_BY_CLAIMS: usize = 256;
 /// Size of the largest of those answers.
 pub const REFUSAL_BYTES: usize = 4_096;
 /// Shortest and longest time before regions are asked again for what they refused or did not

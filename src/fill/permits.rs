@@ -42,6 +42,11 @@ impl std::hash::Hash for PermitKey {
 }
 
 impl PermitKey {
+    /// Number that tells it from most others.
+    pub(crate) fn short(self) -> u32 {
+        (self.1 as u32).max(1)
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.0) << 64 | u128::from(self.1)).to_be_bytes()
     }
@@ -167,7 +172,8 @@ impl Permits {
     pub fn granted(&self, key: PermitKey, version: u64, floor: u64, sent: Moment, ends: Moment) {
         let mut shard = self.shard(key);
         let permit = shard.permit(key);
-        if version < floor && (version < permit.version || version < permit.refused) {
+        let is_older = permit.version == 0 && sent < permit.confirmed;
+        if is_older || version < floor && (version < permit.version || version < permit.refused) {
             return;
         }
         let confirmed = permit.confirmed.max(sent);
@@ -207,6 +213,18 @@ impl Permits {
         *permit = Permit { version: 0, refused: version, ..*permit };
         self.epoch.fetch_add(1, Ordering::Release);
         shard.remember(key, entry, floor, now);
+    }
+
+    /// Notes that a region refused a caller of those who share a reply by their claims, and no other answered
+    /// better. With `entry`, all of them are refused alike for a moment; without, the next asks again. An
+    /// answer to what was sent before gives nothing back.
+    pub fn ended(&self, key: PermitKey, entry: Option<&Arc<Entry>>, floor: u64, now: Moment) {
+        let mut shard = self.shard(key);
+        let permit = shard.permit(key);
+        *permit = Permit { version: 0, confirmed: now, ..*permit };
+        if let Some(entry) = entry {
+            shard.remember(key, entry, floor, now);
+        }
     }
 
     /// Notes that regions were asked. If they gave no permit, they are not asked for it again at once.

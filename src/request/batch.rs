@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use self::wave::{Batch, ExecutePlan};
 use super::answer::Outcome;
+use super::claimant::prove_first;
 use super::settings::Settings;
 use crate::http::admission::Admitted;
 use crate::model::ids::RouteIndex;
@@ -44,6 +45,7 @@ pub(super) async fn answer(
         return refuse(settings, Refused::NoRoom);
     };
     settings.fill.shared.metrics.batches.batch();
+    prove_first(settings, &admitted.headers, index).await;
     answering::begin(Arc::new(Batch::of(settings, index, admitted, request, execute_plan)), reserved).await
 }
 

@@ -1,13 +1,14 @@
 //! Demands of a request's header lines, whatever the path. A caller repeats its header lines, so a
 //! connection keeps a [`Caller`] from one request to the next and makes a new one when the lines
 //! change ([`super::fast_path::plain`]). It depends only on the lines and the configuration, and
-//! neither changes while it is kept.
+//! neither changes while it is kept; what else it remembers is compared at each request.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, header};
 
 use super::answer::ByAccept;
+use super::claimant::Claimant;
 use super::gated::GateMemory;
 use super::settings::Settings;
 use crate::cache::entry::Entry;
@@ -20,6 +21,7 @@ use crate::model::ids::RouteId;
 use crate::model::time::Moment;
 use crate::payload::accept::Choice;
 use crate::routing::foreign::has_foreign;
+use crate::routing::keyed_hashes::Identity;
 use crate::routing::router::Matched;
 use crate::shape::cache_status::CacheLine;
 use crate::shape::cookies::Cookies;
@@ -39,6 +41,8 @@ pub struct Caller {
     pub(crate) is_ranged: bool,
     /// Memory that a node's gate has of it.
     pub(crate) gate: Option<Box<GateMemory>>,
+    /// The caller by its verified token, on the last route that asked.
+    pub(super) claimant: Claimant,
     /// Part of these lines in the keys of the last route's representations.
     tail: Option<Tail>,
     /// The permit of these lines for the last route's view (R22).
@@ -85,6 +89,7 @@ impl Caller {
             is_conditional: headers.contains_key(header::IF_NONE_MATCH)
                 || headers.contains_key(header::IF_MODIFIED_SINCE),
             gate: None,
+            claimant: Claimant::default(),
             tail: None,
             permit: None,
         }
@@ -102,15 +107,40 @@ impl Caller {
         self.permit = Some(RoutePermit { route, key, until, standing });
     }
 
-    /// Key of this caller's permit for the view that the route shows.
-    pub(crate) fn permit_key(&self, settings: &Settings, headers: &HeaderMap, matched: &Matched<'_>) -> PermitKey {
+    /// Key of this caller's permit: for the view that the route shows, or for the one reply at `key` where
+    /// no grants of views are known to decide.
+    pub(crate) fn permit_key(
+        &self,
+        settings: &Settings,
+        headers: &HeaderMap,
+        matched: &Matched<'_>,
+        key: KeyRef<'_>,
+    ) -> PermitKey {
+        if matched.route.identity.claims().is_some() {
+            return settings.fill.shared.keyed_hashes.permit_of_reply(key).into();
+        }
         if let Some(permit) = self.permit.as_ref().filter(|permit| permit.route == matched.id) {
             return permit.key;
         }
-        let hashes = &settings.fill.shared.keyed_hashes;
-        let view = matched.route.records.first().map_or("", |record| record.record_type.as_str());
-        let caller = hashes.caller(&matched.route.identity, headers);
-        hashes.permit(matched.id, caller, view).into()
+        match self.claimant.on(matched.id) {
+            Some(claimed) => permit_of(settings, matched, claimed),
+            None => self.own_permit_key(settings, headers, matched),
+        }
+    }
+
+    /// Key that a permit would have which is this caller's header lines' alone.
+    pub(super) fn own_permit_key(
+        &self,
+        settings: &Settings,
+        headers: &HeaderMap,
+        matched: &Matched<'_>,
+    ) -> PermitKey {
+        permit_of(settings, matched, settings.fill.shared.keyed_hashes.caller(&matched.route.identity, headers))
+    }
+
+    /// Forgets the permit of the last route: the caller is another one now, or another's.
+    pub(super) fn forget_permit(&mut self) {
+        self.permit = None;
     }
 
     /// Which form these lines ask for on this route, whose callers may ask for `shapes`.
@@ -150,7 +180,10 @@ impl Caller {
             let identity = if is_uncoded && !is_on(Guard::ShapeOfItsIdentity) {
                 0
             } else {
-                settings.fill.shared.keyed_hashes.owner(identity, headers).0
+                match self.claimant.on(matched.id).filter(|_| identity.claims().is_some()) {
+                    Some(claimed) => claimed.0,
+                    None => settings.fill.shared.keyed_hashes.owner(identity, headers).0,
+                }
             };
             let is_form_known = !matches!(choice, None | Some(Choice::AsNamed));
             let route = matched.id;
@@ -167,6 +200,12 @@ impl Caller {
         let head = *head.method == Method::HEAD;
         Shown { entry: entry.clone(), instead: None, age, not_modified, head, cookies: Cookies::NONE, line }
     }
+}
+
+/// Key of a caller's permit for the view that the route shows.
+fn permit_of(settings: &Settings, matched: &Matched<'_>, caller: Identity) -> PermitKey {
+    let view = matched.route.records.first().map_or("", |record| record.record_type.as_str());
+    settings.fill.shared.keyed_hashes.permit(matched.id, caller, view).into()
 }
 
 /// Form of the sidecar's own answers: where some route has a message, callers of Protobuf get that

@@ -1,6 +1,7 @@
 //! Result of a lookup.
 
 use super::settings::Settings;
+use crate::access::verifier::NewToken;
 use crate::fill::ask::{Ask, Routing};
 use crate::fill::background::Refresh;
 use crate::fill::permits::PermitKey;
@@ -23,12 +24,21 @@ pub enum Found {
     Shape(Box<Unshaped>, Option<Box<Refresh>>),
     /// The caller asked for a shape that cannot be had.
     Refused(ShapeRefused),
+    /// Its caller's token has yet to be verified.
+    Unproven(Box<Unproven>),
     /// It asks for many of the paths of the route at this index.
     Many(RouteIndex),
     /// Something is stored, and regions did not say whether this caller may still have it (R22).
     Withheld,
     /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
     NotStored,
+}
+
+/// A caller's token whose signature has yet to be verified.
+pub struct Unproven {
+    pub(super) token: NewToken,
+    /// As [`OnRoute::is_held`], should it prove nothing.
+    pub(super) is_held: bool,
 }
 
 /// Request for a fill, and the entry that was stored at the time of the lookup. For a routed path
@@ -55,13 +65,15 @@ pub struct OnRoute {
     pub(super) id: RouteId,
     /// Its reply is needed whole: it becomes part of another answer.
     pub(super) is_held: bool,
+    /// True if the read is passed on because nothing tells whose it is.
+    pub(super) is_unproven: bool,
 }
 
 pub(super) fn on_route(settings: &Settings, matched: &Matched<'_>) -> OnRoute {
     let records = matched
         .records()
         .filter_map(|(record_type, key)| settings.fill.shared.keyed_hashes.record(record_type, &key));
-    OnRoute { index: matched.index, records: records.collect(), id: matched.id, is_held: false }
+    OnRoute { index: matched.index, records: records.collect(), id: matched.id, is_held: false, is_unproven: false }
 }
 
 /// The live cells of these records, which a path of this route shows.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use http::Method;
 
 use super::caller::Caller;
-use super::found::{Found, Plan, on_route, routing};
+use super::claimant::Claimed;
+use super::found::{Found, Plan, Unproven, on_route, routing};
 use super::permitted::{asked_permit, labelled, permission, rechecked, refusal};
 use super::sent;
 use super::settings::Settings;
@@ -82,6 +83,19 @@ pub(super) fn lookup_on(
     if caller.is_foreign(settings, head.headers, matched) {
         return foreign(settings, caller, matched);
     }
+    if matched.route.identity.needs_permits() {
+        let before = caller.claimant.on(matched.id);
+        let claimed = caller.claimant.claimed(settings, head.headers, matched);
+        if caller.claimant.on(matched.id) != before {
+            caller.forget_permit();
+        }
+        match claimed {
+            Claimed::Known => {}
+            Claimed::Unproven(token) => return Found::Unproven(Box::new(Unproven { token, is_held: false })),
+            // Regions verify it for themselves, and what they say is nobody else's.
+            Claimed::Nothing => return unproven(foreign(settings, caller, matched)),
+        }
+    }
     routed(settings, caller, head, matched, now)
 }
 
@@ -95,10 +109,22 @@ fn foreign(settings: &Settings, caller: &Caller, matched: &Matched<'_>) -> Found
     Found::Pass(Some(on_route(settings, matched)))
 }
 
+/// A read that is passed on because nothing tells whose it is.
+fn unproven(mut found: Found) -> Found {
+    if let Found::Pass(Some(on_route)) = &mut found {
+        on_route.is_unproven = true;
+    }
+    found
+}
+
 /// Request of a fill to the upstream that `matched` names, whichever answers; `None` if the sidecar
 /// itself refuses the request. `head` says `no-cache`.
 pub(super) fn would_ask(settings: &Settings, head: Head<'_>, matched: &Matched<'_>) -> Option<Ask> {
-    match routed(settings, &mut Caller::of(head.headers), head, matched, settings.fill.shared.clock.now()) {
+    let (caller, now) = (&mut Caller::of(head.headers), settings.fill.shared.clock.now());
+    if !matches!(caller.claimant.claimed(settings, head.headers, matched), Claimed::Known) {
+        return None;
+    }
+    match routed(settings, caller, head, matched, now) {
         Found::Ask(plan) => Some(plan.ask),
         _ => None,
     }
@@ -168,7 +194,7 @@ fn routed_to(
         Some(entry) => suits(settings, caller, floor.as_deref(), entry, now),
         None => false,
     };
-    let permission = permission(settings, caller, head, matched, now);
+    let permission = permission(settings, caller, head, matched, key, now);
     if let Permission::Refused(entry) = &permission
         && !caller.wish.no_cache
     {
@@ -211,7 +237,7 @@ fn routed_to(
         return Found::NotStored;
     }
     // Where callers share what is stored, regions may have said to this one why it gets nothing.
-    let asks_for_itself = matched.route.identity.is_granted();
+    let asks_for_itself = matched.route.identity.needs_permits();
     if suits && stored.is_some() && matches!(permission, Permission::Withheld) && !asks_for_itself {
         return Found::Withheld;
     }
@@ -358,7 +384,8 @@ fn routed_ask(
         no_cache: caller.wish.no_cache || caller.wish.max_age.is_some() || stored_is_below,
         floor: floor.map(Arc::from),
         alone: caller.wish.no_store,
-        permit: (!settings.fill.config.service.authoritative).then(|| asked_permit(settings, caller, head, matched)),
+        permit: (!settings.fill.config.service.authoritative)
+            .then(|| asked_permit(settings, caller, head, matched, key)),
         through: None,
     }
 }

@@ -131,7 +131,9 @@ fn reason(
     if !matches!(*method, Method::GET | Method::HEAD) {
         return PassReason::Method;
     }
-    if has_foreign(&settings.fill.config.service, &settings.fill.config.service.routes[on_route.index.0], headers) {
+    if on_route.is_unproven
+        || has_foreign(&settings.fill.config.service, &settings.fill.config.service.routes[on_route.index.0], headers)
+    {
         return PassReason::Header;
     }
     match rfc9111::handling_of(&admitted.method, headers) {

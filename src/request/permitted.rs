@@ -9,6 +9,7 @@ use super::found::Found;
 use super::settings::Settings;
 use crate::access::denial::Denial;
 use crate::cache::entry::Entry;
+use crate::cache::key::KeyRef;
 use crate::fill::ask::{Ask, AskedPermit};
 use crate::fill::background::Refresh;
 use crate::fill::permits::Permission;
@@ -28,20 +29,25 @@ pub(super) fn permission(
     caller: &mut Caller,
     head: Head<'_>,
     matched: &Matched<'_>,
+    stored_at: KeyRef<'_>,
     now: Moment,
 ) -> Permission {
     let floor = settings.fill.shared.freshness.grants().floor();
-    if floor == 0 && !matched.route.identity.is_granted() {
+    if floor == 0 && !matched.route.identity.needs_permits() {
         return Permission::Granted { recheck: false, until: Moment::ZERO };
     }
-    let permits = &settings.fill.shared.fills.permits;
+    let (permits, terms) = (&settings.fill.shared.fills.permits, &settings.fill.config.access);
+    if matched.route.identity.claims().is_some() {
+        let key = caller.permit_key(settings, head.headers, matched, stored_at);
+        return permits.permission(key, floor, now, terms);
+    }
     // Taken before the permit is looked up: a refusal in between makes that look again.
     let standing = Standing { floor, epoch: permits.epoch() };
     if let Some(until) = caller.permitted(matched.id, standing).filter(|until| now < *until) {
         return Permission::Granted { recheck: false, until };
     }
-    let key = caller.permit_key(settings, head.headers, matched);
-    let permission = permits.permission(key, floor, now, &settings.fill.config.access);
+    let key = caller.permit_key(settings, head.headers, matched, stored_at);
+    let permission = permits.permission(key, floor, now, terms);
     let until = if let Permission::Granted { until, .. } = permission { until } else { Moment::ZERO };
     caller.note_permit(matched.id, key, standing, until);
     permission
@@ -53,9 +59,12 @@ pub(super) fn asked_permit(
     caller: &Caller,
     head: Head<'_>,
     matched: &Matched<'_>,
+    asked: KeyRef<'_>,
 ) -> AskedPermit {
-    let key = caller.permit_key(settings, head.headers, matched);
-    AskedPermit { key, is_missing: false, is_needed: matched.route.identity.is_granted() }
+    let key = caller.permit_key(settings, head.headers, matched, asked);
+    let is_claimed = caller.claimant.on(matched.id).is_some();
+    let credential = if is_claimed { caller.own_permit_key(settings, head.headers, matched).short() } else { 0 };
+    AskedPermit { key, credential, is_missing: false, is_needed: matched.route.identity.needs_permits() }
 }
 
 /// An answer by which a region refused the caller moments ago.

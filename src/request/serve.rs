@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 use super::answer::{self, ByAccept, Outcome};
 use super::caller::{Caller, by_accept};
-use super::found::{Found, OnRoute, Plan};
+use super::found::{Found, OnRoute, Plan, Unproven};
 use super::gated::{GateMemory, Gated, is_behind};
 use super::lookup::lookup;
 use super::permit_turn::{Permitted, turn};
@@ -233,6 +233,7 @@ pub fn execute_plan(
             }
             Err(Found::Refused(refused)) => Outcome::Unshaped(refused),
             Err(Found::Many(index)) => batch::answer(&settings, index, admitted, execute_one).boxed().await,
+            Err(Found::Unproven(unproven)) => prove(settings.clone(), *unproven, admitted).await,
             Err(Found::Withheld) => Outcome::Denied(Denial::GrantsUnknown),
             Err(_) => Outcome::NotStored,
         };
@@ -245,6 +246,27 @@ async fn ask_planned(settings: &Arc<Settings>, plan: Box<Plan>, admitted: &Admit
         return ask(settings, &plan.ask, plan.fwd, admitted).await;
     }
     ask_in_shape(settings, *plan, admitted).boxed().await
+}
+
+/// Verifies the caller's token and looks again; a caller who proves nothing is nobody known.
+fn prove(settings: Arc<Settings>, unproven: Unproven, admitted: Admitted) -> BoxFuture<'static, Outcome> {
+    async move {
+        let mut caller = Caller::of(&admitted.headers);
+        if let Some(verifier) = &settings.shared.verifier {
+            caller.claimant.proven(verifier.prove(unproven.token).await);
+        }
+        let mut found = lookup(&settings, &mut caller, admitted.head(), !admitted.body.is_empty());
+        if matches!(found, Found::Unproven(_)) {
+            // A key has gone meanwhile.
+            caller.claimant.proven(Err(Denial::KeysUnknown));
+            found = lookup(&settings, &mut caller, admitted.head(), !admitted.body.is_empty());
+        }
+        if let Found::Pass(Some(on_route)) = &mut found {
+            on_route.is_held = unproven.is_held;
+        }
+        execute_plan(settings, found, admitted).await
+    }
+    .boxed()
 }
 
 /// Asks for a permit, once for all who need the same (R22): what is stored would do for them. Boxed,
@@ -290,7 +312,10 @@ async fn ask(settings: &Arc<Settings>, ask: &Ask, fwd: Fwd, admitted: &Admitted)
     if let (Of::Route(routing), Some(index)) = (&ask.of, index) {
         routing.note_read(started);
         let route = &settings.fill.config.service.routes[index.0];
-        let identity = settings.fill.shared.keyed_hashes.owner(&route.identity, &admitted.headers);
+        let identity = match ask.permit.filter(|_| route.identity.claims().is_some()) {
+            Some(permit) => Identity(u128::from_be_bytes(permit.key.to_bytes())),
+            None => settings.fill.shared.keyed_hashes.owner(&route.identity, &admitted.headers),
+        };
         note_churn(settings, routing, identity, &route.path.text, started);
     }
     let (filled, share) = filled(settings, ask).await;
@@ -301,7 +326,13 @@ async fn ask(settings: &Arc<Settings>, ask: &Ask, fwd: Fwd, admitted: &Admitted)
             let on_route = match of {
                 Of::Route(routing) => {
                     let records = routing.records().iter().map(|(id, _)| *id).collect();
-                    index.map(|index| OnRoute { index, records, id: routing.route, is_held: false })
+                    index.map(|index| OnRoute {
+                        index,
+                        records,
+                        id: routing.route,
+                        is_held: false,
+                        is_unproven: false,
+                    })
                 }
                 Of::Path(_) => None,
             };

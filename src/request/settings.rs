@@ -11,6 +11,8 @@ use super::batch::batches::Batches;
 use super::churn::Churn;
 use super::current::Current;
 use crate::access::gate::Gate;
+use crate::access::issuers::Issuers;
+use crate::access::verifier::Verifier;
 use crate::cache::capacity::Pressure;
 use crate::config::Config;
 use crate::credentials::Minters;
@@ -34,6 +36,8 @@ pub struct Shared {
     pub bodies: Arc<ByteBudget>,
     /// The open connections of callers, and the memory that they may take besides bodies.
     pub peers: Arc<Peers>,
+    /// A sidecar's that tells callers apart by their tokens.
+    pub verifier: Option<Arc<Verifier>>,
     /// A node's: decides who may read.
     pub gate: Option<Arc<Gate>>,
     current: OnceLock<Weak<Current<Settings>>>,
@@ -63,6 +67,14 @@ fn admission(config: &Config, bodies: &Arc<ByteBudget>, peers: &Arc<Peers>) -> R
     Ok(Arc::new(Admission::new(&config.listen, token).holding(bodies.clone(), peers.clone())))
 }
 
+/// Verifier of callers' tokens, if the file names issuers. It watches their keys.
+fn verifier(config: &Config, parts: &Parts) -> Result<Option<Arc<Verifier>>, SettingsError> {
+    let Some(trusted) = config.access.trusted() else { return Ok(None) };
+    let issuers = Issuers::trusting(&trusted, &parts.clock)?;
+    issuers.watch(&parts.tasks);
+    Ok(Some(Arc::new(Verifier::of_sidecar(issuers, parts.clock.clone()))))
+}
+
 impl Settings {
     /// Reads the files that the configuration names, and starts the watch over credentials.
     ///
@@ -81,6 +93,7 @@ impl Settings {
         let files = Files::read(&config, &minters)?;
         let (memory, bodies) = (parts.memory, parts.bodies.clone());
         let batches = Batches::new(&config, memory.permits());
+        let verifier = verifier(&config, &parts)?;
         let fill = fill::settings::Settings::first(config, parts, files, background::begin);
         let counted = fill.shared.metrics.clone();
         let peers = Peers::new(memory.requests(), move |budget| counted.operations.over_budget(budget));
@@ -94,7 +107,7 @@ impl Settings {
             fills.tasks.clone(),
         );
         let (deriver, churn, current) = (Arc::new(deriver), Churn::default(), OnceLock::new());
-        let shared = Arc::new(Shared { deriver, batches, churn, bodies, peers, gate, current });
+        let shared = Arc::new(Shared { deriver, batches, churn, bodies, peers, verifier, gate, current });
         fill.watch_credentials();
         Ok(Arc::new(Self { has_messages: has_messages(&fill.config), fill, shared, admission }))
     }

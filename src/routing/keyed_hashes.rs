@@ -4,7 +4,7 @@
 //! order.
 
 use std::collections::HashMap;
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -12,8 +12,10 @@ use http::{HeaderMap, HeaderName};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
 
-use crate::cache::key::HashKey;
-use crate::config::{IdentityMode, Service};
+use crate::access::claims::{ClaimsError, TokenClaims};
+use crate::access::principal::Principal;
+use crate::cache::key::{HashKey, KeyRef};
+use crate::config::{Claims, IdentityMode, Service};
 use crate::model::ids::{RecordId, RouteId, TypeId};
 use crate::model::time::Moment;
 use crate::routing::limits::RECORD_TYPES;
@@ -113,10 +115,45 @@ impl KeyedHashes {
     pub fn caller(&self, mode: &IdentityMode, headers: &HeaderMap) -> Identity {
         match mode {
             IdentityMode::Sidecar(_) => Identity::SHARED,
-            IdentityMode::Exact(_) | IdentityMode::Granted => {
+            IdentityMode::Exact(_) | IdentityMode::Granted | IdentityMode::Verified(_) => {
                 Identity(self.fingerprint(headers, mode.headers().iter()).max(1))
             }
         }
+    }
+
+    /// Caller, by those claims of its verified token that tell callers apart.
+    ///
+    /// # Errors
+    /// [`ClaimsError`], if it lacks one of them: two callers without it may differ all the same.
+    pub fn claimed(&self, claims: &Claims, of_token: &TokenClaims) -> Result<Identity, ClaimsError> {
+        let mut hasher = SipHasher128::new_with_keys(self.callers.0, self.callers.1);
+        hasher.write(b"claims");
+        let named = match claims {
+            Claims::Named(names) => names.iter().map(String::as_str).chain(["iss"]).collect::<Vec<_>>(),
+            Claims::All => of_token.names().filter(|name| claims.tells_apart(name)).collect(),
+        };
+        for name in named {
+            hasher.write_usize(name.len());
+            hasher.write(name.as_bytes());
+            hasher.write(of_token.digest(name)?);
+        }
+        Ok(Identity(hasher.finish128().as_u128().max(1)))
+    }
+
+    /// Caller, by who its verified credential says it is.
+    pub fn principal(&self, principal: &Principal) -> Identity {
+        let mut hasher = SipHasher128::new_with_keys(self.callers.0, self.callers.1);
+        hasher.write(b"principal");
+        principal.hash(&mut hasher);
+        Identity(hasher.finish128().as_u128().max(1))
+    }
+
+    /// Key of a permit for one representation, whose key has its owner in it.
+    pub fn permit_of_reply(&self, key: KeyRef<'_>) -> u128 {
+        let mut hasher = SipHasher128::new_with_keys(self.callers.1, self.callers.0);
+        hasher.write(b"reply");
+        hasher.write(key.bytes());
+        hasher.finish128().as_u128()
     }
 
     /// Key of a permit: a caller of a route, and a view (R22). Whom credentials of the sidecar's own speak

@@ -8,6 +8,8 @@ use crate::telemetry::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
 
 /// Span over which a share is taken.
 const WINDOW: Duration = Duration::from_secs(60);
+/// Time for which a token that was not verified is worth a finding.
+const UNPROVEN_FOR: Duration = Duration::from_secs(600);
 /// Fewest requests passed on in it that are more than a few.
 const FEW: u64 = 20;
 
@@ -17,6 +19,8 @@ pub struct PassedNotes {
     /// Counts of the most frequent names. A new name takes the place and the count of the rarest one,
     /// so that made-up names do not displace those that callers really send.
     pub names: BTreeMap<String, u64>,
+    /// Reasons for which callers' tokens were not verified, how often each came, and when last.
+    pub unproven: BTreeMap<String, (u64, Moment)>,
     pub last: Option<Moment>,
     current: Window,
     previous: Window,
@@ -65,6 +69,23 @@ impl PassedNotes {
             count = rarest.and_then(|name| self.names.remove(&name)).unwrap_or_default();
         }
         self.names.insert(name.to_owned(), count + 1);
+    }
+
+    /// Notes a request whose token was not verified; `why` is one of few texts.
+    pub fn note_unproven(&mut self, why: &str, now: Moment) {
+        if !self.unproven.contains_key(why) && self.unproven.len() >= OBSERVED_NAMES {
+            return;
+        }
+        let (count, last) = self.unproven.entry(why.to_owned()).or_insert((0, now));
+        // A few, long ago, do not add up.
+        *count = if now.since(*last) < UNPROVEN_FOR { *count + 1 } else { 1 };
+        *last = now;
+    }
+
+    /// The most frequent reason of late for which tokens were not verified, and how often it came.
+    pub fn unproven(&self, now: Moment) -> Option<(&str, u64)> {
+        let recent = self.unproven.iter().filter(|(_, (_, last))| now.since(*last) < UNPROVEN_FOR);
+        recent.max_by_key(|(_, (count, _))| *count).map(|(why, (count, _))| (why.as_str(), *count))
     }
 
     /// Per cent of the route's requests that were passed on lately, if that is more than a few.

@@ -48,6 +48,8 @@ pub enum Check {
     Absent,
     /// Callers send headers that may change answers, and their requests are passed on.
     HeaderPassed,
+    /// Callers' tokens are not verified, and their requests are passed on.
+    CallersUnverified,
     /// Replies vary by a header that is not forwarded.
     Vary,
     NoStore,
@@ -87,6 +89,7 @@ impl Check {
             Self::Refused => "regions let the callers in",
             Self::Absent => "regions have what the route's paths show",
             Self::HeaderPassed => "callers' headers are sent, ignored or known to change nothing",
+            Self::CallersUnverified => "callers' tokens can be verified",
             Self::Vary => "what replies vary by is forwarded",
             Self::NoStore => "replies may be stored",
             Self::GrantsUnstated => "regions say by which grants they answer",
@@ -111,6 +114,7 @@ impl Check {
                 | Self::Refused
                 | Self::Absent
                 | Self::HeaderPassed
+                | Self::CallersUnverified
                 | Self::Vary
                 | Self::NoStore
                 | Self::GrantsUnstated

@@ -8,6 +8,7 @@ use super::names::list;
 use crate::admin::limits;
 use crate::config::overrides::is_override;
 use crate::config::{IdentityMode, Route};
+use crate::model::time::Moment;
 use crate::routing::foreign::{HeaderFate, fate};
 use crate::telemetry::observed::RouteNotes;
 
@@ -33,7 +34,7 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
                 advice: "compare the paths that are asked for with the route (`nearside explain PATH`)".to_owned(),
             });
         }
-        found.extend(notes.into_iter().flat_map(|notes| of_route(route, notes)));
+        found.extend(notes.into_iter().flat_map(|notes| of_route(route, notes, evidence.now)));
         found.extend(notes.and_then(|notes| absent(evidence, route, notes)));
         found.extend(notes.and_then(|notes| back(evidence, route, notes)));
         found.extend(notes.and_then(|notes| other_content(evidence, route, notes)));
@@ -121,7 +122,7 @@ fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
                 None => format!("{send}compare what nearside doctor shows of the token with what regions expect"),
             },
         ),
-        IdentityMode::Exact(_) | IdentityMode::Granted => (
+        IdentityMode::Exact(_) | IdentityMode::Granted | IdentityMode::Verified(_) => (
             format!("every region answers {status}"),
             format!("{send}the same request to a region itself tells whether the values are right"),
         ),
@@ -172,7 +173,24 @@ fn header_passed(route: &Route, notes: &RouteNotes) -> Option<Finding> {
     })
 }
 
-fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
+/// Requests whose tokens proved nothing, for the reason that is the most frequent.
+fn callers_unverified(route: &Route, notes: &RouteNotes, now: Moment) -> Option<Finding> {
+    route.identity.claims()?;
+    let (why, count) = notes.passed.unproven(now)?;
+    (count >= PASSED).then(|| Finding {
+        check: Check::CallersUnverified,
+        subject: route.path.text.clone(),
+        saw: format!(
+            "identity is \"verified\", and {count} requests proved nothing: {why}; they are passed on to one region and \
+             nothing is stored"
+        ),
+        advice: "compare `iss`, `aud` and `kid` of a caller's token with access.audience and [[access.issuer]]; /status \
+                 says whether its keys are known; who sends no token needs a route of its own"
+            .to_owned(),
+    })
+}
+
+fn of_route(route: &Route, notes: &RouteNotes, now: Moment) -> Vec<Finding> {
     let of = |check, saw: String, advice: String| Finding { check, subject: route.path.text.clone(), saw, advice };
     let mut found = Vec::new();
     // If some callers got what they asked for, the others' requests are at fault.
@@ -182,6 +200,7 @@ fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
         found.push(of(Check::Refused, saw, advice));
     }
     found.extend(header_passed(route, notes));
+    found.extend(callers_unverified(route, notes, now));
     if notes.varied.mostly(3) {
         let names = list(notes.vary.keys().map(String::as_str));
         let advice = if notes.vary.contains_key("*") {

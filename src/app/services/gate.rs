@@ -12,8 +12,8 @@ use crate::access::counts::Refusals;
 use crate::access::deny_file::DenyFile;
 use crate::access::exposition::GateExposition;
 use crate::access::gate::{Gate, GateParts};
-use crate::access::issuer::IssuerState;
 use crate::access::issuers::Issuers;
+use crate::admin::grants::IssuerStatus;
 use crate::admin::guard::Operators;
 use crate::admin::service_pages::ServiceState;
 use crate::config::services::{AccessConfig, AccessMode};
@@ -71,18 +71,8 @@ pub(super) fn status(gate: Option<&Arc<Gate>>) -> Value {
             "grants_age_s": gate.age().map(|age| age.as_secs_f64()),
             "deny_file": gate.deny().map(|deny| json!({ "entries": deny.entries(), "failure": deny.failure() })),
             "refused": gate.counts().refusals().iter().map(refusal).collect::<Vec<_>>(),
-            "issuers": gate.issuers().states().iter().map(issuer).collect::<Vec<_>>(),
+            "issuers": gate.issuers().states().into_iter().map(IssuerStatus::from).collect::<Vec<_>>(),
         })
-    })
-}
-
-fn issuer(state: &IssuerState) -> Value {
-    json!({
-        "iss": state.iss,
-        "known": state.is_known,
-        "fetched": state.is_fetched,
-        "keys_age_s": state.age.map(|age| age.as_secs_f64()),
-        "failure": state.failure,
     })
 }
 

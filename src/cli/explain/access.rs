@@ -17,9 +17,10 @@ pub(super) fn permits(route: &Route, terms: &PermitsConfig) -> Vec<String> {
         IdentityMode::Sidecar(_) => "the sidecar, by its own credentials: what it may read, all callers get",
         IdentityMode::Exact(headers) if headers.is_empty() => "everybody: all callers are one",
         IdentityMode::Exact(_) => "each combination of these headers; a token's permit ends with its exp",
+        IdentityMode::Verified(_) => "each set of these claims, by a token that the sidecar verified",
         IdentityMode::Granted => "each authorization; all who have a permit share what is stored",
     };
-    let since = if route.identity.is_granted() { "always" } else { "once regions state grants" };
+    let since = if route.identity.needs_permits() { "always" } else { "once regions state grants" };
     let [recheck, most] = [terms.recheck, terms.max_age].map(humantime::format_duration);
     let unknown = match terms.when_unknown {
         WhenUnknown::Serve => format!(

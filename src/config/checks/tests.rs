@@ -202,6 +202,37 @@ fn sidecar_takes_credentials_exact_takes_headers() {
     assert_eq!(refused(&contexts(unknown)).suggestion, "did you mean file?");
 }
 
+fn by_claims(claims: &str) -> String {
+    contexts(&format!("identity = \"verified\"\n{claims}\n"))
+}
+
+#[test]
+fn verified_needs_claims_and_issuers() {
+    let keys = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(keys.path(), "{\"keys\": []}").unwrap();
+    let issuer = format!("[[access.issuer]]\niss = \"https://i.example\"\nkeys = \"{}\"\n", keys.path().display());
+    let access = format!("[access]\naudience = \"a\"\n{issuer}");
+    allowed(&(by_claims("claims = [\"tenant\", \"scope\"]") + &access));
+    allowed(&(by_claims("claims = [\"all\"]") + &access));
+    allowed(&(contexts("identity = \"granted\"\n") + &access));
+    for (claims, more) in [
+        ("", &*access),
+        ("claims = []", &access),
+        ("claims = [\"all\", \"tenant\"]", &access),
+        ("claims = [\"exp\"]", &access),
+        ("claims = [\"tenant\", \"tenant\"]", &access),
+    ] {
+        assert_eq!(setting(&(by_claims(claims) + more)), "service.route.claims", "{claims}");
+    }
+    let named = by_claims("claims = [\"tenant\"]");
+    assert_eq!(setting(&named), "service.route.identity", "no issuer");
+    assert_eq!(setting(&(named.clone() + &issuer)), "access.audience");
+    assert_eq!(setting(&(named.clone() + &access + &issuer)), "access.issuer.iss", "twice");
+    assert_eq!(setting(&(contexts("claims = [\"tenant\"]\n") + &access)), "service.route.claims");
+    let headers = by_claims("claims = [\"tenant\"]\nidentity_headers = [\"x-user\"]");
+    assert_eq!(setting(&(headers + &access)), "service.route.identity_headers");
+}
+
 fn minted(settings: &str) -> String {
     contexts(&format!("identity = \"sidecar\"\ncredentials = {{ {settings} }}"))
 }

@@ -20,7 +20,9 @@ pub(super) fn lent_certificate(collector: &mut Collector, service: &Service) {
     for (number, route) in service.routes.iter().enumerate() {
         let path = quoted(&route.path.text);
         match &route.identity {
-            IdentityMode::Granted if !collector.has_error(&schema::TLS_CLIENT_CERT, Some(at)) => {
+            IdentityMode::Granted | IdentityMode::Verified(_)
+                if !collector.has_error(&schema::TLS_CLIENT_CERT, Some(at)) =>
+            {
                 let what = format!("callers of {path} are known by their `Authorization`, and {lends}");
                 let suggestion = "remove client_cert and client_key, or write identity = \"exact\" and identity_headers = \
                                   [] on the route, which is then for all whom the certificate's grants are for";

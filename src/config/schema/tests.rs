@@ -47,6 +47,9 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     if setting == &CANDIDATE_CREDENTIALS_FILE {
         env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
     }
+    if setting == &ROUTE_CLAIMS {
+        env.extend([("ROUTE__0__IDENTITY", "verified"), ("ROUTE__0__CLAIMS", "sub")]);
+    }
     if setting.section == Section::Tls {
         env.retain(|(name, _)| !name.contains("US_EAST"));
     }
@@ -64,6 +67,8 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
             also(&mut env, "ANNOUNCEMENTS__HTTP_LISTEN", "0.0.0.0:9000");
             also(&mut env, "ANNOUNCEMENTS__HTTP_PUBLIC_URL", "https://posts.example.com");
         }
+        "claims" => trusting(&mut env, token),
+        _ if setting.section == Section::Issuer => trusting(&mut env, token),
         "insecure_sns_signer" => also(&mut env, "ANNOUNCEMENTS__ENDPOINT_URL", "http://127.0.0.1:4566"),
         "unix_mode" | "unix_uids" => also(&mut env, "LISTEN__UNIX", "/tmp/nearside.sock"),
         "worst_lag" => also(&mut env, "CACHE__TTL", "30d"),
@@ -113,6 +118,13 @@ fn set(env: &mut Vec<(String, String)>, setting: &Setting, value: &str) {
     env.push((variable(setting), value.to_owned()));
 }
 
+/// An issuer whose tokens are verified.
+fn trusting(env: &mut Vec<(String, String)>, token: &str) {
+    also(env, "ACCESS__AUDIENCE", "https://contexts.example");
+    also(env, "ACCESS__ISSUER__0__ISS", "https://issuer.example");
+    also(env, "ACCESS__ISSUER__0__KEYS", &beside(token, "keys"));
+}
+
 fn also(env: &mut Vec<(String, String)>, name: &str, value: &str) {
     env.push((format!("NEARSIDE__{name}"), value.to_owned()));
 }
@@ -141,6 +153,7 @@ fn token_file() -> (tempfile::TempDir, String) {
     for (name, text) in [
         ("token", "secret\n"),
         ("second", "other"),
+        ("keys", "{\"keys\": []}"),
         ("dictionary", "secret\n"),
         ("ca_file", &certificate),
         ("client_cert", &certificate),
@@ -174,7 +187,7 @@ fn another(setting: &Setting, token: &str) -> String {
         File if setting == &CREDENTIALS_FILE => beside(token, "second"),
         File if setting == &CREDENTIALS_KEY_FILE => beside(token, "client_key"),
         File if setting == &DICTIONARY_FILE => beside(token, "dictionary"),
-        File if setting.section == Section::Tls || setting == &CREDENTIALS_CA_FILE => beside(token, setting.key),
+        File if setting.section == Section::Tls || setting.key == "ca_file" => beside(token, setting.key),
         File => token.to_owned(),
         Mode => "0660".to_owned(),
         Uids => "1000, 1001".to_owned(),
@@ -190,6 +203,7 @@ fn another(setting: &Setting, token: &str) -> String {
         SettingKind::Name => "tenants".to_owned(),
         SettingKind::Names if setting == &CREDENTIALS_AWS_REGIONS => "eu-west-2,us-gov-east-1".to_owned(),
         SettingKind::Names => "limits,profile".to_owned(),
+        SettingKind::Claims => "tenant,scope".to_owned(),
         Filter => "warn,nearside=debug".to_owned(),
         SettingKind::Message => format!("{token}#acme.v1.Context"),
         SettingKind::Parameter => "fields".to_owned(),
@@ -305,11 +319,12 @@ fn example_lines() -> Vec<(String, String, String, bool)> {
 #[test]
 fn example_lists_settings_and_defaults() {
     let lines = example_lines();
-    for setting in SIDECAR.settings().filter(|setting| setting.section.inner_key().is_none()) {
+    let own = SIDECAR.settings().filter(|setting| setting.section != Section::Issuer);
+    for setting in own.filter(|setting| setting.section.inner_key().is_none()) {
         let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
         assert!(shown.is_some(), "{} is not in the example", setting.path());
     }
-    for setting in [Section::Tls, Section::Credentials, Section::Candidate, Section::Dictionary]
+    for setting in [Section::Tls, Section::Credentials, Section::Candidate, Section::Dictionary, Section::Issuer]
         .into_iter()
         .flat_map(|section| SIDECAR.settings_of(section))
     {
@@ -368,7 +383,7 @@ fn tables(schema: &Schema) -> String {
                 PresetValue::Is("")
                     if matches!(
                         setting.kind,
-                        HeaderPatterns | Headers | Hosts | SettingKind::Names | Tags | Uids
+                        HeaderPatterns | Headers | Hosts | SettingKind::Claims | SettingKind::Names | Tags | Uids
                     ) =>
                 {
                     "`[]`".to_owned()

@@ -4,15 +4,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use url::Url;
-
 use crate::config::access::WhenUnknown;
 use crate::config::error::{ConfigProblem, Place};
+use crate::config::issuers::{IssuerConfig, TrustedIssuers};
 use crate::config::scope::{Collector, SettingScope};
-use crate::config::settings::{Setting, SettingKind};
+use crate::config::settings::Setting;
 use crate::config::table::{Rows, list, settings};
-use crate::config::tree::Raw;
-use crate::config::value::{Read, read_by, text, url, words};
+use crate::config::value::words;
 use crate::model::identities::{is_dns_name, is_spiffe_id};
 
 settings! {
@@ -45,21 +43,6 @@ settings! {
 }
 
 settings! {
-    /// `[[access.issuer]]`
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct IssuerConfig in Issuer {
-        /// The `iss` of its tokens, compared byte for byte.
-        iss: String = ISSUER_ISS(Text, Required("https://issuer-{N}.invalid")) Restart;
-        /// Its public keys, a JWK Set (RFC 7517): in a file, at a URL, or by OpenID Connect discovery.
-        keys: KeysSource = ISSUER_KEYS(KeysSource, Required("keys-{N}.json")) Restart;
-        /// A file with the CAs of the host that keys are fetched from; without one, the machine's.
-        ca_file: Option<PathBuf> = ISSUER_CA_FILE(File, Is("")) Restart;
-        /// The claim that says who the caller is.
-        subject: String = ISSUER_SUBJECT(Text, Is("sub")) Restart;
-    }
-}
-
-settings! {
     /// `[[access.admin]]`
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AdminConfig in GrantsAdmin {
@@ -74,6 +57,21 @@ settings! {
             /// The only DNS name of the admin's client certificates, in place of `iss` and `sub`.
             ADMIN_DNS("dns", Text, Is(""));
         ] Restart;
+    }
+}
+
+impl AccessConfig {
+    /// Issuers whose tokens are believed at a port with this audience.
+    #[must_use]
+    pub fn trusted(&self, audience: &str) -> TrustedIssuers {
+        let own = [&self.catalogue_audience, &self.region_audience, &self.operate_audience];
+        TrustedIssuers {
+            issuers: self.issuers.clone(),
+            audience: audience.to_owned(),
+            own_audiences: own.into_iter().filter(|audience| !audience.is_empty()).cloned().collect(),
+            max_lifetime: self.max_lifetime,
+            max_key_age: self.max_key_age,
+        }
     }
 }
 
@@ -119,34 +117,4 @@ words! {
         Observe,
         Enforce,
     }
-}
-
-/// Place of an issuer's public keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeysSource {
-    /// A JWK Set in a file, which is read again when it changes.
-    File(PathBuf),
-    /// A JWK Set at an `https` URL, which is fetched again every few minutes.
-    Url(Url),
-    /// The `jwks_uri` of the issuer's metadata (OpenID Connect Discovery 1.0, section 4).
-    Discovery,
-}
-
-read_by! {
-    KeysSource => keys_source;
-}
-
-fn keys_source(raw: &Raw, kind: SettingKind) -> Read<KeysSource> {
-    let written = text(raw, kind)?;
-    if written == "discovery" {
-        return Ok(KeysSource::Discovery);
-    }
-    if !written.contains("://") {
-        return Ok(KeysSource::File(PathBuf::from(written)));
-    }
-    if !written.starts_with("https://") {
-        let what = "keys at a URL that is not https, where anybody on the way could put others";
-        return Err(ConfigProblem::new(what, "write https://, or the path of a file"));
-    }
-    url(raw, kind).map(KeysSource::Url)
 }

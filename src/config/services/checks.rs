@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use url::Url;
-
 use super::super::arn::is_like_aws;
 use super::super::checks::tls::pair;
-use super::super::checks::{clash, refuse_clashing_names, stop_timeout};
+use super::super::checks::{clash, issuers, refuse_clashing_names, stop_timeout};
 use super::super::scope::Collector;
 use super::super::settings::{Section, Setting};
 use super::access::{
     ACCESS_CATALOGUE_AUDIENCE, ACCESS_MODE, ACCESS_OPERATE_AUDIENCE, ACCESS_REGION_AUDIENCE, ADMIN_DNS, ADMIN_ISS,
-    ADMIN_SPIFFE, AccessMode, AdminIdentity, ISSUER_CA_FILE, ISSUER_ISS, ISSUER_KEYS, IssuerConfig, KeysSource,
+    ADMIN_SPIFFE, AccessMode, AdminIdentity,
 };
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use super::role::ServiceRole;
@@ -36,8 +34,8 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig, role: Se
         "region",
         config.regions.iter().map(|region| region.name.as_str()),
     );
-    at_most(collector, Section::RecordType, &schema::TYPE_NAME, types.len(), limits::RECORD_TYPES);
-    at_most(collector, Section::ServedRegion, &schema::SERVED_NAME, config.regions.len(), limits::SERVED_REGIONS);
+    collector.at_most(Section::RecordType, &schema::TYPE_NAME, types.len(), limits::RECORD_TYPES);
+    collector.at_most(Section::ServedRegion, &schema::SERVED_NAME, config.regions.len(), limits::SERVED_REGIONS);
     topics(collector, config);
     ports(collector, config);
     callers(collector, config, role);
@@ -166,15 +164,8 @@ fn one_port(collector: &mut Collector, item: Option<usize>, listen: Listener, ad
 /// Checks that it can be known who asks.
 fn callers(collector: &mut Collector, config: &ServicesConfig, role: ServiceRole) {
     let access = &config.access;
-    for (at, issuer) in access.issuers.iter().enumerate() {
-        if access.issuers[..at].iter().any(|other| other.iss == issuer.iss) {
-            let what = "a second issuer of this iss".to_owned();
-            collector.refuse(&ISSUER_ISS, Some(at), what, "put the keys of both into one JWK Set");
-        }
-        keys_source(collector, at, issuer);
-    }
-    at_most(collector, Section::Issuer, &ISSUER_ISS, access.issuers.len(), limits::ISSUERS);
-    at_most(collector, Section::GrantsAdmin, &ADMIN_ISS, access.admins.len(), limits::GRANTS_ADMINS);
+    issuers::check(collector, &access.issuers);
+    collector.at_most(Section::GrantsAdmin, &ADMIN_ISS, access.admins.len(), limits::GRANTS_ADMINS);
     if access.mode == AccessMode::Off {
         return;
     }
@@ -254,32 +245,6 @@ fn operators(collector: &mut Collector, config: &ServicesConfig) {
     let is_reached = admin_ports.any(|address| !address.ip().is_loopback());
     if is_reached && config.access.mode != AccessMode::Off && config.access.operate_audience.is_empty() {
         needed(collector, &ACCESS_OPERATE_AUDIENCE, "an admin port beyond loopback", "https://operators.example");
-    }
-}
-
-/// Checks that what the keys are fetched from can be asked.
-fn keys_source(collector: &mut Collector, at: usize, issuer: &IssuerConfig) {
-    let is_asked =
-        |url: &Url| url.scheme() == "https" && url.has_host() && url.query().is_none() && url.fragment().is_none();
-    match &issuer.keys {
-        KeysSource::Discovery if !Url::parse(&issuer.iss).as_ref().is_ok_and(is_asked) => {
-            let what =
-                "discovery asks at the issuer's own URL, and its iss is no https URL without ? and #".to_owned();
-            collector.refuse(&ISSUER_KEYS, Some(at), what, "write the URL of its JWK Set, or the path of a file");
-        }
-        KeysSource::File(_) if issuer.ca_file.is_some() => {
-            let text = format!("{} has no effect: the keys are in a file", ISSUER_CA_FILE.path());
-            collector.warn_of(&ISSUER_CA_FILE, Some(at), text);
-        }
-        _ => {}
-    }
-}
-
-fn at_most(collector: &mut Collector, section: Section, name: &Setting, count: usize, most: usize) {
-    if count > most {
-        let place = collector.origins.place(name, Some(most));
-        let wrong = ConfigProblem::new(format!("{count} of {}", section.heading()), format!("write at most {most}"));
-        collector.errors.push(ConfigError::new(place, section.path(), wrong));
     }
 }
 

@@ -7,9 +7,10 @@ use super::super::file::content;
 use super::super::files::directory;
 use super::super::scope::Collector;
 use super::super::settings::Setting;
-use super::access::{ACCESS_DENY_FILE, ISSUER_CA_FILE, ISSUER_KEYS, KeysSource};
+use super::access::ACCESS_DENY_FILE;
 use super::config::{self as schema, EngineConfig, ServicesConfig};
 use crate::config::error::ConfigProblem;
+use crate::config::files::issuers;
 use crate::config::{ServerCertificate, limits};
 use crate::model::time::Clock;
 
@@ -25,14 +26,7 @@ pub(super) fn check(collector: &mut Collector, config: &ServicesConfig) {
             );
         }
     }
-    for (at, issuer) in config.access.issuers.iter().enumerate() {
-        if let KeysSource::File(keys) = &issuer.keys {
-            note(collector, &ISSUER_KEYS, Some(at), text(keys).and_then(|text| json(keys, &text, "a JWK Set")));
-        }
-        if let Some(file) = &issuer.ca_file {
-            note(collector, &ISSUER_CA_FILE, Some(at), text(file).map(drop));
-        }
-    }
+    issuers(collector, &config.access.issuers);
     if let Some(file) = &config.access.deny_file {
         note(collector, &ACCESS_DENY_FILE, None, text(file).map(drop));
     }

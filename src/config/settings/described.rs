@@ -2,7 +2,7 @@
 
 use super::setting::Setting;
 use super::setting::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts,
+    self, Address, AddressOrNone, Claims, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts,
     KeysSource, KmsKey, Message, Mode, Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text,
     Topic, Uids, Url, UrlPerRegion, Word,
 };
@@ -40,6 +40,7 @@ impl Setting {
             Topic => "the ARN of an SNS topic".to_owned(),
             Name => "a name of lower-case letters, digits, `-`, `_`".to_owned(),
             Names => format!("a list of at most {} names", limits::NAMES),
+            Claims => format!("a list of at most {} claims, or `all`", limits::CLAIMS_PER_ROUTE),
             File => "a path".to_owned(),
             Mode => "octal bits, `0000` to `0777`".to_owned(),
             Uids => "a list of user ids".to_owned(),

@@ -30,6 +30,8 @@ pub enum SettingKind {
     /// Name of a record type or a view.
     Name,
     Names,
+    /// Names of claims in a token.
+    Claims,
     File,
     /// Permission bits, octal.
     Mode,

@@ -20,7 +20,7 @@ fn at(second: u64) -> Moment {
 }
 
 fn terms() -> PermitsConfig {
-    PermitsConfig { recheck: RECHECK, max_age: Duration::from_secs(3_600), when_unknown: WhenUnknown::Serve }
+    PermitsConfig { recheck: RECHECK, ..PermitsConfig::default() }
 }
 
 fn entry(bytes: usize) -> Arc<Entry> {

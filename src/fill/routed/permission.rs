@@ -9,7 +9,10 @@ use super::keep::RoutedFill;
 use crate::access::token;
 use crate::cache::entry::Entry;
 use crate::config::services::WhenUnknown;
+use crate::config::{Claims, IdentityMode};
 use crate::fill::effects::apply_actions;
+use crate::fill::lending::lent_by;
+use crate::fill::limits::{LENT_BY_CLAIMS, LENT_CREDENTIALS};
 use crate::fill::permits::PermitKey;
 use crate::http::exchange::Reply;
 use crate::model::time::Moment;
@@ -22,6 +25,12 @@ use crate::telemetry::metrics::grants::PermitOutcome;
 
 const fn is_refusal(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+/// True if a region shows what it has, or that there is nothing: only so does it confirm a caller without
+/// stating grants. A redirection may lead to a login.
+fn is_confirmation(status: StatusCode) -> bool {
+    status.is_success() || [StatusCode::NOT_MODIFIED, StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status)
 }
 
 /// True if regions answered, and none of them goes by grants.
@@ -44,6 +53,9 @@ impl RoutedFill<'_> {
     /// The end that the caller's token states, if it states one: the regions verify it, and here it can
     /// only shorten what they allowed.
     fn end_of_token(&self) -> Moment {
+        if self.ask.is_shared_by_tokens() {
+            return Moment::NEVER;
+        }
         let sent = self.ask.request.headers.get(header::AUTHORIZATION);
         let end = sent.and_then(|sent| token::stated_end(token::bearer(sent.as_bytes())?));
         let clock = &self.settings.shared.clock;
@@ -70,31 +82,69 @@ impl RoutedFill<'_> {
         let Some(permit) = self.permit() else { return };
         let (shared, mut ends) = (&self.settings.shared, None);
         for reply in replies.filter(|reply| self.is_of_the_view(reply)) {
-            let Some(stated) = &reply.grants else { continue };
             if is_refusal(reply.status) || is_worthless(reply.status) {
                 continue;
             }
             let floor = shared.freshness.grants().floor();
+            let version = match &reply.grants {
+                Some(stated) => stated.version,
+                None if self.is_without_grants(floor) && is_confirmation(reply.status) => 1,
+                None => continue,
+            };
             let ends = *ends.get_or_insert_with(|| self.end_of_token());
-            shared.fills.permits.granted(permit, stated.version, floor, self.sent.at, ends);
+            shared.fills.permits.granted(permit, version, floor, self.sent.at, ends);
         }
-        if ends.is_some()
-            && self.route.identity.is_granted()
-            && let Some(sent) = self.ask.request.headers.get(header::AUTHORIZATION)
-        {
-            shared.fills.lent.note(self.routing.route, permit, sent);
+        let sent = self.ask.request.headers.get(header::AUTHORIZATION).filter(|_| ends.is_some());
+        let Some(sent) = sent else { return };
+        match &self.route.identity {
+            IdentityMode::Granted => shared.fills.lent.note(self.routing.route, permit, sent, LENT_CREDENTIALS),
+            IdentityMode::Verified(claims) => {
+                let caller = lent_by(self.settings, claims, sent);
+                let lent = &shared.fills.lent;
+                caller.into_iter().for_each(|of| lent.note(self.routing.route, of, sent, LENT_BY_CLAIMS));
+            }
+            IdentityMode::Exact(_) | IdentityMode::Sidecar(_) => {}
         }
+    }
+
+    /// True if replies are shared by claims, and no region is known to go by grants.
+    fn is_without_grants(&self, floor: u64) -> bool {
+        self.route.identity.claims().is_some() && floor == 0
+    }
+
+    /// Notes a refusal of a caller of those who share a reply by their claims.
+    fn note_refused_claims(&self, claims: &Claims, permit: PermitKey, winner: &Winner, entry: &Arc<Entry>) {
+        // Grants go by subjects, which may differ where these claims do not.
+        if winner.reply.grants.is_some() && !self.tells_subjects_apart(claims) {
+            return;
+        }
+        let (shared, status) = (&self.settings.shared, winner.reply.status);
+        // A token that is not believed says nothing of the others with its claims.
+        let for_all = (status == StatusCode::FORBIDDEN).then_some(entry);
+        if is_refusal(status) {
+            shared.fills.permits.ended(permit, for_all, self.sent.grants, shared.clock.now());
+        }
+    }
+
+    /// True if callers of one subject alone, as each issuer calls it, make the same claims.
+    fn tells_subjects_apart(&self, claims: &Claims) -> bool {
+        self.settings.config.access.issuers.iter().all(|issuer| claims.tells_apart(&issuer.subject))
     }
 
     /// Notes the answer that the caller gets, if it is a refusal.
     pub(super) fn note_refusal(&self, winner: &Winner, entry: &Arc<Entry>) {
         let (reply, shared) = (&winner.reply, &self.settings.shared);
         let Some(permit) = self.permit() else { return };
+        if let Some(claims) = self.route.identity.claims() {
+            return self.note_refused_claims(claims, permit, winner, entry);
+        }
         let (floor, now) = (shared.freshness.grants().floor(), shared.clock.now());
         // A refusal by older grants than those of now is not remembered beyond the floor that was known then.
         let is_newest = reply.grants.as_ref().is_some_and(|stated| stated.version >= floor);
         let decided_at = if is_newest { floor } else { self.sent.grants };
         match (reply.status, &reply.grants) {
+            // It concerns this token, and others share the permit.
+            (StatusCode::UNAUTHORIZED, _) if self.ask.is_shared_by_tokens() => {}
             // Nothing better came: then the word of one region is enough, if its version is no surprise.
             (StatusCode::FORBIDDEN, Some(stated)) if stated.version <= floor => {
                 let terms = (decided_at, self.settings.config.access.recheck);
@@ -135,6 +185,14 @@ impl RoutedFill<'_> {
         let decided =
             tally.replies().filter(|reply| self.is_of_the_view(reply)).filter_map(|reply| Decided::of(reply));
         let decided: Vec<Decided> = decided.collect();
+        if self.is_without_grants(floor) {
+            let is_confirmed = tally.replies().any(|reply| is_confirmation(reply.status));
+            return match (is_confirmed, tally.replies().any(|reply| is_refusal(reply.status))) {
+                (true, _) => PermitOutcome::Granted,
+                (false, true) => PermitOutcome::Refused,
+                (false, false) => PermitOutcome::Unconfirmed,
+            };
+        }
         if decided.iter().any(|decided| matches!(decided, Decided::Allowed(version) if *version >= floor)) {
             PermitOutcome::Granted
         } else if decided.iter().any(|decided| matches!(decided, Decided::Refused(version) if *version >= floor)) {
@@ -158,14 +216,18 @@ impl RoutedFill<'_> {
 
     /// True if what is stored is served under permits alone.
     fn needs_permits(&self, floor: u64) -> bool {
-        floor > 0 || self.route.identity.is_granted()
+        floor > 0 || self.route.identity.needs_permits()
     }
 
-    /// True if others may have this reply: where each caller asks for itself, only one by which a region
-    /// stated what it decided.
+    /// True if others may have this reply: under grants, only one by which a region stated what it
+    /// decided.
     pub(super) fn is_for_others(&self, winner: &Winner) -> bool {
-        let is_stated = winner.verdict != Verdict::Refused && winner.reply.grants.is_some();
-        is_stated || !self.route.identity.is_granted()
+        let (is_refused, is_stated) = (winner.verdict == Verdict::Refused, winner.reply.grants.is_some());
+        match &self.route.identity {
+            IdentityMode::Exact(_) | IdentityMode::Sidecar(_) => true,
+            IdentityMode::Granted => is_stated && !is_refused,
+            IdentityMode::Verified(claims) => !is_refused && (!is_stated || self.tells_subjects_apart(claims)),
+        }
     }
 
     /// True if what older grants allowed must not be shown: the settings say so, or a region is known to

@@ -24,6 +24,7 @@ use crate::race::gather::request::{BatchRequest, Wanted};
 use crate::race::gather::{Gatherer, Outside};
 use crate::request::answer::Outcome;
 use crate::request::caller::Caller;
+use crate::request::claimant::is_unproven;
 use crate::request::found::Found;
 use crate::request::lookup::{lookup, lookup_on};
 use crate::request::settings::Settings;
@@ -215,7 +216,7 @@ impl Batch {
             Found::NotStored => Some(Outcome::NotStored),
             Found::Refused(refused) => Some(Outcome::Unshaped(refused)),
             Found::Withheld => Some(Outcome::Denied(Denial::GrantsUnknown)),
-            Found::Ask(_) | Found::Shape(..) | Found::Pass(_) | Found::Many(_) => None,
+            Found::Ask(_) | Found::Shape(..) | Found::Pass(_) | Found::Many(_) | Found::Unproven(_) => None,
         }
     }
 
@@ -269,11 +270,12 @@ impl Batch {
             .await;
     }
 
-    /// Returns whether keys travel to a region in one request. What is passed on for its headers goes by
-    /// itself, key by key.
+    /// Returns whether keys travel to a region in one request. What is passed on for its headers, or for its caller's, goes by itself, key by key.
     fn gathers(&self) -> bool {
         let route = &self.settings.fill.config.service.routes[self.index.0];
-        self.upstream.is_some() && !has_foreign(&self.settings.fill.config.service, route, &self.headers)
+        self.upstream.is_some()
+            && !has_foreign(&self.settings.fill.config.service, route, &self.headers)
+            && !is_unproven(&self.settings, &self.headers, self.index)
     }
 
     /// Waits until so many keys may be asked for, no longer than two races may take.
@@ -292,8 +294,10 @@ impl Batch {
         let admitted = Admitted { method, path_and_query, path_len, headers, body };
         // Something may have been stored since, and only a plan of now has the right generation.
         let mut found = lookup(&self.settings, &mut Caller::of(&admitted.headers), admitted.head(), false);
-        if let Found::Pass(Some(on_route)) = &mut found {
-            on_route.is_held = true;
+        match &mut found {
+            Found::Pass(Some(on_route)) => on_route.is_held = true,
+            Found::Unproven(unproven) => unproven.is_held = true,
+            _ => {}
         }
         if let (Found::Ask(plan), Some(gatherer)) = (&mut found, gatherer) {
             let stored = plan.ask.previous.as_ref().map(|entry| entry.content.body_len());

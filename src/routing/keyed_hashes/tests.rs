@@ -1,7 +1,11 @@
 //! Tests of identities and record ids.
 
 use super::*;
+use serde_json::{Value, json};
+
+use crate::access::token::stated_claims;
 use crate::config::{RecordTemplate, Route};
+use crate::lab::issuer::Issuer;
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
@@ -69,4 +73,39 @@ fn unrouted_record_type_has_no_id() {
     let (context, tenant) = (ring.record("context", "k").unwrap(), ring.record("tenant", "k").unwrap());
     assert_ne!(context.hash, tenant.hash);
     assert_eq!(ring.record("context", "k"), Some(context));
+}
+
+#[test]
+fn claims_tell_callers_apart() {
+    let (hashes, issuer) = (keyed_hashes(&["context"]), Issuer::new("unused", "one"));
+    let named = Claims::Named(vec!["tenant".to_owned()]);
+    for (claims, more, is_same) in [
+        (&named, json!({"sub": "t", "exp": 2, "scope": "w"}), true),
+        (&named, json!({"tenant": "globex"}), false),
+        (&named, json!({"tenant": ["acme"]}), false),
+        (&named, json!({"tenant": null}), false),
+        (&named, json!({"tenant": 7}), false),
+        // Two issuers may mean different things by one name.
+        (&named, json!({"iss": "https://b.example"}), false),
+        (&Claims::All, json!({"exp": 2, "iat": 1, "nbf": 1, "jti": "2"}), true),
+        (&Claims::All, json!({"sub": "t"}), false),
+        (&Claims::All, json!({"scope": "w"}), false),
+    ] {
+        let [own, other] = [json!({}), more.clone()].map(|more| {
+            let mut all = json!({"iss": "https://a.example", "sub": "s", "tenant": "acme", "exp": 1, "jti": "1"});
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            hashes.claimed(claims, &stated_claims(issuer.of_claims(&all).as_bytes()).unwrap())
+        });
+        assert_eq!(own == other, is_same, "{claims}: {more}");
+    }
+    let lacking = stated_claims(issuer.of_claims(&json!({"iss": "i", "tenant": 1.5})).as_bytes()).unwrap();
+    for (claims, why) in [
+        (Claims::Named(vec!["scope".to_owned()]), ClaimsError::Missing("scope".to_owned())),
+        (named, ClaimsError::Inexact("tenant".to_owned())),
+        (Claims::All, ClaimsError::Inexact("tenant".to_owned())),
+    ] {
+        assert_eq!(hashes.claimed(&claims, &lacking), Err(why));
+    }
+    let many: serde_json::Map<_, _> = (0..100).map(|at| (format!("c{at}"), json!(at))).collect();
+    assert_eq!(stated_claims(issuer.of_claims(&Value::Object(many)).as_bytes()), None, "too many to remember");
 }

@@ -52,11 +52,13 @@ pub struct Gauges {
 }
 
 /// The measured values of grants.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct GrantsGauges {
     pub permits: usize,
     /// Version of the grants that regions are held to: a time. `None` while no region states any.
     pub floor: Option<Wall>,
+    /// Seconds since each issuer's keys were asked for, by its name; without those in files.
+    pub keys_ages: Vec<(String, f64)>,
 }
 
 /// The measured values of the store.
@@ -208,6 +210,9 @@ impl Gauges {
         let help = "Version of the grants that regions are held to, which is the time of its write; 0 without";
         let floor = self.grants.floor.map_or(0.0, |floor| floor.as_millis() as f64 / 1e3);
         page.gauge("grants_floor_timestamp_seconds", help, floor)?;
+        let ages = self.grants.keys_ages.iter().map(|(iss, age)| ([("iss", iss.as_str())], *age));
+        let help = "Time since the keys in use were asked for at an issuer; +Inf: they never came";
+        page.gauges("access_keys_age_seconds", help, ages)?;
         let findings = self.checks.iter().map(|check| {
             let open = self.findings.iter().filter(|found| *found == check).count() as u64;
             ([("check", *check)], open)

@@ -83,7 +83,7 @@ pub(super) fn now() -> u64 {
     Clock::System.wall().as_millis() / 1_000
 }
 
-fn keys_file(directory: &Path) -> PathBuf {
+pub(super) fn keys_file(directory: &Path) -> PathBuf {
     directory.join("keys.json")
 }
 

@@ -13,7 +13,7 @@ use nearside::app::App;
 use serde_json::{Value, json};
 
 use super::super::program::TIMEOUT;
-use super::access::{CATALOGUE, Guarded, ISS, REGIONS, Reply, now};
+use super::access::{CATALOGUE, Guarded, ISS, REGIONS, Reply, keys_file, now};
 use super::certified::Certified;
 use credentials::{Credential, Proof};
 use expected::Who;
@@ -155,7 +155,7 @@ impl Stage {
     }
 
     /// Sidecars of each identity.
-    async fn sidecars(&self) -> [(Way, App); 3] {
+    async fn sidecars(&self) -> [(Way, App); 4] {
         let batched = "batch = \"/v1/batch/limits\"\n";
         let file = self.certified.path("own.token");
         std::fs::write(&file, self.guarded.token("jira:sidecar", &self.guarded.node)).unwrap();
@@ -165,7 +165,18 @@ impl Stage {
         );
         let [own, exact] = [self.guarded.sidecar_with(&own, "").await, self.guarded.sidecar_with(batched, "").await];
         let sharing = self.guarded.sidecar_with(&format!("{batched}identity = \"granted\"\n"), "").await;
-        [(Way::OwnSidecar, own), (Way::ExactSidecar, exact), (Way::SharingSidecar, sharing)]
+        let issuer = format!(
+            "{batched}identity = \"verified\"\nclaims = [\"sub\"]\n[access]\naudience = \"{REGIONS}\"\n\
+             [[access.issuer]]\niss = \"{ISS}\"\nkeys = \"{}\"\n",
+            keys_file(self.guarded.directory.path()).display()
+        );
+        let verifying = self.guarded.sidecar_with(&issuer, "").await;
+        [
+            (Way::OwnSidecar, own),
+            (Way::ExactSidecar, exact),
+            (Way::SharingSidecar, sharing),
+            (Way::VerifyingSidecar, verifying),
+        ]
     }
 
     async fn page(&self, sub: &str, path: &str) -> Value {

@@ -24,11 +24,13 @@ pub(super) enum Way {
     ExactSidecar,
     /// Through one whose callers share what is stored.
     SharingSidecar,
+    /// Through one whose callers share by the claims of their tokens.
+    VerifyingSidecar,
 }
 
 impl Way {
     const fn is_sidecar(self) -> bool {
-        matches!(self, Self::OwnSidecar | Self::ExactSidecar | Self::SharingSidecar)
+        matches!(self, Self::OwnSidecar | Self::ExactSidecar | Self::SharingSidecar | Self::VerifyingSidecar)
     }
 }
 
