@@ -45,10 +45,20 @@ impl Denial {
         }
     }
 
-    /// Mark of its answer, if it refuses a credential.
-    pub(crate) fn mark(self) -> Option<CredentialRefused> {
-        let is_costly = self == Self::BadCredential(TokenError::Signature);
-        (self.whose() == Whose::Credential).then_some(CredentialRefused { is_costly })
+    /// Mark of its answer, if its caller did not prove who it is.
+    ///
+    /// That a token could not be judged says nothing for its caller: anybody can make up the name of a key.
+    /// So the connection makes room for others as after a 401, unless somebody proved who it is there
+    /// before. But it is not ended: no signature was verified for it, and good callers get the same answer
+    /// while their issuer is down or its newest key is on its way. They would only connect anew, each time
+    /// with a handshake.
+    pub(crate) const fn mark(self) -> Option<CredentialRefused> {
+        match self {
+            Self::BadCredential(TokenError::Signature) => Some(CredentialRefused::Costly),
+            Self::NoCredential | Self::BadCredential(_) => Some(CredentialRefused::Cheap),
+            Self::KeysUnknown | Self::Busy => Some(CredentialRefused::Unjudged),
+            Self::NotGranted | Self::GrantsUnknown => None,
+        }
     }
 
     /// Last part of the problem's type.
@@ -84,5 +94,19 @@ impl Denial {
             Denial: [NoCredential, NotGranted, KeysUnknown, Busy, GrantsUnknown],
             Denial::BadCredential(_) => [Denial::BadCredential(TokenError::Expired)],
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unproven_callers_are_marked() {
+        let marked = Denial::every().into_iter().filter(|denial| denial.mark().is_some());
+        let words: Vec<_> = marked.map(Denial::word).collect();
+        assert_eq!(words, ["no-credential", "keys-unknown", "verification-busy", "bad-credential"]);
+        assert_eq!(Denial::KeysUnknown.mark(), Some(CredentialRefused::Unjudged));
+        assert_eq!(Denial::BadCredential(TokenError::Signature).mark(), Some(CredentialRefused::Costly));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ParsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -215,11 +216,16 @@ fn usable(jwk: &Map<String, Value>, kid: Option<String>) -> Result<VerifyingKey,
             (DecodingKey::from_rsa_raw_components(&modulus, &exponent), [modulus, exponent].concat())
         }
         KeyType::P256 | KeyType::P384 => {
-            let length = if of == KeyType::P256 { 32 } else { 48 };
+            let is_short = of == KeyType::P256;
+            let (curve, length) =
+                if is_short { (&ECDSA_P256_SHA256_FIXED, 32) } else { (&ECDSA_P384_SHA384_FIXED, 48) };
             let (x, y) = (number(jwk, "x")?, number(jwk, "y")?);
             if x.len() != length || y.len() != length {
                 return Err(Unused::Numbers);
             }
+            // A point beside the curve would verify nothing.
+            let point = [&[0x04][..], &x, &y].concat();
+            ParsedPublicKey::new(curve, point).map_err(|_| Unused::Numbers)?;
             let [x, y] = [&x, &y].map(|number| URL_SAFE_NO_PAD.encode(number));
             let key = DecodingKey::from_ec_components(&x, &y).map_err(|_| Unused::Numbers)?;
             (key, [x, y].concat().into_bytes())

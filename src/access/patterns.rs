@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::principal::Principal;
-use crate::model::identities::{IDENTITY_BYTES, is_dns_name, is_spiffe_segment, spiffe_parts};
+use crate::model::identities::{IDENTITY_BYTES, is_dns_name, is_spiffe_segment, is_unprintable, spiffe_parts};
 
 /// Some principals.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +69,7 @@ const fn made(principal: Principal, is_prefix: bool) -> Pattern {
 fn sound(text: &str) -> Result<(), PatternError> {
     match text {
         _ if text.is_empty() || text.len() > IDENTITY_BYTES => Err(PatternError::Size),
-        _ if text.chars().any(char::is_control) => Err(PatternError::Control),
+        _ if text.chars().any(is_unprintable) => Err(PatternError::Control),
         _ if text.contains('*') => Err(PatternError::Star),
         _ => Ok(()),
     }
@@ -239,6 +239,7 @@ mod tests {
         assert_eq!(of_tokens("https://*", "a"), Err(PatternError::Star));
         assert_eq!(of_tokens(ISS, ""), Err(PatternError::Size));
         assert_eq!(of_tokens(ISS, "a\n"), Err(PatternError::Control));
+        assert_eq!(of_tokens(ISS, "a\u{202e}b"), Err(PatternError::Control));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::claims::TokenClaims;
 use super::limits::{CLAIMS_DEPTH, KEY_ID_BYTES, SKEW, TOKEN_BYTES};
 use super::strict_json;
-use crate::model::identities::IDENTITY_BYTES;
+use crate::model::identities::{IDENTITY_BYTES, is_unprintable};
 use crate::model::time::Wall;
 
 /// Why a token is refused. The caller has to send another one. It quotes nothing of the token.
@@ -211,7 +211,7 @@ pub fn check_claims(token: &Unverified<'_>, expected: &Expectations, now: Wall) 
         }
     }
     let sub = token.claims.get(&expected.subject).and_then(Value::as_str).ok_or(TokenError::Subject)?;
-    if sub.is_empty() || sub.len() > IDENTITY_BYTES || sub.chars().any(char::is_control) {
+    if sub.is_empty() || sub.len() > IDENTITY_BYTES || sub.chars().any(is_unprintable) {
         return Err(TokenError::Subject);
     }
     Ok(Claimed { sub: sub.into(), until })

@@ -28,6 +28,7 @@ use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
+pub(crate) mod access_files;
 mod catalogue;
 mod contents;
 mod engines;

@@ -14,7 +14,7 @@ use super::error::CommandError;
 use super::load::{tell, usable_sdk, variables};
 use crate::admin::health::AdminPort;
 use crate::app::services::verify::VerifyOrder;
-use crate::app::services::{Contents, RegionDuties, ServiceProcess};
+use crate::app::services::{Contents, RegionDuties, ServiceProcess, access_files};
 use crate::aws::sdk_settings::{self, SdkSettings};
 use crate::config::error::{ConfigError, Place};
 use crate::config::is_loopback;
@@ -137,8 +137,9 @@ fn load(
     file: Option<&Path>,
     more: impl FnOnce(&ServicesConfig) -> Option<ConfigError>,
 ) -> Result<(ServicesConfig, Origins), CommandError> {
-    reported(services::load_with(role, file, variables(), |config, errors| {
-        Contents::errors(config, errors).into_iter().chain(more(config)).collect()
+    reported(services::load_with(role, file, variables(), |config, origins, errors| {
+        let in_files = access_files::errors(config, origins, errors);
+        Contents::errors(config, errors).into_iter().chain(in_files).chain(more(config)).collect()
     }))
 }
 
@@ -192,4 +193,27 @@ fn sdk_settings(process: &ServiceProcess, config: &ServicesConfig) -> SdkSetting
 fn show(config: &ServicesConfig, origins: &Origins) -> std::io::Result<()> {
     let (types, regions) = (config.catalogue.types.len(), config.regions.len());
     print_settings(origins, &format!("{}, {}", count(types, "record type"), count(regions, "region")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unusable_deny_file_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let [deny, service] = ["deny", "service.toml"].map(|name| directory.path().join(name));
+        let text = format!(
+            "[engine]\nkind = \"memory\"\n[[catalogue.type]]\nname = \"tenant\"\n[access]\nmode = \"observe\"\n\
+             catalogue_audience = \"c\"\nregion_audience = \"r\"\ndeny_file = \"{}\"\n\
+             [[access.issuer]]\niss = \"i\"\nkeys = \"https://issuer.example/keys\"\n",
+            deny.display()
+        );
+        std::fs::write(&service, text).unwrap();
+        for (content, is_fine) in [("consumer jira", true), ("garbage", false)] {
+            std::fs::write(&deny, content).unwrap();
+            let loaded = load(ServiceRole::Catalogue, Some(&service), |_| None);
+            assert_eq!(loaded.is_ok(), is_fine, "{content}");
+        }
+    }
 }

@@ -35,11 +35,11 @@ pub fn load(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<(ServicesConfig, Origins), Vec<ConfigError>> {
-    load_with(role, path, env, |_, _| Vec::new())
+    load_with(role, path, env, |_, _, _| Vec::new())
 }
 
 /// Like [`load`], with more to be reported at once: `more` sees what was read, with stand-ins for what is
-/// wrong, and the errors so far.
+/// wrong, the places that it came from, and the errors so far.
 ///
 /// # Errors
 /// Every error, in the order of the file and then of the variables.
@@ -47,13 +47,13 @@ pub fn load_with(
     role: ServiceRole,
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
-    more: impl FnOnce(&ServicesConfig, &[ConfigError]) -> Vec<ConfigError>,
+    more: impl FnOnce(&ServicesConfig, &Origins, &[ConfigError]) -> Vec<ConfigError>,
 ) -> Result<(ServicesConfig, Origins), Vec<ConfigError>> {
     reading::loaded(&SERVICES, path, env, |collector, root| {
         let config = ServicesConfig::read(collector, root);
         checks::check(collector, &config, role);
         files::check(collector, &config);
-        let more = more(&config, &collector.errors);
+        let more = more(&config, &collector.origins, &collector.errors);
         collector.errors.extend(more);
         config
     })

@@ -88,9 +88,12 @@ impl http_body::Body for Body {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyUnread;
 
-/// Mark of an answer of our own to a caller whose credential was refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CredentialRefused {
+/// Mark of an answer of our own to a caller that did not prove who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CredentialRefused {
+    /// Nobody could judge its token, which may be good: its connection is not ended for that.
+    Unjudged,
+    Cheap,
     /// A signature had to be verified before.
-    pub(crate) is_costly: bool,
+    Costly,
 }

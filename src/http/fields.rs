@@ -36,12 +36,13 @@ pub(crate) fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Takes out `Connection` and what it names.
+/// Takes out `Connection` and what it names, but never `Authorization`: that is for all recipients (RFC
+/// 9110, 7.6.1), and a line that could be hidden so would let another credential speak for the caller.
 pub(crate) fn drop_connection(headers: &mut HeaderMap) {
     let lines = headers.get_all(header::CONNECTION).iter();
     let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
     let named: Vec<_> = named.filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
-    for name in named.iter().chain([&header::CONNECTION]) {
+    for name in named.iter().filter(|name| **name != header::AUTHORIZATION).chain([&header::CONNECTION]) {
         headers.remove(name);
     }
 }
@@ -51,4 +52,26 @@ pub(crate) fn drop_connection(headers: &mut HeaderMap) {
 pub(crate) fn belongs_in_not_modified(name: &[u8]) -> bool {
     let of_the_body = OF_THE_BODY.iter().chain(&[header::CONTENT_TYPE, header::CONTENT_LANGUAGE]);
     !of_the_body.into_iter().any(|left_out| left_out.as_str().as_bytes() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn connection_hides_no_credential() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            (header::CONNECTION, "close, Authorization, X-Hop"),
+            (header::CONNECTION, "AUTHORIZATION"),
+            (header::AUTHORIZATION, "Bearer bad"),
+            (HeaderName::from_static("x-hop"), "1"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        drop_connection(&mut headers);
+        assert_eq!(headers.keys().collect::<Vec<_>>(), [header::AUTHORIZATION]);
+    }
 }

@@ -358,10 +358,9 @@ mod tests {
     #[test]
     fn refused_callers_make_room_first() {
         let pulse = Arc::new(Pulse::default());
-        let cheap = CredentialRefused { is_costly: false };
         for number in 1..=20 {
             drop(pulse.begin());
-            pulse.refused(cheap, 1);
+            pulse.refused(CredentialRefused::Cheap, 1);
             assert_eq!((pulse.idleness(), pulse.is_refused()), (Some(0), number >= 16), "{number}");
         }
         let pulse = Arc::new(Pulse::default());
@@ -369,9 +368,21 @@ mod tests {
         assert_eq!(pulse.idleness(), Some(2));
         for number in 1..=4 {
             drop(pulse.begin());
-            pulse.refused(CredentialRefused { is_costly: true }, 1);
+            pulse.refused(CredentialRefused::Costly, 1);
             assert_eq!((pulse.idleness(), pulse.is_refused()), (Some(2), number == 4), "{number}");
         }
+    }
+
+    #[test]
+    fn unjudged_callers_make_room_too() {
+        let pulse = Arc::new(Pulse::default());
+        for number in 1..=20 {
+            drop(pulse.begin());
+            pulse.refused(CredentialRefused::Unjudged, 1);
+            assert_eq!((pulse.idleness(), pulse.is_refused()), (Some(0), false), "{number}");
+        }
+        drop(pulse.begin());
+        assert_eq!(pulse.idleness(), Some(1));
     }
 
     #[test]

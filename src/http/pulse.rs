@@ -41,7 +41,7 @@ pub struct Pulse {
     pub(super) closing: AtomicBool,
 }
 
-/// Requests of a connection whose credentials were refused.
+/// Requests of a connection whose senders did not prove who they are.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     heads: AtomicU32,
@@ -137,7 +137,11 @@ impl Pulse {
     /// A request under way was answered by a refusal of its credential, after `heads` were counted for
     /// it: two, where the fast path read it first.
     pub(super) fn refused(&self, refused: CredentialRefused, heads: u32) {
-        let weight = if refused.is_costly { limits::FORGED_WEIGHT } else { 1 };
+        let weight = match refused {
+            CredentialRefused::Unjudged => 0,
+            CredentialRefused::Cheap => 1,
+            CredentialRefused::Costly => limits::FORGED_WEIGHT,
+        };
         self.refusals.heads.fetch_add(heads, Ordering::Relaxed);
         self.refusals.weight.fetch_add(weight, Ordering::Relaxed);
     }
@@ -147,7 +151,7 @@ impl Pulse {
         self.refusals.weight.load(Ordering::Relaxed) >= limits::REFUSED_WEIGHT
     }
 
-    /// Number of requests whose credentials were not refused.
+    /// Number of requests whose senders proved who they are, or did not have to.
     fn good_heads(&self) -> u32 {
         self.heads().saturating_sub(self.refusals.heads.load(Ordering::Relaxed))
     }

@@ -32,6 +32,8 @@ fn unusable_keys_are_left_out() {
         (with(one.clone(), "kty", json!("OKP")), Unused::Type),
         (with(one.clone(), "x", json!("AAAA")), Unused::Numbers),
         (with(one.clone(), "y", Value::Null), Unused::Numbers),
+        // A point beside the curve.
+        (with(one.clone(), "x", one["y"].clone()), Unused::Numbers),
         (with(other.clone(), "n", json!(URL_SAFE_NO_PAD.encode([1; 128]))), Unused::Numbers),
         (with(other.clone(), "n", json!(URL_SAFE_NO_PAD.encode([0; 256]))), Unused::Numbers),
         (with(other.clone(), "n", json!(URL_SAFE_NO_PAD.encode([1; 1025]))), Unused::Numbers),

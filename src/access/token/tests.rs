@@ -79,6 +79,7 @@ fn wrong_claims_are_refused() {
         (json!({"sub": null}), TokenError::Subject),
         (json!({"sub": ""}), TokenError::Subject),
         (json!({"sub": "a\nb"}), TokenError::Subject),
+        (json!({"sub": "a\u{202e}b"}), TokenError::Subject),
         (json!({"sub": "x".repeat(513)}), TokenError::Subject),
         (json!({"sub": 7}), TokenError::Subject),
     ] {

@@ -332,6 +332,9 @@ fn key_sources_and_operators_are_checked() {
         (issuer("https://i.example", "http://i.example/jwks"), "keys: keys at a URL that is not https"),
         (issuer("https://i.example", "https://a:b@i.example/jwks"), "keys: a URL with a user name or password"),
         (format!("{}ca_file = \"none.pem\"\n", issuer("https://i.example", "discovery")), "ca_file: none.pem"),
+        (issuer("", "https://i.example/jwks"), "access.issuer.iss: empty; write the iss"),
+        (format!("{}subject = \"\"\n", issuer("i", "https://i.example/j")), "issuer.subject: `` is no claim"),
+        (format!("{}subject = \"aud\"\n", issuer("i", "https://i.example/j")), "issuer.subject: `aud` is no claim"),
         (
             format!("operate_audience = \"b\"\n{}", issuer("https://i.example", "discovery")),
             "an audience that callers'",

@@ -69,6 +69,11 @@ async fn certificates_are_credentials_everywhere() {
     assert_eq!(status(&writer, &node, None).await, 403);
     assert_eq!(status(&writer, &node, Some(&token)).await, 200);
     assert_eq!(status(&jira, &node, Some("a.b.c")).await, 401);
+    // Nor does a line hide it that calls it the connection's own.
+    let old = certified.builder(Some(&certified.path("jira.pem"))).http1_only().build().unwrap();
+    let hidden = old.get(&node).bearer_auth("a.b.c").header("connection", "Authorization");
+    assert_eq!(hidden.send().await.unwrap().status().as_u16(), 401);
+    assert_eq!(status(&old, &node, None).await, 200);
     let foreign = certified.client_as(&spiffe(&Certified::new(), "jira.pem"));
     assert_eq!(status(&foreign, &node, None).await, 401);
     assert_eq!(status(&foreign, &node, Some(&token)).await, 200);
