@@ -27,6 +27,8 @@ settings! {
         when_unknown: WhenUnknown = ACCESS_WHEN_UNKNOWN(words::<WhenUnknown>(), Is("serve"));
         /// With `[[access.issuer]]`: audience (`aud`) of callers' tokens, as the service expects it.
         audience: String = ACCESS_AUDIENCE(Text, Is("")) Restart;
+        /// Audiences of other services of the same owner: a token that names one too is not verified.
+        other_audiences: Vec<String> = ACCESS_OTHER_AUDIENCES(Audiences, Is("")) Restart;
         /// Longest time from now to the `exp` of a token; one with a longer is not verified.
         max_lifetime: Duration = ACCESS_MAX_LIFETIME(seconds(MINUTE, 7 * DAY), Is("24h")) Restart;
         /// Age from which keys that were fetched from an issuer are no longer used.
@@ -43,7 +45,7 @@ impl PermitsConfig {
         (!self.issuers.is_empty()).then(|| TrustedIssuers {
             issuers: self.issuers.clone(),
             audience: self.audience.clone(),
-            own_audiences: Vec::new(),
+            own_audiences: self.other_audiences.clone(),
             max_lifetime: self.max_lifetime,
             max_key_age: self.max_key_age,
         })

@@ -21,6 +21,8 @@ pub(crate) const SCHEMA_BYTES: u64 = MIB as u64;
 pub(crate) const RECORDS_PER_ROUTE: usize = 8;
 /// Headers that one route may forward or hash.
 pub(crate) const HEADERS_PER_ROUTE: usize = 16;
+/// Audiences that a token may not name besides.
+pub(crate) const AUDIENCES: usize = 16;
 /// Claims that one route may name.
 pub(crate) const CLAIMS_PER_ROUTE: usize = 32;
 /// Headers, or beginnings of their names, that one route may ignore.

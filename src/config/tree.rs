@@ -88,6 +88,7 @@ impl Raw {
                 | SettingKind::Hosts
                 | SettingKind::Names
                 | SettingKind::Claims
+                | SettingKind::Audiences
                 | SettingKind::Records
                 | SettingKind::Tags
                 | SettingKind::Uids => {

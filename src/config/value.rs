@@ -125,6 +125,7 @@ fn strings(raw: &Raw, kind: SettingKind) -> Read<Vec<String>> {
     match kind {
         SettingKind::Names => names(raw, kind),
         SettingKind::Claims => claims(raw, kind),
+        SettingKind::Audiences => audiences(raw, kind),
         _ => hosts(raw, kind),
     }
 }
@@ -274,6 +275,20 @@ pub(super) fn names(raw: &Raw, kind: SettingKind) -> Read<Vec<String>> {
         Some((_, name)) => Err(ConfigProblem::new(format!("`{name}` is listed twice"), "keep one of the two")),
         None => Ok(names),
     }
+}
+
+/// Reads values of `aud`, compared byte for byte (RFC 7519, section 4.1.3).
+pub(super) fn audiences(raw: &Raw, _: SettingKind) -> Read<Vec<String>> {
+    const SUGGESTION: &str = "write the audiences of other services, such as [\"https://catalogue.example\"]";
+    list(raw, limits::AUDIENCES, "audiences", |item| {
+        let audience = text_of(item, SUGGESTION)?;
+        let is_plain = !audience.is_empty() && audience.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_plain {
+            Ok(audience.to_owned())
+        } else {
+            Err(ConfigProblem::new(format!("{} is no audience", quoted(audience)), SUGGESTION))
+        }
+    })
 }
 
 /// Reads names of claims (RFC 7519, section 4).

@@ -204,6 +204,7 @@ fn another(setting: &Setting, token: &str) -> String {
         SettingKind::Names if setting == &CREDENTIALS_AWS_REGIONS => "eu-west-2,us-gov-east-1".to_owned(),
         SettingKind::Names => "limits,profile".to_owned(),
         SettingKind::Claims => "tenant,scope".to_owned(),
+        SettingKind::Audiences => "https://catalogue.example".to_owned(),
         Filter => "warn,nearside=debug".to_owned(),
         SettingKind::Message => format!("{token}#acme.v1.Context"),
         SettingKind::Parameter => "fields".to_owned(),
@@ -383,7 +384,14 @@ fn tables(schema: &Schema) -> String {
                 PresetValue::Is("")
                     if matches!(
                         setting.kind,
-                        HeaderPatterns | Headers | Hosts | SettingKind::Claims | SettingKind::Names | Tags | Uids
+                        HeaderPatterns
+                            | Headers
+                            | Hosts
+                            | SettingKind::Audiences
+                            | SettingKind::Claims
+                            | SettingKind::Names
+                            | Tags
+                            | Uids
                     ) =>
                 {
                     "`[]`".to_owned()

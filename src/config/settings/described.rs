@@ -2,9 +2,9 @@
 
 use super::setting::Setting;
 use super::setting::SettingKind::{
-    self, Address, AddressOrNone, Claims, Count, File, Filter, Flag, Hash, Header, HeaderPatterns, Headers, Hosts,
-    KeysSource, KmsKey, Message, Mode, Name, Names, Parameter, Path, Records, RegionName, Share, Size, Tags, Text,
-    Topic, Uids, Url, UrlPerRegion, Word,
+    self, Address, AddressOrNone, Audiences, Claims, Count, File, Filter, Flag, Hash, Header, HeaderPatterns,
+    Headers, Hosts, KeysSource, KmsKey, Message, Mode, Name, Names, Parameter, Path, Records, RegionName, Share,
+    Size, Tags, Text, Topic, Uids, Url, UrlPerRegion, Word,
 };
 use crate::config::limits;
 
@@ -41,6 +41,7 @@ impl Setting {
             Name => "a name of lower-case letters, digits, `-`, `_`".to_owned(),
             Names => format!("a list of at most {} names", limits::NAMES),
             Claims => format!("a list of at most {} claims, or `all`", limits::CLAIMS_PER_ROUTE),
+            Audiences => format!("a list of at most {} audiences", limits::AUDIENCES),
             File => "a path".to_owned(),
             Mode => "octal bits, `0000` to `0777`".to_owned(),
             Uids => "a list of user ids".to_owned(),

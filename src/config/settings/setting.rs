@@ -32,6 +32,8 @@ pub enum SettingKind {
     Names,
     /// Names of claims in a token.
     Claims,
+    /// Values of `aud` in a token.
+    Audiences,
     File,
     /// Permission bits, octal.
     Mode,

@@ -166,7 +166,7 @@ impl Stage {
         let [own, exact] = [self.guarded.sidecar_with(&own, "").await, self.guarded.sidecar_with(batched, "").await];
         let sharing = self.guarded.sidecar_with(&format!("{batched}identity = \"granted\"\n"), "").await;
         let issuer = format!(
-            "{batched}identity = \"verified\"\nclaims = [\"sub\"]\n[access]\naudience = \"{REGIONS}\"\n\
+            "{batched}identity = \"verified\"\nclaims = [\"sub\"]\n[access]\naudience = \"{REGIONS}\"\nother_audiences = [\"{CATALOGUE}\"]\n\
              [[access.issuer]]\niss = \"{ISS}\"\nkeys = \"{}\"\n",
             keys_file(self.guarded.directory.path()).display()
         );
