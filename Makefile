@@ -17,12 +17,13 @@ test:
 	set -e; { tests/emulator/setup.sh && tests/clients/setup.sh && tests/payloads/setup.sh && examples/publishers/setup.sh; } & made=$$!; \
 	    cargo test --locked --workspace --no-run; wait $$made
 	@# One more at a time than there are cores: they wait more than they work.
-	RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked --workspace -- --skip faults:: --skip propagation:: --skip fifty_setup_errors
+	RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked --workspace -- --skip faults:: --skip propagation:: \
+	    --skip fifty_setup_errors --skip processes_carry_each_change
 	@# What is said on the wire, once more with every request read by hyper (listen.fast).
 	NEARSIDE__LISTEN__FAST=false RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked --test it -- \
 	    wire:: rfc9111:: admission:: routed:: readers:: drop_in:: own_writes:: failing:: stampede::
 	@# What is measured, or must be seen within so many seconds, has the machine to itself, and shows its figures.
-	cargo test --locked --test it -- faults:: propagation:: fifty_setup_errors --nocapture --test-threads 1
+	cargo test --locked --test it -- faults:: propagation:: fifty_setup_errors processes_carry_each_change --nocapture --test-threads 1
 	@# A fifth of what `make sim` runs, and a seventh of `make services-sim`: these take 20 minutes more.
 	$(MAKE) --no-print-directory sim SEEDS=2000
 	$(MAKE) --no-print-directory services-sim SERVICES_SEEDS=150 GUARD_SEEDS=40

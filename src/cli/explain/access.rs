@@ -17,7 +17,7 @@ pub(super) fn permits(route: &Route, terms: &PermitsConfig) -> Vec<String> {
         IdentityMode::Sidecar(_) => "the sidecar, by its own credentials: what it may read, all callers get",
         IdentityMode::Exact(headers) if headers.is_empty() => "everybody: all callers are one",
         IdentityMode::Exact(_) => "each combination of these headers; a token's permit ends with its exp",
-        IdentityMode::Verified(_) => "each set of these claims, by a token that the sidecar verified",
+        IdentityMode::Verified(_) => "each set of claims",
         IdentityMode::Granted => "each authorization; all who have a permit share what is stored",
     };
     let since = if route.identity.needs_permits() { "always" } else { "once regions state grants" };
@@ -28,6 +28,15 @@ pub(super) fn permits(route: &Route, terms: &PermitsConfig) -> Vec<String> {
         ),
         WhenUnknown::Refuse => "is 503 grants-unknown at once (when_unknown = \"refuse\")".to_owned(),
     };
+    if route.identity.claims().is_some() {
+        return vec![
+            format!(
+                "permits   {since}: only what a region gave a token with these claims within {recheck} (access.recheck)"
+            ),
+            format!("          without a region that answers, what is stored {unknown}"),
+            "          a token that the sidecar cannot verify is passed on, and its answer not stored".to_owned(),
+        ];
+    }
     vec![
         format!("permits   {since}: only to whom they allowed {view} within {recheck} (access.recheck),"),
         "          by grants that are not older than the newest that two regions know".to_owned(),
