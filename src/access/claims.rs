@@ -10,7 +10,7 @@ use super::limits::CLAIMS;
 /// Digest of a claim's value.
 pub type ClaimDigest = [u8; 32];
 
-/// Why a token's claims do not tell its caller from others. The caller has to send another one, or the
+/// Failure of a token's claims to tell its caller from others. The caller has to send another one, or the
 /// operator to name other claims.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimsError {

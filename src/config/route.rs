@@ -78,6 +78,11 @@ impl Route {
             && self.payload == other.payload
     }
 
+    /// View that it shows, as nodes announce and name it: the type of its first record.
+    pub fn view(&self) -> &str {
+        self.records.first().map_or("", |record| record.record_type.as_str())
+    }
+
     /// Returns whether the codings that callers accept make no difference to what is stored.
     #[inline]
     pub const fn is_stored_plain(&self) -> bool {

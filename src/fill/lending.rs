@@ -9,7 +9,7 @@ use super::ask::{Ask, AskedPermit, Of, Routing};
 use super::permits::PermitKey;
 use super::settings::Settings;
 use crate::access::token;
-use crate::config::{Claims, Route};
+use crate::config::Claims;
 
 /// `ask` as background work sends it: on a route where each caller asks for itself, with the newest
 /// credentials that have a permit for what is asked. `None` if nobody's do now.
@@ -25,7 +25,7 @@ pub(crate) fn with_lent(settings: &Settings, mut ask: Ask) -> Option<Ask> {
     let headers = &mut Arc::make_mut(&mut ask.request).headers;
     headers.insert(header::AUTHORIZATION, value);
     let hashes = &settings.shared.keyed_hashes;
-    let own: PermitKey = hashes.permit(routing.route, hashes.caller(&route.identity, headers), view(route)).into();
+    let own: PermitKey = hashes.permit(routing.route, hashes.caller(&route.identity, headers), route.view()).into();
     let credential = if own == key { 0 } else { own.short() };
     ask.permit = Some(AskedPermit { key, credential, is_missing: false, is_needed: true });
     Some(ask)
@@ -66,8 +66,4 @@ pub(super) fn lent_by(settings: &Settings, claims: &Claims, line: &HeaderValue) 
 fn is_allowed(settings: &Settings, permit: PermitKey) -> bool {
     let (shared, recheck) = (&settings.shared, settings.config.access.recheck);
     shared.fills.permits.allows(permit, shared.freshness.grants().floor(), shared.clock.now(), recheck)
-}
-
-fn view(route: &Route) -> &str {
-    route.records.first().map_or("", |record| record.record_type.as_str())
 }

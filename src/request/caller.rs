@@ -204,8 +204,7 @@ impl Caller {
 
 /// Key of a caller's permit for the view that the route shows.
 fn permit_of(settings: &Settings, matched: &Matched<'_>, caller: Identity) -> PermitKey {
-    let view = matched.route.records.first().map_or("", |record| record.record_type.as_str());
-    settings.fill.shared.keyed_hashes.permit(matched.id, caller, view).into()
+    settings.fill.shared.keyed_hashes.permit(matched.id, caller, matched.route.view()).into()
 }
 
 /// Form of the sidecar's own answers: where some route has a message, callers of Protobuf get that

@@ -25,7 +25,7 @@ pub(crate) struct Claimant {
     unproven: Option<Denial>,
 }
 
-/// Why it is not known who the caller is. It quotes nothing of the token's values.
+/// Reason for which the caller is not known. It quotes nothing of the token's values.
 #[derive(Clone, Debug, thiserror::Error)]
 enum Unverified {
     #[error(transparent)]

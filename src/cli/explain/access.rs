@@ -12,7 +12,6 @@ use crate::config::{IdentityMode, PermitsConfig, Route, ServerCertificate};
 
 /// Rules by which a route's stored replies are served once regions state grants (R22).
 pub(super) fn permits(route: &Route, terms: &PermitsConfig) -> Vec<String> {
-    let view = route.records.first().map_or("", |record| record.record_type.as_str());
     let caller = match &route.identity {
         IdentityMode::Sidecar(_) => "the sidecar, by its own credentials: what it may read, all callers get",
         IdentityMode::Exact(headers) if headers.is_empty() => "everybody: all callers are one",
@@ -38,7 +37,7 @@ pub(super) fn permits(route: &Route, terms: &PermitsConfig) -> Vec<String> {
         ];
     }
     vec![
-        format!("permits   {since}: only to whom they allowed {view} within {recheck} (access.recheck),"),
+        format!("permits   {since}: only to whom they allowed {} within {recheck} (access.recheck),", route.view()),
         "          by grants that are not older than the newest that two regions know".to_owned(),
         format!("          without a region that knows those, what is stored {unknown}"),
         format!("          who is asked about: {caller}"),

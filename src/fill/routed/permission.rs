@@ -47,7 +47,7 @@ impl RoutedFill<'_> {
             return self.ask.permit.map(|permit| permit.key);
         }
         let hashes = &self.settings.shared.keyed_hashes;
-        Some(hashes.permit(self.routing.route, Identity::SHARED, self.view()).into())
+        Some(hashes.permit(self.routing.route, Identity::SHARED, self.route.view()).into())
     }
 
     /// The end that the caller's token states, if it states one: the regions verify it, and here it can
@@ -62,14 +62,9 @@ impl RoutedFill<'_> {
         end.map_or(Moment::NEVER, |end| clock.now() + end.since(clock.wall()))
     }
 
-    /// The view that the route shows: as nodes announce and name it, the type of its first record.
-    fn view(&self) -> &str {
-        self.route.records.first().map_or("", |record| record.record_type.as_str())
-    }
-
     /// True if a region decided about the view that the route shows, or does not say.
     pub(super) fn is_of_the_view(&self, reply: &Reply) -> bool {
-        reply.grants.as_ref().is_none_or(|stated| &*stated.view == self.view())
+        reply.grants.as_ref().is_none_or(|stated| &*stated.view == self.route.view())
     }
 
     /// Notes what one region's answer says of the permit.
