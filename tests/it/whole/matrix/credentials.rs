@@ -102,7 +102,7 @@ struct Mint<'i> {
 impl Mint<'_> {
     /// Claims of a good token of `jira:api`.
     fn good(&self, audience: &str) -> Value {
-        json!({"iss": ISS, "sub": "jira:api", "aud": audience, "iat": self.now, "exp": self.now + 600})
+        json!({"iss": ISS, "sub": "jira:api", "aud": audience, "iat": self.now, "exp": self.now + 1_800})
     }
 
     fn token(&self, audience: &str) -> String {
@@ -202,8 +202,8 @@ fn wrong_claims(mint: &Mint<'_>) -> Vec<Credential> {
     let now = mint.now;
     vec![
         mint.claiming("expired", TokenError::Expired, "exp", &json!(now - 60)),
-        mint.claiming("not yet", TokenError::NotYet, "nbf", &json!(now + 120)),
-        mint.claiming("made in the future", TokenError::NotYet, "iat", &json!(now + 120)),
+        mint.claiming("not yet", TokenError::NotYet, "nbf", &json!(now + 1_500)),
+        mint.claiming("made in the future", TokenError::NotYet, "iat", &json!(now + 1_500)),
         mint.claiming("without an end", TokenError::Time, "exp", &Value::Null),
         mint.claiming("with an end in words", TokenError::Time, "exp", &json!("never")),
         mint.claiming("for a year", TokenError::Lifetime, "exp", &json!(now + 31_536_000)),
