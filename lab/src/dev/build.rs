@@ -283,7 +283,7 @@ impl DevWorld {
             ..Default::default()
         };
         let node = self.start_node(&served).await?;
-        let behind = NodeBehind::new(http.clone(), node.listen.unwrap_or(ANY));
+        let (behind, node_admin) = (NodeBehind::new(http.clone(), node.listen.unwrap_or(ANY)), node.admin);
         self.nodes.push(node);
         let port = ports.hold(number, name, &mut self.notes)?;
         let listener = port.listen_for(name)?;
@@ -291,7 +291,7 @@ impl DevWorld {
         let asked = behind.clone();
         let serving = server.clone().run(listener, self.tasks.clone(), move |request| asked.clone().reply(request));
         self.tasks.spawn("region", serving);
-        Ok(DevRegion { server, topic, ingest_admin: std::sync::OnceLock::new(), served, behind })
+        Ok(DevRegion { server, topic, ingest_admin: std::sync::OnceLock::new(), node_admin, served, behind })
     }
 
     /// Starts what ingests and announces, and waits until every region answers.

@@ -170,9 +170,9 @@ async fn tell(
     }
     let control =
         if world.control.port() == CONTROL_PORT { String::new() } else { format!(" --control {}", world.control) };
-    let region = world.region(0).url();
+    let (region, region_admin) = (world.region(0).url(), format!("http://{}", world.regions[0].node_admin));
     let (program, sidecar, admin) = (options.program.as_ref(), tcp.as_str(), admin.as_str());
-    let hand = ByHand { program, sidecar, admin, region: &region, control: &control };
+    let hand = ByHand { program, sidecar, admin, region: &region, region_admin: &region_admin, control: &control };
     screen.commands(&story, &hand)?;
     Ok(story)
 }

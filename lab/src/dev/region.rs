@@ -21,6 +21,8 @@ pub struct DevRegion {
     pub topic: String,
     /// Address for operators of its ingester, once it runs.
     pub(super) ingest_admin: std::sync::OnceLock<SocketAddr>,
+    /// Address for operators of its node.
+    pub(super) node_admin: SocketAddr,
     pub(super) served: ServedRegion,
     /// The node that its server asks.
     pub(super) behind: NodeBehind,

@@ -25,6 +25,8 @@ pub struct ByHand<'a> {
     pub admin: &'a str,
     /// The nearest region.
     pub region: &'a str,
+    /// Where operators ask its node.
+    pub region_admin: &'a str,
     /// Says where the world takes orders, if commands must say so.
     pub control: &'a str,
 }
@@ -347,8 +349,8 @@ impl<'a> Screen<'a> {
 }
 
 /// Commands about who may read.
-fn access_commands(hand: &ByHand<'_>) -> [(String, &'static str); 8] {
-    let ByHand { program, sidecar, region, control, .. } = hand;
+fn access_commands(hand: &ByHand<'_>) -> [(String, &'static str); 9] {
+    let ByHand { program, sidecar, region, region_admin, control, .. } = hand;
     let [limits, straight] = [sidecar, region].map(|base| format!("{base}/v1/contexts/tenant-7/limits"));
     let with_token = format!("curl -s {straight} -H \"Authorization: Bearer $TOKEN\"");
     let [reader, other] = [READER, OTHER].map(|consumer| format!("TOKEN=$({program} dev token {consumer}{control})"));
@@ -358,6 +360,10 @@ fn access_commands(hand: &ByHand<'_>) -> [(String, &'static str); 8] {
         (with_token.clone(), "it may read that"),
         (other, "a token of another consumer"),
         (with_token, "403: it may not"),
+        (
+            format!("curl -s {region_admin}/metrics | grep not-granted"),
+            "who tried, as operators see it; nearside grants report says it in words",
+        ),
         (format!("{program} dev stop {READER}{control}"), "all grants of the sidecar's consumer are withdrawn"),
         (format!("curl -si {limits} | head -n 1"), "403: what was stored ended with them"),
         (format!("{program} dev resume {READER}{control}"), "it has them again"),
