@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use nearside::access::deny_file::DenyList;
 use nearside::access::editing;
-use nearside::access::grants::{Grants, changes};
+use nearside::access::grants::Grants;
+use nearside::access::grants::changes::changes;
 use nearside::access::keys::KeySet;
 use nearside::access::principal::Principal;
 use nearside::access::strict_json;

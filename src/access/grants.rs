@@ -1,5 +1,7 @@
 //! The document of grants: who each consumer is, and what it may do. It is read whole, or not at all.
 
+pub mod changes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -108,6 +110,8 @@ pub struct Grants {
     owners: Owners<usize>,
     rights: Vec<Arc<Rights>>,
     wide: Vec<String>,
+    /// Rights that this version does not know, each with a place.
+    unknown: BTreeMap<String, String>,
 }
 
 /// A problem of a document: its place, and what to do.
@@ -141,7 +145,9 @@ pub enum GrantsProblem {
     Who,
     #[error("{0}")]
     Pattern(#[from] PatternError),
-    #[error("`announcements`, `metrics` or `operate` belongs here")]
+    #[error(
+        "this version knows `announcements`, `metrics` and `operate`; correct it, or upgrade the catalogue first"
+    )]
     May,
     #[error("it covers a principal that {0} covers too; give each principal to one consumer")]
     Overlap(String),
@@ -150,7 +156,8 @@ pub enum GrantsProblem {
 }
 
 impl Grants {
-    /// Reads a document of this version.
+    /// Reads a document of this version. A word in `may` that this process does not know is passed over:
+    /// it gives rights to something newer, and the rest of the document must go on reaching this one.
     ///
     /// # Errors
     /// Everything that is wrong with it.
@@ -187,6 +194,16 @@ impl Grants {
         self.version
     }
 
+    /// Words in `may` that this version does not know, and that are new beside `old`: misspelled, or of
+    /// a version that the catalogue is to be upgraded to first. One that is there already hinders no
+    /// older catalogue from stopping a consumer.
+    #[must_use]
+    pub fn unknown_rights(&self, old: Option<&Self>) -> Vec<GrantsError> {
+        let is_new = |word: &String| old.is_none_or(|old| !old.unknown.contains_key(word));
+        let unknown = self.unknown.iter().filter(|(word, _)| is_new(word));
+        unknown.map(|(_, place)| error(place.clone(), GrantsProblem::May)).collect()
+    }
+
     /// Places and patterns that cover a whole Kubernetes cluster: allowed, and seldom meant.
     #[must_use]
     pub fn cluster_wide(&self) -> &[String] {
@@ -220,6 +237,7 @@ struct Reading {
     patterns: Vec<(Pattern, usize)>,
     /// Place of each pattern.
     places: Vec<String>,
+    unknown: BTreeMap<String, String>,
 }
 
 impl Reading {
@@ -273,7 +291,7 @@ impl Reading {
         for (at, word) in self.strings(value, place) {
             match word.parse() {
                 Ok(right) => drop(may.insert(right)),
-                Err(_) => self.wrong(&format!("{place}[{at}]"), GrantsProblem::May),
+                Err(_) => drop(self.unknown.insert(word, format!("{place}[{at}]"))),
             }
         }
         may
@@ -344,45 +362,8 @@ impl Reading {
         let wide = self.patterns.iter().zip(&self.places).filter(|((pattern, _), _)| pattern.covers_cluster());
         let wide = wide.map(|((pattern, _), place)| format!("{place}: {pattern}")).collect();
         let consumers = self.rights.iter().map(|rights| (rights.consumer.clone(), rights.clone())).collect();
-        Ok(Grants { version, consumers, owners, rights: self.rights, wide })
+        Ok(Grants { version, consumers, owners, rights: self.rights, wide, unknown: self.unknown })
     }
-}
-
-/// A right that somebody gains or loses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub consumer: Arc<str>,
-    /// As in `reads limits`.
-    pub right: String,
-    pub is_gained: bool,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.is_gained { '+' } else { '-' };
-        write!(f, "{sign} {} {}", self.consumer, self.right)
-    }
-}
-
-/// Changes that a document makes for the consumers of another, or of none.
-#[must_use]
-pub fn changes(old: Option<&Grants>, new: &Grants) -> Vec<Change> {
-    let none = BTreeMap::new();
-    let before = old.map_or(&none, |old| &old.consumers);
-    let names: BTreeSet<&Arc<str>> = before.keys().chain(new.consumers.keys()).collect();
-    let mut changes = Vec::new();
-    for name in names {
-        let [had, has] = [before, &new.consumers].map(|consumers| consumers.get(name).map(|known| known.words()));
-        let (had, has) = (had.unwrap_or_default(), has.unwrap_or_default());
-        let lost = had.difference(&has).map(|right| (right, false));
-        let gained = has.difference(&had).map(|right| (right, true));
-        changes.extend(lost.chain(gained).map(|(right, is_gained)| Change {
-            consumer: name.clone(),
-            right: right.clone(),
-            is_gained,
-        }));
-    }
-    changes
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::record::{RecordPage, RecordWrite, RecordWritten};
 use super::remembered::{IdempotencyKey, hash_of};
 use super::{Catalogue, place};
 use crate::access::gate::Gate;
-use crate::access::grants::Grants;
+use crate::access::grants::{Grants, GrantsError};
 use crate::access::record::{Confirmation, DOCUMENT, GRANTS};
 use crate::catalogue::counts::ReadKind;
 use crate::catalogue::limits::GRANTS_EVERY;
@@ -38,13 +38,27 @@ impl Catalogue {
         only_if: Preconditions,
         once: Option<&IdempotencyKey>,
     ) -> Result<(RecordWritten, bool), CatalogueError> {
-        if let Err(errors) = Grants::read(&document, 0) {
-            return Err(CatalogueError::Grants(errors.iter().map(ToString::to_string).collect()));
-        }
+        self.judge_grants(&document).await?;
         let writes = [RecordWrite::put(GRANTS, DOCUMENT, document).only_if(only_if)];
         let once = once.map(|key| (key, hash_of(&writes, false)));
         let answer = self.apply_named(&writes, once).await.map_err(|error| error.root().clone())?;
         Ok((answer.applied[0], answer.replayed))
+    }
+
+    async fn judge_grants(&self, document: &[u8]) -> Result<(), CatalogueError> {
+        let refused =
+            |errors: Vec<GrantsError>| CatalogueError::Grants(errors.iter().map(ToString::to_string).collect());
+        let new = Grants::read(document, 0).map_err(refused)?;
+        if new.unknown_rights(None).is_empty() {
+            return Ok(());
+        }
+        let old = match self.grants().await {
+            Ok((version, current)) => Grants::read(&current, version).ok(),
+            Err(CatalogueError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let unknown = new.unknown_rights(old.as_ref());
+        if unknown.is_empty() { Ok(()) } else { Err(refused(unknown)) }
     }
 
     /// Up to `limit` versions of the document, oldest first, `after` an earlier page.

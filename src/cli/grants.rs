@@ -11,7 +11,8 @@ use url::Url;
 use super::error::CommandError;
 use crate::access::decision::Need;
 use crate::access::editing::{self, EditError};
-use crate::access::grants::{Change, Grants, changes};
+use crate::access::grants::Grants;
+use crate::access::grants::changes::{Change, changes};
 
 mod caller;
 mod catalogue;
@@ -232,6 +233,10 @@ fn replace(
 ) -> Result<(), CommandError> {
     let new = Grants::read(document, 0).map_err(|errors| wrong(&errors))?;
     let old = current.and_then(|current| Grants::read(&current.document, current.version).ok());
+    let unknown = new.unknown_rights(old.as_ref());
+    if !unknown.is_empty() {
+        return Err(wrong(&unknown));
+    }
     let changes = changes(old.as_ref(), &new);
     changes.iter().try_for_each(|change| print(&change.to_string()))?;
     new.cluster_wide().iter().try_for_each(|wide| {

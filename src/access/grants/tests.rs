@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::changes::changes;
 use super::*;
 
 const ISS: &str = "https://issuer.example";
@@ -69,7 +70,6 @@ fn every_problem_is_named_with_its_place() {
         "consumers.`Jira`: ",
         "consumers.a.who: ",
         "consumers.a.views[0]: ",
-        "consumers.a.may[1]: ",
         "consumers.a.reads: ",
         "consumers.b.who[0]: ",
         "consumers.b.who[1]: ",
@@ -80,6 +80,25 @@ fn every_problem_is_named_with_its_place() {
     ] {
         assert!(errors.lines().any(|line| line.starts_with(place)), "{place}\n{errors}");
     }
+}
+
+#[test]
+fn newer_rights_hide_no_others() {
+    let with = |may: Value| {
+        let mut consumer = jira();
+        consumer["may"] = may;
+        read(&document(&json!({"jira": consumer}))).unwrap()
+    };
+    let (newer, old) = (with(json!(["levitate", "metrics"])), with(json!(["metrics"])));
+    let rights = newer.rights_of(&Principal::token(ISS, "system:serviceaccount:jira:api")).unwrap();
+    assert!(rights.reads("limits") && rights.may(May::Metrics));
+    let unknown = |old: Option<&Grants>| -> Vec<String> {
+        newer.unknown_rights(old).iter().map(|error| error.place.clone()).collect()
+    };
+    assert_eq!(unknown(None), ["consumers.jira.may[0]"]);
+    assert_eq!(unknown(Some(&old)), ["consumers.jira.may[0]"], "nobody had it");
+    assert_eq!(unknown(Some(&newer)), [""; 0], "it was there before");
+    assert!(old.unknown_rights(None).is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A catalogue whose table was put back.
+//! A catalogue whose table was put back, and one that meets rights of a newer version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::access::gate::GateParts;
 use crate::access::issuers::Issuers;
+use crate::access::principal::Principal;
 use crate::catalogue::RecordTypes;
 use crate::config::services::{AccessConfig, AccessMode, WhenUnknown};
 use crate::engine::memory::MemoryStore;
@@ -76,4 +77,23 @@ async fn record_that_was_put_back_grants_nothing() {
         catalogue.follow_once(&gate).await.unwrap();
         assert_eq!(gate.reason(), None, "{known_by:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_right_is_kept_not_introduced() {
+    let clock = Clock::simulated(Wall::from_millis(NOW));
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let (catalogue, gate) = started(&store, &clock).await;
+    let newer = |stopped: &[&str]| -> Bytes {
+        let jira = json!({"who": [{"dns": "j.example"}], "may": ["levitate"]});
+        json!({"format": 1, "stopped": stopped, "consumers": {"jira": jira}}).to_string().into()
+    };
+    let refused = catalogue.write_grants(newer(&[]), Preconditions::none(), None).await.unwrap_err();
+    assert!(matches!(&refused, CatalogueError::Grants(errors) if errors[0].contains("jira.may[0]")), "{refused:?}");
+    // A newer process wrote it; in an incident this one must be able to stop.
+    put(&store, Table::Records, NOW, &newer(&[])).await;
+    catalogue.write_grants(newer(&["jira"]), Preconditions::none(), None).await.unwrap();
+    catalogue.follow_once(&gate).await.unwrap();
+    let jira = Principal::Dns("j.example".into());
+    assert!(gate.grants().unwrap().rights_of(&jira).unwrap().is_stopped());
 }
