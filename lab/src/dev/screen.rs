@@ -25,7 +25,7 @@ pub struct ByHand<'a> {
     pub admin: &'a str,
     /// The nearest region.
     pub region: &'a str,
-    /// Where operators ask its node.
+    /// The address for operators of its node.
     pub region_admin: &'a str,
     /// Says where the world takes orders, if commands must say so.
     pub control: &'a str,

@@ -17,7 +17,7 @@ use super::stage::{DOWN, Lesson, Node};
 const READERS: usize = 1_000;
 /// Longer than what a sidecar's must be, `freshness.worst_lag`.
 const TTL: Duration = Duration::from_secs(65);
-/// What is left of it when the readers open their connections, which on a slow machine takes them seconds.
+/// Rest of it when the readers open their connections, which on a slow machine takes them seconds.
 const REST: Duration = Duration::from_secs(30);
 /// Latency of the table, in milliseconds: as long as many readers need to come.
 const LATENCY: RangeInclusive<u64> = 200..=300;
