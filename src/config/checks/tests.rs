@@ -228,6 +228,8 @@ fn verified_needs_claims_and_issuers() {
     assert_eq!(setting(&named), "service.route.identity", "no issuer");
     assert_eq!(setting(&(named.clone() + &issuer)), "access.audience");
     assert_eq!(setting(&(named.clone() + &access + &issuer)), "access.issuer.iss", "twice");
+    let own = access.replace("[access]\n", "[access]\nother_audiences = [\"b\", \"a\"]\n");
+    assert_eq!(setting(&(named.clone() + &own)), "access.other_audiences");
     assert_eq!(setting(&(contexts("claims = [\"tenant\"]\n") + &access)), "service.route.claims");
     let headers = by_claims("claims = [\"tenant\"]\nidentity_headers = [\"x-user\"]");
     assert_eq!(setting(&(headers + &access)), "service.route.identity_headers");

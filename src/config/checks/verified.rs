@@ -2,8 +2,8 @@
 
 use super::issuers;
 use crate::config::Config;
-use crate::config::error::ConfigProblem;
-use crate::config::schema::{ACCESS_AUDIENCE, ISSUER_ISS, ROUTE_IDENTITY};
+use crate::config::error::{ConfigProblem, quoted};
+use crate::config::schema::{ACCESS_AUDIENCE, ACCESS_OTHER_AUDIENCES, ISSUER_ISS, ROUTE_IDENTITY};
 use crate::config::scope::Collector;
 
 pub(super) fn check(collector: &mut Collector, config: &Config) {
@@ -14,6 +14,10 @@ pub(super) fn check(collector: &mut Collector, config: &Config) {
         let suggestion = "write access.audience = \"https://regions.example\": the `aud` that the service expects";
         let place = collector.origins.place(&ISSUER_ISS, Some(0));
         collector.error(&ACCESS_AUDIENCE, None, place, ConfigProblem::new(what, suggestion));
+    }
+    if !access.audience.is_empty() && access.other_audiences.contains(&access.audience) {
+        let what = format!("{} is access.audience itself", quoted(&access.audience));
+        collector.refuse(&ACCESS_OTHER_AUDIENCES, None, what, "name the audiences of the other services, or none");
     }
     if access.issuers.is_empty() && !access.audience.is_empty() {
         let text = "access.audience has no effect without [[access.issuer]]".to_owned();
