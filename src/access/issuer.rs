@@ -264,6 +264,12 @@ impl Issuer {
     /// Takes the content of its file, as of now.
     pub(super) fn replace_now(&self, keys: KeySet) {
         self.replace(keys, (self.clock.now(), self.calendar.now()));
+        self.rounds.lock().failure = None;
+    }
+
+    /// Notes why the file of its keys cannot be used; the last stay in use.
+    pub(super) fn note_unread(&self, why: String) {
+        self.rounds.lock().failure = Some(why);
     }
 
     /// Fetches the keys every so often, and when a token names one that is not known.

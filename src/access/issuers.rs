@@ -177,6 +177,7 @@ async fn look(issuer: &Issuer, file: &std::path::Path, mut seen: Option<FileStam
                 tracing::info!(iss = issuer.iss(), "the issuer's keys were read again");
             }
             Some(Err(error)) => {
+                issuer.note_unread(error.to_string());
                 if let Some(suppressed) = lines.admit(Clock::System.now()) {
                     tracing::warn!(%error, suppressed, "the last good keys stay in use");
                 }
