@@ -16,13 +16,19 @@ pub struct StatedGrants {
 
 impl StatedGrants {
     /// Takes what a reply states out of its `headers`: it is for the sidecar, and nobody is shown it.
-    /// `None` if it states nothing, or not one version and one view.
+    /// `None` if it states nothing. What is not one version and one view is about no view: a region
+    /// decided, and nobody knows what.
     pub fn take(headers: &mut HeaderMap, name: &HeaderName) -> Option<Self> {
         if !headers.contains_key(name) {
             return None;
         }
         let is_one = headers.get_all(name).iter().count() == 1;
-        let stated = headers.remove(name).filter(|_| is_one)?;
+        let stated = headers.remove(name).filter(|_| is_one);
+        let read = stated.as_ref().and_then(|stated| Self::read(stated));
+        Some(read.unwrap_or_else(|| Self { version: 0, view: "".into() }))
+    }
+
+    fn read(stated: &HeaderValue) -> Option<Self> {
         let (version, view) = stated.to_str().ok()?.split_once(';')?;
         let (version, view) = (version_in(version)?, view.trim());
         is_name(view).then(|| Self { version, view: view.into() })
@@ -72,7 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_states_nothing() {
+    fn anything_else_is_about_no_view() {
+        let unread = Some(StatedGrants { version: 0, view: "".into() });
+        assert_eq!(taken(&[]), None);
         for line in [
             "",
             "5",
@@ -85,10 +93,10 @@ mod tests {
             "5; _grants",
             "5; limits; x",
         ] {
-            assert_eq!(taken(&[line]), None, "{line}");
+            assert_eq!(taken(&[line]), unread, "{line}");
         }
-        assert_eq!(taken(&["5; limits", "6; limits"]), None);
-        assert_eq!(taken(&["99999999999999999999999; limits"]), None);
+        assert_eq!(taken(&["5; limits", "6; limits"]), unread);
+        assert_eq!(taken(&["99999999999999999999999; limits"]), unread);
     }
 
     fn version_of(lines: &[&'static str]) -> Option<u64> {
