@@ -117,6 +117,16 @@ impl Store {
         put
     }
 
+    /// Removes what is stored at a routed key if `entry`, which must not be stored, supersedes it: regions
+    /// say something else now.
+    pub fn supersede(&self, key: KeyRef<'_>, entry: &Entry) {
+        self.kept.change(key, |current| match current.and_then(Held::entry) {
+            Some(stored) if entry.supersedes(stored) => Change::Remove,
+            _ => Change::Keep,
+        });
+        self.settle();
+    }
+
     /// Puts `entry` in the place of `stored`, if that is still what the key holds: the same reply,
     /// with more made of it. Returns whether it was.
     pub fn replace(&self, key: KeyRef<'_>, stored: &Arc<Entry>, entry: &Arc<Entry>) -> bool {

@@ -227,9 +227,13 @@ impl Permits {
         }
     }
 
-    /// Notes that regions were asked. If they gave no permit, they are not asked for it again at once.
-    pub fn tried(&self, key: PermitKey, floor: u64, now: Moment) {
-        self.shard(key).permit(key).next_try = (floor, now + retry_wait());
+    /// Notes that regions were asked by a request from `sent`. If they gave no permit, they are not asked
+    /// for it again at once.
+    pub fn tried(&self, key: PermitKey, floor: u64, sent: Moment, now: Moment) {
+        let mut shard = self.shard(key);
+        let permit = shard.permit(key);
+        let is_given = permit.version > 0 && permit.version >= floor && permit.confirmed >= sent;
+        permit.next_try = (floor, if is_given { now } else { now + retry_wait() });
     }
 
     /// Notes that a region did not believe the caller's credential, or refused it by grants that nobody else

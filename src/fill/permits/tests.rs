@@ -85,7 +85,7 @@ fn moved_floor_ends_a_permit() {
     let permits = Permits::default();
     permits.granted(KEY, 5, FLOOR, at(0), Moment::NEVER);
     // The race that brought it was over a moment ago.
-    permits.tried(KEY, 5, at(0));
+    permits.tried(KEY, 5, at(0), at(0));
     assert_eq!(word(&permits, 6, 0), "unknown");
     permits.granted(KEY, 6, FLOOR, at(1), Moment::NEVER);
     assert_eq!(word(&permits, 6, 1), "granted");
@@ -98,22 +98,30 @@ fn moved_floor_ends_a_permit() {
 fn unconfirmed_permit_goes_on_labelled() {
     let permits = Permits::default();
     permits.granted(KEY, 5, FLOOR, at(0), Moment::NEVER);
-    permits.tried(KEY, 6, at(10));
+    permits.tried(KEY, 6, at(10), at(10));
     assert_eq!(word(&permits, 6, 10), "unproven");
     // Between 1 and 5 s later regions are asked again.
     assert_eq!(word(&permits, 6, 15), "unknown");
-    permits.tried(KEY, 6, at(3_599));
+    permits.tried(KEY, 6, at(3_599), at(3_599));
     assert_eq!(word(&permits, 6, 3_599), "unproven");
     assert_eq!(word(&permits, 6, 3_600), "withheld");
     let refusing = PermitsConfig { when_unknown: WhenUnknown::Refuse, ..terms() };
-    permits.tried(KEY, 6, at(20));
+    permits.tried(KEY, 6, at(20), at(20));
     assert!(matches!(permits.permission(KEY, 6, at(20), &refusing), Permission::Withheld));
+}
+
+#[test]
+fn given_permit_is_asked_for_when_it_ends() {
+    let (permits, short) = (Permits::default(), PermitsConfig { recheck: Duration::from_secs(1), ..terms() });
+    permits.granted(KEY, 5, FLOOR, at(0), Moment::NEVER);
+    permits.tried(KEY, 5, at(0), at(0));
+    assert!(matches!(permits.permission(KEY, 5, at(1), &short), Permission::Unknown));
 }
 
 #[test]
 fn caller_without_permit_gets_nothing() {
     let permits = Permits::default();
-    permits.tried(KEY, 5, at(0));
+    permits.tried(KEY, 5, at(0), at(0));
     assert_eq!(word(&permits, 5, 0), "withheld");
     assert_eq!(word(&permits, 5, 5), "unknown");
 }
@@ -143,7 +151,7 @@ fn refusal_at_one_version_is_no_withdrawal() {
     assert_eq!(word(&permits, 6, 1), "granted");
     // Nobody has allowed it again in time: the region that did was left in `observe`.
     permits.refused(KEY, 6, &entry(REFUSAL_BYTES + 1), (6, RECHECK), at(300));
-    permits.tried(KEY, 6, at(300));
+    permits.tried(KEY, 6, at(300), at(300));
     assert_eq!(word(&permits, 6, 300), "withheld");
 }
 
@@ -154,7 +162,7 @@ fn older_grant_revives_nothing() {
     permits.refused(KEY, 6, &entry(REFUSAL_BYTES + 1), (6, RECHECK), at(1));
     permits.granted(KEY, 5, 6, at(2), Moment::NEVER);
     assert_eq!(word(&permits, 6, 2), "unknown");
-    permits.tried(KEY, 6, at(2));
+    permits.tried(KEY, 6, at(2), at(2));
     assert_eq!(word(&permits, 6, 2), "withheld");
     // It turned out that no second region has those grants: what the others say holds.
     permits.granted(KEY, 5, 5, at(2), Moment::NEVER);

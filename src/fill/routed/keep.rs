@@ -81,10 +81,15 @@ impl RoutedFill<'_> {
         let entry = Arc::new(entry);
         let Validity::Routed(routed) = &entry.validity else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
-        let stored = self.storable(winner)
-            && is_for_all(&winner.reply, &entry, self.route)
-            && standing::admits(self.sent, &shows)
-            && matches!(self.settings.shared.store.put(self.ask.key.as_ref(), &entry), Put::Stored);
+        let (store, key) = (&self.settings.shared.store, self.ask.key.as_ref());
+        let stored = match self.replaces_stored(winner) && standing::admits(self.sent, &shows) {
+            false => false,
+            true if self.storable(winner, &entry) => matches!(store.put(key, &entry), Put::Stored),
+            true => {
+                store.supersede(key, &entry);
+                false
+            }
+        };
         self.got(entry, winner, stored)
     }
 
@@ -143,14 +148,20 @@ impl RoutedFill<'_> {
         Got { entry, fwd_status, stored, shareable, label, cookies }
     }
 
-    /// Present and absent replies are stored, refusals and labelled ones are not. `no-store` is
-    /// obeyed unless the route says otherwise.
-    fn storable(&self, winner: &Winner) -> bool {
+    /// True if what is stored is over with this reply, whether it takes its place or not. Refusals and
+    /// labelled replies say nothing of it.
+    fn replaces_stored(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
             && self.is_of_the_view(&winner.reply)
-            && self.is_for_others(winner)
             && !self.ask.alone
+    }
+
+    /// True if everybody with the key may have the reply. `no-store` is obeyed unless the route says
+    /// otherwise.
+    fn storable(&self, winner: &Winner, entry: &Entry) -> bool {
+        self.is_for_others(winner)
+            && is_for_all(&winner.reply, entry, self.route)
             && (self.route.store_no_store || !ResponseDirectives::of(&winner.reply.headers).no_store)
     }
 

@@ -8,6 +8,7 @@ use super::contradiction::{Decided, contradictions};
 use super::keep::RoutedFill;
 use crate::access::token;
 use crate::cache::entry::Entry;
+use crate::cache::rfc9111::directives::{Extent, ResponseDirectives};
 use crate::config::services::WhenUnknown;
 use crate::config::{Claims, IdentityMode};
 use crate::fill::effects::apply_actions;
@@ -20,6 +21,7 @@ use crate::protocol::event::Action;
 use crate::protocol::label::Label;
 use crate::race::Tally;
 use crate::race::verdict::{Verdict, Winner, is_worthless};
+use crate::routing::headers::is_for_all;
 use crate::routing::keyed_hashes::Identity;
 use crate::telemetry::metrics::grants::PermitOutcome;
 
@@ -107,18 +109,23 @@ impl RoutedFill<'_> {
         self.route.identity.claims().is_some() && floor == 0
     }
 
-    /// Notes a refusal of a caller of those who share a reply by their claims.
+    /// Notes that a region showed nothing to a caller of those who share a reply by their claims.
     fn note_refused_claims(&self, claims: &Claims, permit: PermitKey, winner: &Winner, entry: &Arc<Entry>) {
         // Grants go by subjects, which may differ where these claims do not.
         if winner.reply.grants.is_some() && !self.tells_subjects_apart(claims) {
             return;
         }
         let (shared, status) = (&self.settings.shared, winner.reply.status);
-        // A token that is not believed says nothing of the others with its claims.
-        let for_all = (status == StatusCode::FORBIDDEN).then_some(entry);
-        if is_refusal(status) {
-            shared.fills.permits.ended(permit, for_all, self.sent.grants, shared.clock.now());
-        }
+        // A token that is not believed says nothing of the others with its claims, and neither does a
+        // redirection, or a refusal that may be about other headers of this caller.
+        let is_for_all = status == StatusCode::FORBIDDEN && self.is_refused_alike(&winner.reply, entry);
+        shared.fills.permits.ended(permit, is_for_all.then_some(entry), self.sent.grants, shared.clock.now());
+    }
+
+    /// True if every caller with the key may have this refusal.
+    fn is_refused_alike(&self, reply: &Reply, entry: &Entry) -> bool {
+        let said = ResponseDirectives::of(&reply.headers);
+        is_for_all(reply, entry, self.route) && !said.no_store && said.private == Extent::Nothing
     }
 
     /// True if callers of one subject alone, as each issuer calls it, make the same claims.
@@ -170,7 +177,7 @@ impl RoutedFill<'_> {
             let mut stated = tally.replies().filter_map(|reply| reply.grants.as_ref());
             let is_reached = stated.any(|stated| stated.version >= floor);
             let tried = if is_reached { floor } else { self.sent.grants };
-            shared.fills.permits.tried(permit, tried, shared.clock.now());
+            shared.fills.permits.tried(permit, tried, self.sent.at, shared.clock.now());
             shared.metrics.grants.checked(self.outcome(tally, floor));
         }
     }

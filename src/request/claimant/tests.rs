@@ -202,6 +202,19 @@ async fn withdrawn_key_ends_its_callers() {
     it.world.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn unusable_file_of_keys_is_shown() {
+    let it = Verifying::live(BY_TENANT).await;
+    let (shared, file) = (it.world.sidecar.shared.clone(), it.directory.path().join("keys.json"));
+    let failure = || shared.verifier.as_ref().unwrap().issuers().states()[0].failure.clone();
+    for (content, is_shown) in [("<html>".to_owned(), true), (it.issuer.jwks(), false)] {
+        std::fs::write(&file, content).unwrap();
+        it.world.pass(11 * SECOND).await;
+        assert_eq!(failure().is_some(), is_shown, "{:?}", failure());
+    }
+    it.world.stop().await;
+}
+
 /// X is stored for a set of claims, and due to be asked for again with the token of one of its callers.
 async fn due() -> (Verifying, &'static str, &'static str) {
     let it = Verifying::live(BY_TENANT).await;
@@ -268,16 +281,67 @@ async fn refusal_of_one_path_ends_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn redirection_confirms_nobody() {
-    let (it, one, other) = due().await;
-    it.world.pass(Duration::from_secs(31)).await;
-    it.world.set_all(1, status(302));
-    for caller in [one, other] {
-        let answer = it.read(caller).await;
-        assert!(answer.status == 302 || answer.line.contains("grants-unproven"), "{}", answer.line);
+async fn refusal_for_one_caller_is_unshared() {
+    for (name, value) in [("vary", "*"), ("vary", "user-agent"), ("cache-control", "no-store")] {
+        let (it, one, other) = due().await;
+        it.world.set_all(1, status(403).with(name, value));
+        assert!(it.read(one).await.is_hit());
+        tokio::time::sleep(SECOND).await;
+        it.world.set_all(1, tagged(5));
+        let answer = it.read(other).await;
+        assert_eq!(answer.status, 200, "{name}: {value}");
+        it.world.stop().await;
     }
-    tokio::time::sleep(SECOND).await;
-    assert!(!it.read(one).await.is_hit() || it.read(one).await.line.contains("grants-unproven"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_other_answer_confirms_anybody() {
+    for code in [302, 400, 405, 418, 451] {
+        let (it, one, other) = due().await;
+        it.world.pass(Duration::from_secs(31)).await;
+        it.world.set_all(1, status(code));
+        for caller in [one, other, one] {
+            assert_eq!(it.read(caller).await.status, code);
+            tokio::time::sleep(SECOND).await;
+        }
+        // Nor does an outage bring it back.
+        it.world.set_all(1, Act::Fail(Failure::Connect));
+        assert_ne!(it.read(other).await.status, 200, "{code}");
+        it.world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unstorable_reply_ends_what_is_stored() {
+    for (say, code) in [
+        (status(404).with("cache-control", "no-store"), 404),
+        (status(410).with("vary", "*"), 410),
+        (tagged(5).with("cache-control", "no-store"), 200),
+        (tagged(5).with("vary", "authorization, user-agent"), 200),
+    ] {
+        let (it, one, other) = due().await;
+        it.world.set_all(1, say);
+        assert!(it.read(one).await.is_hit());
+        tokio::time::sleep(SECOND).await;
+        for caller in [other, one] {
+            let answer = it.read(caller).await;
+            assert_eq!((answer.status, answer.is_hit()), (code, false), "{}", answer.line);
+        }
+        it.world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_statement_of_grants_is_unshared() {
+    let it = Verifying::live(BY_TENANT).await;
+    let [one, other] = ["one", "other"].map(|sub| it.caller(json!({"sub": sub, "tenant": "acme"})));
+    for stated in ["1764043200000", "abc", "1764043200000; a; b"] {
+        it.world.set_all(1, tagged(5).with("x-grants-version", stated));
+        for caller in [one, other] {
+            let answer = it.read(caller).await;
+            assert!(!answer.is_hit() && !answer.is_stored(), "{stated}: {}", answer.line);
+        }
+    }
     it.world.stop().await;
 }
 
