@@ -24,7 +24,7 @@ impl StatedGrants {
         }
         let is_one = headers.get_all(name).iter().count() == 1;
         let stated = headers.remove(name).filter(|_| is_one);
-        let read = stated.as_ref().and_then(|stated| Self::read(stated));
+        let read = stated.as_ref().and_then(Self::read);
         Some(read.unwrap_or_else(|| Self { version: 0, view: "".into() }))
     }
 
