@@ -42,6 +42,8 @@ pub struct Rights {
     views: BTreeSet<String>,
     write: BTreeSet<String>,
     may: BTreeSet<May>,
+    /// Words in `may` that this version does not know.
+    unknown: BTreeSet<String>,
 }
 
 impl Rights {
@@ -76,12 +78,13 @@ impl Rights {
         self.may.contains(&right)
     }
 
-    /// Each right in a word, as [`Change`] names it; none of who is stopped.
+    /// Each right in a word, as [`changes::Change`] names it; none of who is stopped.
     fn words(&self) -> BTreeSet<String> {
         let who = self.who.iter().map(|who| format!("is {who}"));
         let views = self.views.iter().map(|view| format!("reads {view}"));
         let types = self.write.iter().map(|record_type| format!("writes {record_type}"));
-        let others = self.may.iter().map(|may| format!("may {}", may.into_str()));
+        let known = self.may.iter().map(|may| may.into_str());
+        let others = known.chain(self.unknown.iter().map(String::as_str)).map(|may| format!("may {may}"));
         if self.is_stopped { BTreeSet::new() } else { who.chain(views).chain(types).chain(others).collect() }
     }
 }
@@ -110,8 +113,6 @@ pub struct Grants {
     owners: Owners<usize>,
     rights: Vec<Arc<Rights>>,
     wide: Vec<String>,
-    /// Rights that this version does not know, each with a place.
-    unknown: BTreeMap<String, String>,
 }
 
 /// A problem of a document: its place, and what to do.
@@ -146,7 +147,7 @@ pub enum GrantsProblem {
     #[error("{0}")]
     Pattern(#[from] PatternError),
     #[error(
-        "this version knows `announcements`, `metrics` and `operate`; correct it, or upgrade the catalogue first"
+        "this version knows `announcements`, `metrics` and `operate`; correct it, or upgrade catalogues and the command"
     )]
     May,
     #[error("it covers a principal that {0} covers too; give each principal to one consumer")]
@@ -199,9 +200,15 @@ impl Grants {
     /// older catalogue from stopping a consumer.
     #[must_use]
     pub fn unknown_rights(&self, old: Option<&Self>) -> Vec<GrantsError> {
-        let is_new = |word: &String| old.is_none_or(|old| !old.unknown.contains_key(word));
-        let unknown = self.unknown.iter().filter(|(word, _)| is_new(word));
-        unknown.map(|(_, place)| error(place.clone(), GrantsProblem::May)).collect()
+        let mut errors = Vec::new();
+        for (name, rights) in &self.consumers {
+            let had = old.and_then(|old| old.consumers.get(name)).map(|had| &had.unknown);
+            for word in rights.unknown.iter().filter(|word| !had.is_some_and(|had| had.contains(*word))) {
+                errors.push(error(format!("consumers.{name}.may: {}", shown(word)), GrantsProblem::May));
+            }
+        }
+        errors.truncate(ERRORS);
+        errors
     }
 
     /// Places and patterns that cover a whole Kubernetes cluster: allowed, and seldom meant.
@@ -237,7 +244,6 @@ struct Reading {
     patterns: Vec<(Pattern, usize)>,
     /// Place of each pattern.
     places: Vec<String>,
-    unknown: BTreeMap<String, String>,
 }
 
 impl Reading {
@@ -286,15 +292,16 @@ impl Reading {
         names.into_iter().map(|(_, name)| name).collect()
     }
 
-    fn may(&mut self, value: Option<&Value>, place: &str) -> BTreeSet<May> {
-        let mut may = BTreeSet::new();
-        for (at, word) in self.strings(value, place) {
+    /// The rights that are known, and the words of those that are not.
+    fn may(&mut self, value: Option<&Value>, place: &str) -> (BTreeSet<May>, BTreeSet<String>) {
+        let (mut may, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+        for (_, word) in self.strings(value, place) {
             match word.parse() {
                 Ok(right) => drop(may.insert(right)),
-                Err(_) => drop(self.unknown.insert(word, format!("{place}[{at}]"))),
+                Err(_) => drop(unknown.insert(word)),
             }
         }
-        may
+        (may, unknown)
     }
 
     fn consumer(&mut self, name: &str, value: &Value, is_stopped: bool) {
@@ -317,9 +324,9 @@ impl Reading {
         }
         let views = self.names(consumer.get("views"), &format!("{place}.views"));
         let write = self.names(consumer.get("write"), &format!("{place}.write"));
-        let may = self.may(consumer.get("may"), &format!("{place}.may"));
+        let (may, unknown) = self.may(consumer.get("may"), &format!("{place}.may"));
         let who = self.patterns.iter().filter(|(_, of)| *of == at).map(|(pattern, _)| pattern.to_string()).collect();
-        self.rights.push(Arc::new(Rights { consumer: name.into(), is_stopped, who, views, write, may }));
+        self.rights.push(Arc::new(Rights { consumer: name.into(), is_stopped, who, views, write, may, unknown }));
     }
 
     fn who(&mut self, who: &Value, place: &str, consumer: usize) {
@@ -362,7 +369,7 @@ impl Reading {
         let wide = self.patterns.iter().zip(&self.places).filter(|((pattern, _), _)| pattern.covers_cluster());
         let wide = wide.map(|((pattern, _), place)| format!("{place}: {pattern}")).collect();
         let consumers = self.rights.iter().map(|rights| (rights.consumer.clone(), rights.clone())).collect();
-        Ok(Grants { version, consumers, owners, rights: self.rights, wide, unknown: self.unknown })
+        Ok(Grants { version, consumers, owners, rights: self.rights, wide })
     }
 }
 

@@ -267,9 +267,10 @@ impl Issuer {
         self.rounds.lock().failure = None;
     }
 
-    /// Notes why the file of its keys cannot be used; the last stay in use.
-    pub(super) fn note_unread(&self, why: String) {
-        self.rounds.lock().failure = Some(why);
+    /// Notes why the file of its keys cannot be used, and that the last stay in use; or that it is as it was
+    /// when they were read.
+    pub(super) fn note_file(&self, failure: Option<String>) {
+        self.rounds.lock().failure = failure;
     }
 
     /// Fetches the keys every so often, and when a token names one that is not known.

@@ -170,14 +170,14 @@ async fn look(issuer: &Issuer, file: &std::path::Path, mut seen: Option<FileStam
         });
         let Some((now, changed)) = looked.await else { pass_panic_on() };
         match changed {
-            None => {}
+            None => issuer.note_file(None),
             Some(Ok(newer)) => {
                 issuer.replace_now(newer);
                 seen = now;
                 tracing::info!(iss = issuer.iss(), "the issuer's keys were read again");
             }
             Some(Err(error)) => {
-                issuer.note_unread(error.to_string());
+                issuer.note_file(Some(error.to_string()));
                 if let Some(suppressed) = lines.admit(Clock::System.now()) {
                     tracing::warn!(%error, suppressed, "the last good keys stay in use");
                 }

@@ -57,6 +57,8 @@ pub struct Store {
     released: Box<dyn Fn(RecordId) + Send + Sync>,
     requests: Requests,
     invalidated: Invalidations,
+    /// Times at which requests were sent whose replies ended what was stored of a routed key.
+    superseded: Invalidations,
 }
 
 impl fmt::Debug for Store {
@@ -74,8 +76,8 @@ impl Store {
     pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
         let index = Arc::new(Index::default());
         let kept = SegmentedClock::new(capacity, Arc::clone(&index));
-        let invalidated = Invalidations::new();
-        Self { kept, index, released: Box::new(released), requests: Requests::default(), invalidated }
+        let (invalidated, superseded) = (Invalidations::new(), Invalidations::new());
+        Self { kept, index, released: Box::new(released), requests: Requests::default(), invalidated, superseded }
     }
 
     /// Header lines of a request, to be kept with the entry that answers it.
@@ -109,7 +111,8 @@ impl Store {
             return Put::Full;
         }
         // A routed key never holds a list of variants, because its first byte differs.
-        let put = self.put_if(key, entry, || true).unwrap_or(Put::Invalidated);
+        let allowed = || entry.sent >= self.superseded.latest(key);
+        let put = self.put_if(key, entry, allowed).unwrap_or(Put::Invalidated);
         if !matches!(put, Put::Stored) {
             self.index.remove(key.hash(), entry.shows());
         }
@@ -118,8 +121,9 @@ impl Store {
     }
 
     /// Removes what is stored at a routed key if `entry`, which must not be stored, supersedes it: regions
-    /// say something else now.
+    /// say something else now. What was asked for before does not take the place.
     pub fn supersede(&self, key: KeyRef<'_>, entry: &Entry) {
+        self.superseded.note(key, entry.sent);
         self.kept.change(key, |current| match current.and_then(Held::entry) {
             Some(stored) if entry.supersedes(stored) => Change::Remove,
             _ => Change::Keep,

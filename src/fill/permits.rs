@@ -215,12 +215,22 @@ impl Permits {
         shard.remember(key, entry, floor, now);
     }
 
-    /// Notes that a region refused a caller of those who share a reply by their claims, and no other answered
-    /// better. With `entry`, all of them are refused alike for a moment; without, the next asks again. An
-    /// answer to what was sent before gives nothing back.
-    pub fn ended(&self, key: PermitKey, entry: Option<&Arc<Entry>>, floor: u64, now: Moment) {
+    /// Notes that a region showed nothing to a caller of those who share a reply by their claims, and no other
+    /// answered better. With `entry`, all of them get that for a moment; without, the next asks again. An
+    /// answer to what was sent before gives nothing back. What a request confirmed that was sent after
+    /// `unless_since` stands.
+    pub fn ended(
+        &self,
+        key: PermitKey,
+        entry: Option<&Arc<Entry>>,
+        (floor, unless_since): (u64, Moment),
+        now: Moment,
+    ) {
         let mut shard = self.shard(key);
         let permit = shard.permit(key);
+        if permit.confirmed > unless_since {
+            return;
+        }
         *permit = Permit { version: 0, confirmed: now, ..*permit };
         if let Some(entry) = entry {
             shard.remember(key, entry, floor, now);

@@ -199,7 +199,8 @@ impl RoutedFill<'_> {
     fn settle(&self, first: &Winner, stored: bool, tally: &Tally) {
         let Some(best) = &tally.best else { return };
         let better = !Arc::ptr_eq(&best.reply, &first.reply);
-        if stored || better {
+        // What must not be stored may end what is, once it is known what the others say.
+        if stored || better || self.replaces_stored(best) {
             self.keep(best, Some(tally));
         }
         if better {

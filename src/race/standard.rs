@@ -59,7 +59,8 @@ impl Standard {
     /// R22: takes note of the version that a reply states, before anything is judged by it.
     pub(crate) fn note_stated(&self, reply: &Reply, now: Moment) -> Option<Alarm> {
         let Self::Routed { grants, .. } = self else { return None };
-        let stated = reply.grants.as_ref()?;
+        // An unreadable statement has no version.
+        let stated = reply.grants.as_ref().filter(|stated| stated.version > 0)?;
         // A 5xx decided nothing.
         if verdict::is_worthless(reply.status) {
             return None;

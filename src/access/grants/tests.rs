@@ -95,8 +95,9 @@ fn newer_rights_hide_no_others() {
     let unknown = |old: Option<&Grants>| -> Vec<String> {
         newer.unknown_rights(old).iter().map(|error| error.place.clone()).collect()
     };
-    assert_eq!(unknown(None), ["consumers.jira.may[0]"]);
-    assert_eq!(unknown(Some(&old)), ["consumers.jira.may[0]"], "nobody had it");
+    assert_eq!(unknown(None), ["consumers.jira.may: levitate"]);
+    assert_eq!(unknown(Some(&old)), ["consumers.jira.may: levitate"], "it did not have it");
+    assert_eq!(changes(Some(&old), &newer)[0].to_string(), "+ jira may levitate");
     assert_eq!(unknown(Some(&newer)), [""; 0], "it was there before");
     assert!(old.unknown_rights(None).is_empty());
 }

@@ -135,6 +135,20 @@ fn late_fill_never_replaces_newer_entry() {
 }
 
 #[test]
+fn superseded_entry_stays_away() {
+    let (store, released) = store(MIB);
+    let (key, shows) = (key("/a"), [(1, 5, 0)]);
+    assert!(matches!(store.put(key.as_ref(), &routed(2, &shows)), Put::Stored));
+    store.supersede(key.as_ref(), &routed(1, &shows));
+    assert!(store.get(key.as_ref()).is_some(), "what was asked for before says nothing of it");
+    store.supersede(key.as_ref(), &routed(3, &shows));
+    assert!(store.get(key.as_ref()).is_none());
+    assert_eq!(*released.lock(), [record(1)]);
+    assert!(matches!(store.put(key.as_ref(), &routed(2, &shows)), Put::Invalidated));
+    assert!(matches!(store.put(key.as_ref(), &routed(3, &shows)), Put::Stored), "of the same race");
+}
+
+#[test]
 fn replacement_releases_only_unreferenced_records() {
     let (store, released) = store(MIB);
     let key = key("/a");

@@ -82,14 +82,12 @@ impl RoutedFill<'_> {
         let Validity::Routed(routed) = &entry.validity else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
         let (store, key) = (&self.settings.shared.store, self.ask.key.as_ref());
-        let stored = match self.replaces_stored(winner) && standing::admits(self.sent, &shows) {
-            false => false,
-            true if self.storable(winner, &entry) => matches!(store.put(key, &entry), Put::Stored),
-            true => {
-                store.supersede(key, &entry);
-                false
-            }
-        };
+        let replaces = self.replaces_stored(winner) && standing::admits(self.sent, &shows);
+        let is_storable = self.is_storable(reply, &entry);
+        if replaces && !is_storable && tally.is_some_and(|tally| !self.is_storable_elsewhere(winner, &entry, tally)) {
+            store.supersede(key, &entry);
+        }
+        let stored = replaces && is_storable && matches!(store.put(key, &entry), Put::Stored);
         self.got(entry, winner, stored)
     }
 
@@ -143,26 +141,35 @@ impl RoutedFill<'_> {
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
         let private = !self.route.store_no_store && directives(&winner.reply, &entry).no_store;
         let label = winner.label.or_else(|| self.is_doubted().then_some(Label::FloorEscaped));
-        let shareable = !private && self.is_for_others(winner) && is_for_all(&winner.reply, &entry, self.route);
+        let is_known = self.is_of_the_view(&winner.reply) && self.is_for_others(winner);
+        let shareable = !private && is_known && is_for_all(&winner.reply, &entry, self.route);
         let (fwd_status, cookies) = (winner.reply.status.as_u16(), cookies_for(&winner.reply, self.route));
         Got { entry, fwd_status, stored, shareable, label, cookies }
     }
 
-    /// True if what is stored is over with this reply, whether it takes its place or not. Refusals and
-    /// labelled replies say nothing of it.
-    fn replaces_stored(&self, winner: &Winner) -> bool {
+    /// True if what is stored is over with this reply, whether it takes its place or not. Refusals,
+    /// labelled replies, and those of which nobody knows who may have them, say nothing of it.
+    pub(super) fn replaces_stored(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
             && self.is_of_the_view(&winner.reply)
+            && self.is_for_others(winner)
             && !self.ask.alone
     }
 
-    /// True if everybody with the key may have the reply. `no-store` is obeyed unless the route says
-    /// otherwise.
-    fn storable(&self, winner: &Winner, entry: &Entry) -> bool {
-        self.is_for_others(winner)
-            && is_for_all(&winner.reply, entry, self.route)
-            && (self.route.store_no_store || !ResponseDirectives::of(&winner.reply.headers).no_store)
+    /// True if everybody with the key may have the reply; `entry` has the headers of a 304. `no-store` is
+    /// obeyed unless the route says otherwise.
+    fn is_storable(&self, reply: &Reply, entry: &Entry) -> bool {
+        is_for_all(reply, entry, self.route)
+            && (self.route.store_no_store || !ResponseDirectives::of(&reply.headers).no_store)
+    }
+
+    /// True if a region showed the same versions in a reply that may be stored: then it is not the service's
+    /// word that this one may not.
+    fn is_storable_elsewhere(&self, winner: &Winner, entry: &Entry, tally: &Tally) -> bool {
+        let shown = tally.attempts.iter().filter(|it| matches!(it.verdict, Some(Verdict::Good | Verdict::Absent)));
+        let mut replies = shown.filter_map(|attempt| attempt.outcome.as_ref().ok());
+        replies.any(|reply| reply.versions == winner.reply.versions && self.is_storable(reply, entry))
     }
 
     /// The version of each record as the winner shows it.

@@ -226,7 +226,7 @@ impl RoutedFill<'_> {
             notes.no_store.push(forbidden);
             notes.good += u64::from(!forbidden);
             if self.route.identity.is_granted() {
-                notes.unstated.push(reply.grants.is_none());
+                notes.unstated.push(reply.grants.as_ref().is_none_or(|stated| stated.version == 0));
             }
             // A background fill leaves out nobody's headers.
             if self.ask.purpose == Purpose::Background {

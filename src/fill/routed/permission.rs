@@ -35,6 +35,11 @@ fn is_confirmation(status: StatusCode) -> bool {
     status.is_success() || [StatusCode::NOT_MODIFIED, StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status)
 }
 
+/// True if an answer may be about what this caller sent along, or about the moment.
+const fn is_about_request(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 408 | 413 | 414 | 417 | 425 | 431)
+}
+
 /// True if regions answered, and none of them goes by grants.
 fn are_unchecked(tally: &Tally) -> bool {
     tally.replies().all(|reply| reply.grants.is_none() && !is_refusal(reply.status))
@@ -116,16 +121,23 @@ impl RoutedFill<'_> {
             return;
         }
         let (shared, status) = (&self.settings.shared, winner.reply.status);
-        // A token that is not believed says nothing of the others with its claims, and neither does a
-        // redirection, or a refusal that may be about other headers of this caller.
-        let is_for_all = status == StatusCode::FORBIDDEN && self.is_refused_alike(&winner.reply, entry);
-        shared.fills.permits.ended(permit, is_for_all.then_some(entry), self.sent.grants, shared.clock.now());
+        if is_about_request(status) {
+            return;
+        }
+        // A token that is not believed says nothing of the others with its claims, and neither does an
+        // answer that may be about other headers of this caller.
+        let is_for_all = status != StatusCode::UNAUTHORIZED && self.is_refused_alike(&winner.reply, entry);
+        let unless_since = if is_refusal(status) { Moment::NEVER } else { self.sent.at };
+        let terms = (self.sent.grants, unless_since);
+        shared.fills.permits.ended(permit, is_for_all.then_some(entry), terms, shared.clock.now());
     }
 
-    /// True if every caller with the key may have this refusal.
+    /// True if every caller with the key may have this answer: by grants, which go by who asks alone, or by
+    /// what it says of itself.
     fn is_refused_alike(&self, reply: &Reply, entry: &Entry) -> bool {
         let said = ResponseDirectives::of(&reply.headers);
-        is_for_all(reply, entry, self.route) && !said.no_store && said.private == Extent::Nothing
+        let is_open = (self.route.store_no_store || !said.no_store) && said.private == Extent::Nothing;
+        is_for_all(reply, entry, self.route) && (is_open || reply.grants.is_some())
     }
 
     /// True if callers of one subject alone, as each issuer calls it, make the same claims.
