@@ -3,8 +3,8 @@
 //!
 //! A sidecar verifies in the same way, and keeps digests of the claims (`identity = "verified"`).
 //!
-//! Through the gate, as a request of a view goes, without a socket. A first sight takes a turn on
-//! another thread; `its work` is what that thread does. Compare figures of one machine and one run
+//! Through the gate, as a request of a view goes, without a socket. A first sight beside others takes
+//! a turn on another thread; `its work` is what that thread does. Compare figures of one machine and one run
 //! only.
 
 use std::hint::black_box;
