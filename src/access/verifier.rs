@@ -9,9 +9,10 @@ use tokio::sync::Semaphore;
 
 use super::calendar::Calendar;
 use super::certificate;
+use super::claims::TokenClaims;
 use super::credentials::Credentials;
 use super::denial::Denial;
-use super::issuer::Unproven;
+use super::issuer::{Unproven, VerifiedToken};
 use super::issuers::Issuers;
 use super::known::{Known, Proof};
 use super::limits::{REMEMBERED_BY_SIDECARS, REMEMBERED_FOR, TURN_WAIT, UNPROVEN};
@@ -134,14 +135,14 @@ impl Verifier {
         }
         let issuers = self.issuers.clone();
         let keeps_claims = self.unproven.is_some();
-        let verify = move || {
-            let token = issuers.verify(&text, now)?;
-            Ok((token, if keeps_claims { token::stated_claims(&text) } else { None }))
-        };
         // To wake another thread takes longer than a signature. A flood finds a turn taken: at most one core
         // is kept from its callers, for one signature at a time.
         let is_alone = self.cores > 1 && self.room.available_permits() + 1 == self.cores;
-        let verified = if is_alone { Some(verify()) } else { on_bounded_threads(turn, verify).await };
+        let verified = if is_alone {
+            Some(verified(&issuers, &text, now, keeps_claims))
+        } else {
+            on_bounded_threads(turn, move || verified(&issuers, &text, now, keeps_claims)).await
+        };
         let (token, claims) = verified.ok_or(Denial::Busy)?.map_err(denial)?;
         let until = token.until.min(now + REMEMBERED_FOR);
         let known = Arc::new(Known { principal: token.principal, claims, proof: Proof::Token { until, epoch } });
@@ -152,6 +153,17 @@ impl Verifier {
     fn remembered(&self, place: &TokenHash, now: Wall, epoch: u64) -> Option<Arc<Known>> {
         self.remembered.get(place).filter(|known| known.holds(now, epoch, None))
     }
+}
+
+/// The token, and the claims that it makes if they are kept.
+fn verified(
+    issuers: &Issuers,
+    text: &[u8],
+    now: Wall,
+    keeps_claims: bool,
+) -> Result<(VerifiedToken, Option<TokenClaims>), Unproven> {
+    let token = issuers.verify(text, now)?;
+    Ok((token, if keeps_claims { token::stated_claims(text) } else { None }))
 }
 
 /// The caller by the certificate of its connection. One that no CA vouches for is none.

@@ -206,11 +206,11 @@ async fn withdrawn_key_ends_its_callers() {
 async fn unusable_file_of_keys_is_shown() {
     let it = Verifying::live(BY_TENANT).await;
     let (shared, file) = (it.world.sidecar.shared.clone(), it.directory.path().join("keys.json"));
-    let failure = || shared.verifier.as_ref().unwrap().issuers().states()[0].failure.clone();
     for (content, is_shown) in [("<html>".to_owned(), true), (it.issuer.jwks(), false)] {
         std::fs::write(&file, content).unwrap();
         it.world.pass(11 * SECOND).await;
-        assert_eq!(failure().is_some(), is_shown, "{:?}", failure());
+        let failure = shared.verifier.as_ref().unwrap().issuers().states()[0].failure.clone();
+        assert_eq!(failure.is_some(), is_shown, "{failure:?}");
     }
     it.world.stop().await;
 }
