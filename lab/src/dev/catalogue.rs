@@ -55,9 +55,13 @@ impl CatalogueClient {
         version(said(self.request(Method::DELETE, url, WRITER).send().await?).await?)
     }
 
-    /// True once its grants let the world's records be written.
+    /// True once its grants let the world's records be written. It says 503 until it has read its own.
     pub(super) async fn is_writable(&self) -> Result<bool, NotWritten> {
-        let types = said(self.request(Method::GET, self.at(&["v1", "types"]), WRITER).send().await?).await?;
+        let answer = self.request(Method::GET, self.at(&["v1", "types"]), WRITER).send().await?;
+        if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(false);
+        }
+        let types = said(answer).await?;
         Ok(types["types"].as_array().is_some_and(|types| !types.is_empty()))
     }
 
