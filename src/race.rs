@@ -366,21 +366,30 @@ impl Race {
         });
         let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
         // A refusal by one region must not hide what the others can still tell, labelled.
-        let refused = first_judged(judged, Verdict::Refused);
+        let refused = self.refused(judged);
         let confirmed = refused.filter(|_| self.is_refusal_confirmed() && unproven.is_none());
         let withdrawn = unproven.and_then(|unproven| self.withdrawn(judged, unproven));
         usable.or(confirmed).or(best).or(withdrawn).or(unproven).or(refused)
+    }
+
+    /// The first refusal; R22: one by grants that two regions know comes before one by grants that its
+    /// region alone has, because a permit ends by the former only.
+    fn refused(&self, judged: &[(&Arc<Reply>, Judged)]) -> Option<usize> {
+        let first = first_judged(judged, Verdict::Refused)?;
+        let is_known = |by: u64| self.standard.vouches_for(by);
+        if denied_by(judged[first]).is_none_or(is_known) {
+            return Some(first);
+        }
+        judged.iter().position(|judged| denied_by(*judged).is_some_and(is_known)).or(Some(first))
     }
 
     /// R22: a refusal by newer grants than allowed the reply at `unproven`, if somebody vouches for
     /// them. At one version the good reply wins, so a region with wrong settings refuses nobody.
     fn withdrawn(&self, judged: &[(&Arc<Reply>, Judged)], unproven: usize) -> Option<usize> {
         let allowed_by = judged[unproven].0.grants.as_ref()?.version;
-        judged.iter().position(|(reply, judged)| {
-            let refused_by = reply.grants.as_ref().filter(|_| reply.status == StatusCode::FORBIDDEN);
-            judged.verdict == Verdict::Refused
-                && refused_by.is_some_and(|by| by.version > allowed_by && self.standard.vouches_for(by.version))
-        })
+        judged
+            .iter()
+            .position(|judged| denied_by(*judged).is_some_and(|by| by > allowed_by && self.standard.vouches_for(by)))
     }
 
     fn tally(&mut self, digests: Vec<(RegionId, u128)>) -> Tally {
@@ -425,6 +434,12 @@ fn unasked(regions: Vec<RegionId>, asked: RegionSet) -> Vec<RegionId> {
 
 fn first_judged(judged: &[(&Arc<Reply>, Judged)], verdict: Verdict) -> Option<usize> {
     judged.iter().position(|(_, judged)| judged.verdict == verdict)
+}
+
+/// Version of the grants by which a region refuses the caller, if it does.
+fn denied_by((reply, judged): (&Arc<Reply>, Judged)) -> Option<u64> {
+    let is_denial = judged.verdict == Verdict::Refused && reply.status == StatusCode::FORBIDDEN;
+    reply.grants.as_ref().filter(|_| is_denial).map(|stated| stated.version)
 }
 
 fn digest_of(reply: &Arc<Reply>) -> impl FnOnce() -> u128 + Send + use<> {

@@ -1,6 +1,6 @@
 //! R22 in a race: who may read is decided by the grants' versions, what they read by the records'.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 
 use super::*;
 use crate::config::grants_version::GRANTS_VERSION;
@@ -46,6 +46,8 @@ async fn older_permission_loses_to_newer() {
         ("silent", [decided(200, 0), decided(200, 7), decided(200, 7)], (200, 0, None)),
         ("silent beside a refusal", [decided(403, 9), decided(200, 0), Act::Fail(Failure::Connect)], (200, 1, None)),
         ("all refuse", [decided(403, 9), decided(403, 9), decided(403, 9)], (403, 0, None)),
+        ("all refuse, one ahead", [decided(403, 11), decided(403, 9), Act::Fail(Failure::Connect)], (403, 1, None)),
+        ("ahead refuses alone", [decided(403, 11), decided(503, 0), Act::Fail(Failure::Connect)], (403, 0, None)),
         ("no key", [decided(401, 0), decided(200, 9), Act::Fail(Failure::Connect)], (200, 1, None)),
     ] {
         let acts = std::array::from_fn(|at| (at as u64 + 1, acts[at].clone()));
@@ -88,4 +90,18 @@ async fn two_replies_move_the_floor() {
     let tally = race.finish().await;
     assert_eq!(world.grants.floor(), 9);
     assert_eq!(tally.alarm, None);
+}
+
+/// It is no word on the document that its region has.
+#[tokio::test(start_paused = true)]
+async fn unreadable_statement_lowers_no_floor() {
+    let headers = HeaderMap::from_iter([(GRANTS_VERSION, HeaderValue::from_static("soon"))]);
+    let unreadable = Act::Say { status: 200, version: Some(1), body: "x", headers };
+    let world = World::new(RaceMode::All, [1, 2, 3].map(|after| (after, unreadable.clone())));
+    world.grants.announced(A, 9, world.now(), WALL);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let mut race = world.race();
+    race.first().await;
+    assert_eq!(race.finish().await.alarm, None);
+    assert_eq!(world.grants.floor(), 9);
 }
