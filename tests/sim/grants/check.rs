@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::plan::REGIONS;
 use super::plan::{Fault, MAX_AGE, Manner, Plan, RECHECK, Read, WORST_LAG};
 
 /// Time that answers, retries (1 to 5 s) and looks may take beside the bounds.
@@ -194,7 +195,27 @@ impl Checker {
             it.fault == Fault::CutOff && it.touches(asked.saturating_sub(SLACK), at)
         });
         let is_early = asked < Duration::from_secs(10);
-        (is_settled && !is_cut && !is_early)
+        (is_settled && !is_cut && !is_early && !self.lags_alone(answered))
             .then(|| "it had been granted for minutes, and a region is well".to_owned())
+    }
+
+    /// True if one region alone answers and is right, and has not the newest grants yet: a withdrawal
+    /// and a region that refuses everybody look the same until it has.
+    fn lags_alone(&self, answered: &Answered) -> bool {
+        let Answered { asked, at, .. } = *answered;
+        let Plan { windows, documents, .. } = &*self.plan;
+        let is_right = |region: &usize| {
+            !windows.iter().any(|it| {
+                let is_wrong = matches!(it.fault, Fault::Off | Fault::Refusing | Fault::Elsewhere);
+                is_wrong && it.region == *region && it.touches(asked, at)
+            })
+        };
+        let mut right = (0..REGIONS).filter(is_right);
+        let newest = documents.iter().rev().find(|document| document.arrives.iter().any(|arrives| *arrives <= at));
+        match (right.next(), right.next(), newest) {
+            // A refusal is remembered for 1 to 5 s.
+            (Some(alone), None, Some(newest)) => newest.arrives[alone] + SLACK > asked,
+            _ => false,
+        }
     }
 }
