@@ -45,7 +45,9 @@ pub enum Recalled {
 /// A token that passed all checks that need no signature, or whose key is not known.
 pub struct NewToken {
     text: Box<[u8]>,
+    place: TokenHash,
     arrived: Wall,
+    is_key_known: bool,
 }
 
 impl Verifier {
@@ -88,17 +90,18 @@ impl Verifier {
             return Err(Denial::NoCredential);
         }
         let place = self.remembered.place(token);
-        if let Some(found) = self.remembered(&place, now, epoch) {
+        if let Some(found) = self.remembered(place, now, epoch) {
             *known = Some(found.clone());
             return Ok(Recalled::Known(found));
         }
         if let Some(denial) = self.unproven.as_ref().and_then(|unproven| unproven.get(&place)) {
             return Err(denial);
         }
-        match self.issuers.check(token, now) {
-            Err(Unproven::Refused(error)) => Err(Denial::BadCredential(error)),
-            Ok(()) | Err(Unproven::KeyUnknown) => Ok(Recalled::Token(NewToken { text: token.into(), arrived: now })),
-        }
+        let is_key_known = match self.issuers.check(token, now) {
+            Err(Unproven::Refused(error)) => return Err(Denial::BadCredential(error)),
+            checked => checked.is_ok(),
+        };
+        Ok(Recalled::Token(NewToken { text: token.into(), place, arrived: now, is_key_known }))
     }
 
     /// Verifies the caller's token, once its key is known and it is its turn.
@@ -106,8 +109,8 @@ impl Verifier {
     /// # Errors
     /// [`Denial`], if the token proves nothing, or not now.
     pub async fn prove(&self, token: NewToken) -> Result<Arc<Known>, Denial> {
-        let place = self.remembered.place(&token.text);
-        let proven = self.proven(token, place).await;
+        let place = token.place;
+        let proven = self.proven(token).await;
         if let (Err(denial @ (Denial::BadCredential(_) | Denial::KeysUnknown)), Some(unproven)) =
             (&proven, &self.unproven)
         {
@@ -116,9 +119,9 @@ impl Verifier {
         proven
     }
 
-    async fn proven(&self, token: NewToken, place: TokenHash) -> Result<Arc<Known>, Denial> {
-        let NewToken { text, arrived } = token;
-        if self.issuers.check(&text, arrived) == Err(Unproven::KeyUnknown) {
+    async fn proven(&self, token: NewToken) -> Result<Arc<Known>, Denial> {
+        let NewToken { text, place, arrived, is_key_known } = token;
+        if !is_key_known {
             let without = self.issuers.wait_for_key(&text, arrived).await;
             match self.issuers.check(&text, self.calendar.now()) {
                 Err(Unproven::KeyUnknown) => return Err(denial(without)),
@@ -130,7 +133,7 @@ impl Verifier {
         let Ok(Ok(turn)) = turn else { return Err(Denial::Busy) };
         let (now, epoch) = (self.calendar.now(), self.issuers.epoch());
         // Another request with this token may have come first.
-        if let Some(known) = self.remembered(&place, now, epoch) {
+        if let Some(known) = self.remembered(place, now, epoch) {
             return Ok(known);
         }
         let issuers = self.issuers.clone();
@@ -150,7 +153,7 @@ impl Verifier {
         Ok(known)
     }
 
-    fn remembered(&self, place: &TokenHash, now: Wall, epoch: u64) -> Option<Arc<Known>> {
+    fn remembered(&self, place: TokenHash, now: Wall, epoch: u64) -> Option<Arc<Known>> {
         self.remembered.get(place).filter(|known| known.holds(now, epoch, None))
     }
 }
