@@ -376,11 +376,11 @@ impl Race {
     /// region alone has, because a permit ends by the former only.
     fn refused(&self, judged: &[(&Arc<Reply>, Judged)]) -> Option<usize> {
         let first = first_judged(judged, Verdict::Refused)?;
-        let is_known = |by: u64| self.standard.vouches_for(by);
-        if denied_by(judged[first]).is_none_or(is_known) {
+        if denied_by(judged[first]).is_none_or(|by| self.standard.vouches_for(by)) {
             return Some(first);
         }
-        judged.iter().position(|judged| denied_by(*judged).is_some_and(is_known)).or(Some(first))
+        let mut all = judged.iter();
+        all.position(|judged| denied_by(*judged).is_some_and(|by| self.standard.vouches_for(by))).or(Some(first))
     }
 
     /// R22: a refusal by newer grants than allowed the reply at `unproven`, if somebody vouches for

@@ -80,6 +80,12 @@ impl Guarded {
     }
 
     /// Asks for a view with these lines, on a connection that remembers `known`.
+    /// Failure of the issuer's keys a minute from now.
+    async fn key_failure(&self) -> Option<String> {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        self.gate.issuers().states().remove(0).failure
+    }
+
     async fn ask_on(&self, known: &mut Option<Arc<Known>>, lines: &[String], view: &str) -> Result<(), Denial> {
         let mut request = Request::get(format!("/v1/contexts/acme/{view}")).body(()).unwrap();
         for line in lines {
@@ -187,23 +193,19 @@ async fn removed_key_ends_remembered_callers() {
 #[tokio::test(start_paused = true)]
 async fn state_says_why_a_key_file_cannot_be_used() {
     let (guarded, tasks) = (guarded(), Tasks::new());
-    let failure = async || {
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        guarded.gate.issuers().states().remove(0).failure
-    };
     guarded.gate.issuers().watch(&tasks);
-    assert_eq!(failure().await, None);
+    assert_eq!(guarded.key_failure().await, None);
     // A mount that goes and comes back, and its file as it was.
     let mount = guarded.keys.parent().unwrap();
     let aside = mount.with_extension("aside");
     std::fs::rename(mount, &aside).unwrap();
-    assert!(failure().await.unwrap().contains("cannot be read"));
+    assert!(guarded.key_failure().await.unwrap().contains("cannot be read"));
     std::fs::rename(&aside, mount).unwrap();
-    assert_eq!(failure().await, None);
+    assert_eq!(guarded.key_failure().await, None);
     std::fs::write(&guarded.keys, "{}").unwrap();
-    assert!(failure().await.unwrap().contains("no JWK Set"));
+    assert!(guarded.key_failure().await.unwrap().contains("no JWK Set"));
     std::fs::write(&guarded.keys, guarded.issuer.jwks()).unwrap();
-    assert_eq!(failure().await, None);
+    assert_eq!(guarded.key_failure().await, None);
     assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
 }
 

@@ -204,13 +204,12 @@ impl Checker {
     fn lags_alone(&self, answered: &Answered) -> bool {
         let Answered { asked, at, .. } = *answered;
         let Plan { windows, documents, .. } = &*self.plan;
-        let is_right = |region: &usize| {
+        let mut right = (0..REGIONS).filter(|region| {
             !windows.iter().any(|it| {
                 let is_wrong = matches!(it.fault, Fault::Off | Fault::Refusing | Fault::Elsewhere);
                 is_wrong && it.region == *region && it.touches(asked, at)
             })
-        };
-        let mut right = (0..REGIONS).filter(is_right);
+        });
         let newest = documents.iter().rev().find(|document| document.arrives.iter().any(|arrives| *arrives <= at));
         match (right.next(), right.next(), newest) {
             // A refusal is remembered for 1 to 5 s.
