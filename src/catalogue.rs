@@ -18,12 +18,14 @@ use crate::model::time::Clock;
 use crate::telemetry::rate_limiter::RateLimiter;
 
 pub mod api;
+pub mod author;
 mod budget;
 mod counts;
 mod error;
 pub mod grants;
 mod json;
 pub mod limits;
+pub mod note;
 mod page;
 mod preconditions;
 mod problem_kind;
@@ -33,6 +35,7 @@ mod remembered;
 mod types;
 mod write;
 
+pub use author::{Author, Reason, RequestId, Writer};
 pub use counts::CatalogueCounts;
 pub use error::{CatalogueError, SchemaViolation};
 pub use preconditions::{Preconditions, Tags};

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Catalogue;
+use super::author::RequestId;
 use super::error::CatalogueError;
 use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, PAGES_HELD_BYTES, RECORD_BYTES};
 use super::preconditions::Preconditions;
@@ -32,7 +33,7 @@ mod refused;
 mod request;
 
 use access::Caller;
-use fields::{state_replayed, state_version};
+use fields::{state_taken, state_version};
 use refused::RequestRefused;
 use request::PageQuery;
 
@@ -158,17 +159,18 @@ async fn delete_record(Shared(api): Shared<Api>, caller: Caller, at: RecordPath,
 
 async fn write_one(api: &Api, caller: &Caller, write: RecordWrite, headers: &HeaderMap) -> Answered {
     let write = write.only_if(request::preconditions(headers)?);
-    let once = request::idempotency_key(headers, &caller.writer())?;
-    let (applied, replayed) = api.catalogue.write(write, once.as_ref()).await?;
-    Ok(written(applied, replayed))
+    let author = caller.author(headers)?;
+    let once = request::idempotency_key(headers, &author.by)?;
+    let (applied, replayed) = api.catalogue.write(write, once.as_ref(), &author).await?;
+    Ok(written(applied, replayed, &author.request))
 }
 
-fn written(applied: RecordWritten, replayed: bool) -> Response {
+fn written(applied: RecordWritten, replayed: bool, request: &RequestId) -> Response {
     let created = applied.created && !applied.deleted;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = (status, Json(applied)).into_response();
     state_version(response.headers_mut(), applied.version);
-    state_replayed(response.headers_mut(), replayed);
+    state_taken(response.headers_mut(), replayed, request);
     response
 }
 
@@ -184,15 +186,16 @@ async fn put_grants(Shared(api): Shared<Api>, caller: Caller, request: Request) 
     let (parts, body) = request.into_parts();
     let sent = request::json_body(&parts.headers, body, RECORD_BYTES, &api.held).await?;
     let only_if = request::preconditions(&parts.headers)?;
-    let once = request::idempotency_key(&parts.headers, &caller.writer())?;
+    let author = caller.author_of_grants(&parts.headers)?;
+    let once = request::idempotency_key(&parts.headers, &author.by)?;
     // As with records.
     let document = Bytes::copy_from_slice(&sent);
-    let (applied, replayed) = api.catalogue.write_grants(document, only_if, once.as_ref()).await?;
+    let (applied, replayed) = api.catalogue.write_grants(document, only_if, once.as_ref(), &author).await?;
     api.gate.iter().for_each(|gate| gate.note_announced());
     if !replayed {
         caller.note_written(applied.version);
     }
-    Ok(written(applied, replayed))
+    Ok(written(applied, replayed, &author.request))
 }
 
 async fn read_grants_history(Shared(api): Shared<Api>, caller: Caller, page: PageOf) -> Answered {
@@ -210,14 +213,15 @@ async fn write_batch(Shared(api): Shared<Api>, caller: Caller, request: Request)
     if [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| parts.headers.contains_key(name)) {
         return Err(RequestRefused::BatchCondition);
     }
-    let once = request::idempotency_key(&parts.headers, &caller.writer())?;
+    let author = caller.author(&parts.headers)?;
+    let once = request::idempotency_key(&parts.headers, &author.by)?;
     let sent = request::json_body(&parts.headers, body, BATCH_BYTES, &api.held).await?;
     let writes = request::batch(&sent)?;
     // Before anything is looked up, idempotency keys too.
     writes.iter().try_for_each(|write| caller.needs_type(&write.record_type))?;
-    let answer = api.catalogue.batch(&writes, once.as_ref()).await?;
+    let answer = api.catalogue.batch(&writes, once.as_ref(), &author).await?;
     let mut response = Json(BatchAnswer { applied: answer.applied }).into_response();
-    state_replayed(response.headers_mut(), answer.replayed);
+    state_taken(response.headers_mut(), answer.replayed, &author.request);
     Ok(response)
 }
 
@@ -291,8 +295,26 @@ struct PageEntry<'a> {
     key: &'a str,
     version: u64,
     deleted: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unreadable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a RawValue>,
+    #[serde(flatten)]
+    change: Change<'a>,
+}
+
+/// Writer and reason of a change, in a history. The principal is not for all who write the type.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Change<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<u64>,
 }
 
 fn entries(records: &[RecordVersion]) -> Vec<PageEntry<'_>> {
@@ -305,7 +327,12 @@ impl<'a> PageEntry<'a> {
             .body
             .as_deref()
             .map(|body| serde_json::from_slice(body).expect("the catalogue passes over what is no JSON"));
-        Self { key: &record.key, version: record.version, deleted: record.body.is_none(), body }
+        let note = &record.note;
+        let (by, request_id, reason) = (note.by.as_deref(), note.request.as_deref(), note.reason.as_deref());
+        let change = Change { by, request_id, reason, at: note.at };
+        let unreadable = record.is_unreadable;
+        let deleted = record.body.is_none() && !unreadable;
+        Self { key: &record.key, version: record.version, deleted, unreadable, body, change }
     }
 }
 

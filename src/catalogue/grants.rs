@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 
+use super::author::Author;
 use super::error::CatalogueError;
 use super::preconditions::Preconditions;
 use super::record::{RecordPage, RecordWrite, RecordWritten};
@@ -37,11 +38,12 @@ impl Catalogue {
         document: Bytes,
         only_if: Preconditions,
         once: Option<&IdempotencyKey>,
+        author: &Author,
     ) -> Result<(RecordWritten, bool), CatalogueError> {
         self.judge_grants(&document).await?;
         let writes = [RecordWrite::put(GRANTS, DOCUMENT, document).only_if(only_if)];
         let once = once.map(|key| (key, hash_of(&writes, false)));
-        let answer = self.apply_named(&writes, once).await.map_err(|error| error.root().clone())?;
+        let answer = self.apply_named(&writes, once, author).await.map_err(|error| error.root().clone())?;
         Ok((answer.applied[0], answer.replayed))
     }
 

@@ -71,6 +71,11 @@ pub const PAGE_MOST_BYTES: usize = PAGE_BYTES + RECORD_BYTES + PAGE_MOST_RECORDS
 /// its JSON alone counts.
 pub const PAGE_HELD_BYTES: u64 = (PAGE_STEP * RECORD_BYTES + 2 * PAGE_MOST_BYTES) as u64;
 
+/// Bytes of a reason that a writer gives.
+pub const REASON_BYTES: usize = 256;
+/// Bytes of a note in the history.
+pub const CHANGE_NOTE_BYTES: usize = 4 * KIB;
+
 const _: () = assert!(QUICK_STEPS < LISTED_STEPS && LISTED_STEPS < CHECK_STEPS);
 const _: () = assert!(PAGES_HELD_BYTES / PAGE_HELD_BYTES >= 8);
 const _: () = assert!(PAGE_STEP >= PAGE_BUCKETS as usize && BUCKETS.is_multiple_of(PAGE_BUCKETS));
@@ -81,7 +86,8 @@ const _: () = assert!(KEY_BYTES <= SORT_BYTES && IDEMPOTENCY_KEY_BYTES <= SORT_B
 const _: () = {
     let item = 2 * (NAME_BYTES + KEY_BYTES) + ITEM_OVERHEAD_BYTES;
     let remembered = BATCH_RECORDS * 64 + 2 * (NAME_BYTES + IDEMPOTENCY_KEY_BYTES) + KIB;
-    assert!(2 * (BATCH_BYTES + BATCH_RECORDS * item) + remembered < TRANSACTION_BYTES);
+    let notes = BATCH_RECORDS * CHANGE_NOTE_BYTES;
+    assert!(2 * (BATCH_BYTES + BATCH_RECORDS * item) + notes + remembered < TRANSACTION_BYTES);
 };
 /// Interval between two looks at the grants.
 pub const GRANTS_EVERY: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@ use futures_util::future::try_join_all;
 
 use super::error::CatalogueError;
 use super::limits::{PAGE_BUCKETS, PAGE_BYTES, PAGE_MOST_RECORDS, PAGE_QUERIES, PAGE_STEP};
+use super::note::ChangeNote;
 use super::record::{RecordPage, RecordVersion};
 use super::{Catalogue, digits, history};
 use crate::catalogue::counts::ReadKind;
@@ -63,9 +64,12 @@ impl Filling {
         self.records.len() >= self.limit || self.bytes >= PAGE_BYTES
     }
 
-    fn push(&mut self, item: Item, key: String) {
-        self.bytes += key.len() + item.body.as_ref().map_or(0, Bytes::len);
-        self.records.push(RecordVersion { key, version: item.version, body: item.body });
+    fn push(&mut self, item: Item, key: String, is_unreadable: bool) {
+        let note = ChangeNote::read(&item);
+        let body = item.body.filter(|_| !is_unreadable);
+        self.bytes += key.len() + body.as_ref().map_or(0, Bytes::len);
+        self.bytes += item.note.as_ref().map_or(0, String::len);
+        self.records.push(RecordVersion { key, version: item.version, body, is_unreadable, note });
     }
 }
 
@@ -99,7 +103,7 @@ impl Catalogue {
                     let key = item.key.sort.clone();
                     after = Some(key.clone());
                     if item.body.is_some() && !self.is_damaged(Table::Records, &item) {
-                        page.push(item, key);
+                        page.push(item, key, false);
                     }
                     if page.is_full() {
                         break 'filling;
@@ -135,7 +139,8 @@ impl Catalogue {
         .await
     }
 
-    /// Up to `limit` versions of a record, oldest first, `after` an earlier page.
+    /// Up to `limit` versions of a record, oldest first, `after` an earlier page. A damaged one has no body, or
+    /// what it changed would seem to be the next one's doing; it is counted and logged.
     ///
     /// # Errors
     /// [`CatalogueError::NotFound`] where there never was such a record; as [`Catalogue::list`].
@@ -170,9 +175,8 @@ impl Catalogue {
             more = found.next.is_some();
             for item in found.items {
                 (after, is_there) = (Some(item.key.sort.clone()), true);
-                if !self.is_damaged(Table::History, &item) {
-                    page.push(item, key.to_owned());
-                }
+                let is_damaged = self.is_damaged(Table::History, &item);
+                page.push(item, key.to_owned(), is_damaged);
             }
             after = found.next.map(|key| key.sort).or(after);
         }

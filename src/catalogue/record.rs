@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::note::ChangeNote;
 use super::preconditions::Preconditions;
 use crate::catalogue::counts::WriteOutcome;
 
@@ -15,6 +16,10 @@ pub struct RecordVersion {
     pub version: u64,
     /// As it was sent.
     pub body: Option<Bytes>,
+    /// Its content is damaged, and nobody can say what it was.
+    pub is_unreadable: bool,
+    /// Note on who changed it then; empty of a record as it is now.
+    pub note: ChangeNote,
 }
 
 /// Keys and contents stay out of logs.

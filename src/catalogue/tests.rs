@@ -1,13 +1,16 @@
 //! The catalogue on stores that are slow, throttle, and lose answers.
 
+mod notes;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::limits::{BATCH_RECORDS, PAGE_BYTES, RECORD_BYTES, REMEMBERED};
+use super::limits::{BATCH_RECORDS, PAGE_BYTES, REASON_BYTES, RECORD_BYTES, REMEMBERED};
 use super::*;
+use crate::access::principal::Principal;
 use crate::engine::counting::{CallCounts, Counting};
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::memory::MemoryStore;
@@ -61,20 +64,25 @@ fn once(key: &str) -> IdempotencyKey {
 
 impl Stage {
     async fn put(&self, key: &str, n: u64) -> Result<u64, CatalogueError> {
-        self.catalogue.write(shard(key, n), None).await.map(|(applied, _)| applied.version)
+        self.catalogue.write(shard(key, n), None, &Author::anonymous()).await.map(|(applied, _)| applied.version)
     }
 
     /// The reason to refuse a batch that ends with this write.
     async fn refusal_of(&self, last: RecordWrite) -> CatalogueError {
         let writes: Vec<_> = (0..3).map(|n| shard(&format!("new-{n}"), n)).chain([last]).collect();
-        let Err(CatalogueError::Part { at: 3, why }) = self.catalogue.batch(&writes, None).await else {
+        let Err(CatalogueError::Part { at: 3, why }) =
+            self.catalogue.batch(&writes, None, &Author::anonymous()).await
+        else {
             unreachable!("the last part cannot be written")
         };
         *why
     }
 
     async fn delete(&self, key: &str) -> Result<u64, CatalogueError> {
-        self.catalogue.write(RecordWrite::delete("shard", key), None).await.map(|(applied, _)| applied.version)
+        self.catalogue
+            .write(RecordWrite::delete("shard", key), None, &Author::anonymous())
+            .await
+            .map(|(applied, _)| applied.version)
     }
 
     /// All versions of a shard, and what was written then.
@@ -113,7 +121,7 @@ async fn deletion_and_revival_continue_versions() {
     assert_eq!(stage.delete("a").await, Ok(NOW + 1));
     assert_eq!(stage.catalogue.get("shard", "a").await, Err(not_found(Some(NOW + 1))));
     assert_eq!(stage.delete("a").await, Err(not_found(Some(NOW + 1))), "no new version");
-    let (applied, _) = stage.catalogue.write(shard("a", 2), None).await.unwrap();
+    let (applied, _) = stage.catalogue.write(shard("a", 2), None, &Author::anonymous()).await.unwrap();
     assert_eq!(applied, RecordWritten { version: NOW + 2, created: true, deleted: false });
     let history = [(NOW, Some(body(1).into())), (NOW + 1, None), (NOW + 2, Some(body(2).into()))];
     assert_eq!(stage.history("a").await, history);
@@ -154,7 +162,7 @@ async fn one_writer_wins_per_if_match() {
         let outcomes = join_all((1..=8).map(async |n| {
             // One after the other, so that they would be given different versions.
             tokio::time::sleep(Duration::from_millis(n)).await;
-            stage.catalogue.write(shard(key, n).only_if(conditions.clone()), None).await
+            stage.catalogue.write(shard(key, n).only_if(conditions.clone()), None, &Author::anonymous()).await
         }))
         .await;
         let won: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
@@ -171,13 +179,16 @@ async fn idempotency_key_recovers_lost_answer() {
     let write = shard("a", 1).only_if(Preconditions::version_is(first));
     stage.faults.set(FaultRates { loses_answers: 1.0, ..FaultRates::default() });
     let key = once("k1");
-    assert_eq!(stage.catalogue.write(write.clone(), Some(&key)).await, Err(CatalogueError::OutcomeUnknown));
+    assert_eq!(
+        stage.catalogue.write(write.clone(), Some(&key), &Author::anonymous()).await,
+        Err(CatalogueError::OutcomeUnknown)
+    );
     stage.faults.set(FaultRates::default());
     // Its own effect would make the condition fail.
-    let (again, replayed) = stage.catalogue.write(write.clone(), Some(&key)).await.unwrap();
+    let (again, replayed) = stage.catalogue.write(write.clone(), Some(&key), &Author::anonymous()).await.unwrap();
     assert_eq!((again, replayed), (RecordWritten { version: first + 1, created: false, deleted: false }, true));
     assert_eq!(stage.history("a").await.len(), 2, "applied once");
-    let unkeyed = stage.catalogue.write(write, None).await;
+    let unkeyed = stage.catalogue.write(write, None, &Author::anonymous()).await;
     assert_eq!(unkeyed, Err(CatalogueError::PreconditionFailed { version: Some(first + 1) }));
 }
 
@@ -198,7 +209,7 @@ async fn write_ten(stage: &Stage, writer: u64) -> Vec<(u64, Option<Bytes>)> {
     for n in 0..10 {
         let (key, write) = (once(&format!("{writer}-{n}")), shard("hot", writer * 100 + n));
         loop {
-            match stage.catalogue.write(write.clone(), Some(&key)).await {
+            match stage.catalogue.write(write.clone(), Some(&key), &Author::anonymous()).await {
                 Ok((applied, _)) => break acknowledged.push((applied.version, write.body)),
                 Err(CatalogueError::Contended | CatalogueError::OutcomeUnknown | CatalogueError::Store(_)) => {
                     tokio::time::sleep(Duration::from_millis(10)).await
@@ -219,7 +230,7 @@ async fn concurrent_duplicates_apply_once() {
         // Some look while another's transaction is under way, some just after it took place.
         tokio::time::sleep(Duration::from_millis(n)).await;
         let write = shard("a", 1).only_if(Preconditions::absent());
-        stage.catalogue.write(write, Some(&key)).await.unwrap()
+        stage.catalogue.write(write, Some(&key), &Author::anonymous()).await.unwrap()
     }))
     .await;
     assert_eq!(answers.iter().filter(|(_, replayed)| !replayed).count(), 1, "{answers:?}");
@@ -232,9 +243,10 @@ async fn one_of_conflicting_keyed_requests_applies() {
     let stage = stage();
     stage.faults.set(SLOW);
     let key = once("k");
-    let outcomes =
-        join_all((0..4).map(async |n: u64| stage.catalogue.write(shard(&format!("key-{n}"), n), Some(&key)).await))
-            .await;
+    let outcomes = join_all((0..4).map(async |n: u64| {
+        stage.catalogue.write(shard(&format!("key-{n}"), n), Some(&key), &Author::anonymous()).await
+    }))
+    .await;
     let reused = outcomes.iter().filter(|outcome| **outcome == Err(CatalogueError::KeyReused)).count();
     assert_eq!((reused, stage.memory.dump(Table::Records).len()), (3, 1), "{outcomes:?}");
 }
@@ -243,7 +255,7 @@ async fn one_of_conflicting_keyed_requests_applies() {
 async fn idempotency_key_lasts_24_hours() {
     let stage = stage();
     let key = once("k");
-    let first = stage.catalogue.write(shard("a", 1), Some(&key)).await.unwrap();
+    let first = stage.catalogue.write(shard("a", 1), Some(&key), &Author::anonymous()).await.unwrap();
     for other in [
         shard("a", 2),
         shard("b", 1),
@@ -251,19 +263,25 @@ async fn idempotency_key_lasts_24_hours() {
         RecordWrite::put("tenant", "a", "{\"plan\":\"free\"}"),
         shard("a", 1).only_if(Preconditions::version_is(first.0.version)),
     ] {
-        assert_eq!(stage.catalogue.write(other, Some(&key)).await, Err(CatalogueError::KeyReused));
+        assert_eq!(
+            stage.catalogue.write(other, Some(&key), &Author::anonymous()).await,
+            Err(CatalogueError::KeyReused)
+        );
     }
-    assert_eq!(stage.catalogue.batch(&[shard("a", 1)], Some(&key)).await, Err(CatalogueError::KeyReused));
-    assert_eq!(stage.catalogue.write(shard("a", 1), Some(&key)).await, Ok((first.0, true)));
+    assert_eq!(
+        stage.catalogue.batch(&[shard("a", 1)], Some(&key), &Author::anonymous()).await,
+        Err(CatalogueError::KeyReused)
+    );
+    assert_eq!(stage.catalogue.write(shard("a", 1), Some(&key), &Author::anonymous()).await, Ok((first.0, true)));
     let another = IdempotencyKey::new("somebody", "k").unwrap();
-    assert!(!stage.catalogue.write(shard("a", 1), Some(&another)).await.unwrap().1);
+    assert!(!stage.catalogue.write(shard("a", 1), Some(&another), &Author::anonymous()).await.unwrap().1);
     tokio::time::advance(REMEMBERED - Duration::from_millis(1)).await;
-    assert_eq!(stage.catalogue.write(shard("a", 1), Some(&key)).await, Ok((first.0, true)));
+    assert_eq!(stage.catalogue.write(shard("a", 1), Some(&key), &Author::anonymous()).await, Ok((first.0, true)));
     tokio::time::advance(Duration::from_millis(1)).await;
     // Although the item is still in the store.
-    let anew = stage.catalogue.write(shard("b", 1), Some(&key)).await.unwrap();
+    let anew = stage.catalogue.write(shard("b", 1), Some(&key), &Author::anonymous()).await.unwrap();
     assert!(!anew.1 && anew.0.version > first.0.version);
-    assert_eq!(stage.catalogue.write(shard("b", 1), Some(&key)).await, Ok((anew.0, true)));
+    assert_eq!(stage.catalogue.write(shard("b", 1), Some(&key), &Author::anonymous()).await, Ok((anew.0, true)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,10 +289,10 @@ async fn refused_request_frees_its_key() {
     let stage = stage();
     let key = once("k");
     let guarded = shard("a", 1).only_if(Preconditions::version_is(NOW));
-    let refused = stage.catalogue.write(guarded.clone(), Some(&key)).await;
+    let refused = stage.catalogue.write(guarded.clone(), Some(&key), &Author::anonymous()).await;
     assert_eq!(refused, Err(CatalogueError::PreconditionFailed { version: None }));
     stage.put("a", 0).await.unwrap();
-    assert!(!stage.catalogue.write(guarded, Some(&key)).await.unwrap().1);
+    assert!(!stage.catalogue.write(guarded, Some(&key), &Author::anonymous()).await.unwrap().1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,10 +334,10 @@ async fn batches_are_atomic() {
     assert_eq!(stage.memory.dump(Table::Records).len(), 1);
     assert_eq!(stage.memory.dump(Table::History).len(), 1);
     let whole = [shard("new", 1), RecordWrite::delete("shard", "there")];
-    let answer = stage.catalogue.batch(&whole, Some(&once("b"))).await.unwrap();
+    let answer = stage.catalogue.batch(&whole, Some(&once("b")), &Author::anonymous()).await.unwrap();
     let [new, gone] = answer.applied[..] else { unreachable!("{answer:?}") };
     assert!(new.created && gone.deleted && !answer.replayed);
-    let again = stage.catalogue.batch(&whole, Some(&once("b"))).await.unwrap();
+    let again = stage.catalogue.batch(&whole, Some(&once("b")), &Author::anonymous()).await.unwrap();
     assert_eq!((again.applied, again.replayed), (answer.applied, true));
 }
 
@@ -327,12 +345,26 @@ async fn batches_are_atomic() {
 async fn largest_batch_fits_one_transaction() {
     let stage = stage();
     let writes: Vec<_> = (0..BATCH_RECORDS).map(large).collect();
-    let key = once(&"k".repeat(255));
-    assert_eq!(stage.catalogue.batch(&writes, Some(&key)).await.unwrap().applied.len(), BATCH_RECORDS);
+    let (key, author) = (once(&"k".repeat(255)), author_of_long_names());
+    assert_eq!(stage.catalogue.batch(&writes, Some(&key), &author).await.unwrap().applied.len(), BATCH_RECORDS);
     let more: Vec<_> = (0..=BATCH_RECORDS).map(|n| shard(&n.to_string(), 1)).collect();
     let refusals = [&more[..], &[], &[shard("a", 1), shard("a", 2)], &vec![large(0); 50][..]];
     for writes in refusals {
-        assert!(matches!(stage.catalogue.batch(writes, None).await, Err(CatalogueError::BadBatch(_))));
+        assert!(matches!(
+            stage.catalogue.batch(writes, None, &Author::anonymous()).await,
+            Err(CatalogueError::BadBatch(_))
+        ));
+    }
+}
+
+/// Everything that a note may hold, at its longest.
+fn author_of_long_names() -> Author {
+    let sub = "\"".repeat(8_000);
+    Author {
+        by: Writer::Consumer("c".repeat(64).into()),
+        principal: Some(Principal::token(&"\\".repeat(256), &sub)),
+        request: RequestId::of(&"\"".repeat(128)).unwrap(),
+        reason: Reason::of(&"\"".repeat(REASON_BYTES)),
     }
 }
 
@@ -430,13 +462,16 @@ async fn small_type_lists_in_few_rounds() {
 #[tokio::test(start_paused = true)]
 async fn replay_survives_removed_record_type() {
     let stage = stage();
-    let first = stage.catalogue.write(shard("a", 1), Some(&once("k"))).await.unwrap();
+    let first = stage.catalogue.write(shard("a", 1), Some(&once("k")), &Author::anonymous()).await.unwrap();
     let types = RecordTypes::compile([("tenant".to_owned(), json!(true))]).unwrap();
     let later = Catalogue::new(Arc::new(stage.memory.clone()), stage.clock.clone(), types);
-    assert_eq!(later.write(shard("a", 1), Some(&once("k"))).await, Ok((first.0, true)));
-    assert_eq!(later.write(shard("a", 2), Some(&once("k"))).await, Err(CatalogueError::KeyReused));
+    assert_eq!(later.write(shard("a", 1), Some(&once("k")), &Author::anonymous()).await, Ok((first.0, true)));
+    assert_eq!(
+        later.write(shard("a", 2), Some(&once("k")), &Author::anonymous()).await,
+        Err(CatalogueError::KeyReused)
+    );
     for key in [Some(once("another")), None] {
-        let refused = later.write(shard("a", 1), key.as_ref()).await;
+        let refused = later.write(shard("a", 1), key.as_ref(), &Author::anonymous()).await;
         assert!(matches!(refused, Err(CatalogueError::UnknownType { .. })), "{refused:?}");
     }
 }
@@ -447,8 +482,12 @@ async fn page_ends_at_one_mebibyte() {
     let largest = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES - 8));
     for n in 0..40 {
         let write = RecordWrite::put("shard", format!("k{n}"), largest.clone());
-        stage.catalogue.write(write, None).await.unwrap();
-        stage.catalogue.write(RecordWrite::put("shard", "one", largest.clone()), None).await.unwrap();
+        stage.catalogue.write(write, None, &Author::anonymous()).await.unwrap();
+        stage
+            .catalogue
+            .write(RecordWrite::put("shard", "one", largest.clone()), None, &Author::anonymous())
+            .await
+            .unwrap();
     }
     let listed = stage.catalogue.list("shard", 200, None).await.unwrap();
     assert_eq!(listed.records.len(), PAGE_BYTES / RECORD_BYTES);
@@ -507,7 +546,8 @@ async fn damaged_record_blocks_no_page() {
         if let Some(next) = page.next {
             page.records.extend(stage.catalogue.history("shard", "a", limit, Some(&next)).await.unwrap().records);
         }
-        assert_eq!(page.records.len(), 1, "the second version, with {limit}");
+        let shown: Vec<_> = page.records.iter().map(|it| (it.is_unreadable, it.body.is_some())).collect();
+        assert_eq!(shown, [(true, false), (false, true)], "{limit}");
     }
     let damaged = stage.catalogue.get("shard", "b").await;
     assert!(matches!(damaged, Err(CatalogueError::Damaged { .. })), "{damaged:?}");
@@ -538,7 +578,7 @@ async fn a_write_costs_few_calls() {
     let mut calls = Vec::new();
     for key in [None, None, Some(once("1"))] {
         let before = counts.now();
-        catalogue.write(shard("a", 1), key.as_ref()).await.unwrap();
+        catalogue.write(shard("a", 1), key.as_ref(), &Author::anonymous()).await.unwrap();
         let made = counts.now().since(before);
         calls.push((made.reads, made.puts + made.region_writes));
     }

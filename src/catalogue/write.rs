@@ -4,8 +4,10 @@
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
+use super::author::Author;
 use super::error::CatalogueError;
 use super::limits::{BATCH_BYTES, BATCH_RECORDS, CHECK_STEPS, CHECK_WAIT, HISTORY_STEP, QUICK_STEPS, WRITE_ATTEMPTS};
+use super::note::ChangeNote;
 use super::record::{RecordWrite, RecordWritten, WriteAnswer};
 use super::remembered::{IdempotencyKey, hash_of};
 use super::{Catalogue, digits, history, json, place};
@@ -26,7 +28,7 @@ struct Head {
 }
 
 impl Catalogue {
-    /// Writes one record.
+    /// Writes one record, and beside its version who did, and why.
     ///
     /// # Errors
     /// See [`CatalogueError`]. After [`CatalogueError::OutcomeUnknown`] nobody knows; with any
@@ -35,8 +37,9 @@ impl Catalogue {
         &self,
         write: RecordWrite,
         once: Option<&IdempotencyKey>,
+        author: &Author,
     ) -> Result<(RecordWritten, bool), CatalogueError> {
-        let answer = self.apply(&[write], false, once).await;
+        let answer = self.apply(&[write], false, once, author).await;
         let answer = answer.map_err(|error| error.root().clone())?;
         Ok((answer.applied[0], answer.replayed))
     }
@@ -51,6 +54,7 @@ impl Catalogue {
         &self,
         writes: &[RecordWrite],
         once: Option<&IdempotencyKey>,
+        author: &Author,
     ) -> Result<WriteAnswer, CatalogueError> {
         if !(1..=BATCH_RECORDS).contains(&writes.len()) {
             return Err(CatalogueError::BadBatch(format!("a batch writes 1 to {BATCH_RECORDS} records")));
@@ -64,7 +68,7 @@ impl Catalogue {
                 return Err(CatalogueError::BadBatch(format!("part {at} writes the same record as an earlier one")));
             }
         }
-        self.apply(writes, true, once).await
+        self.apply(writes, true, once, author).await
     }
 
     async fn apply(
@@ -72,6 +76,7 @@ impl Catalogue {
         writes: &[RecordWrite],
         batch: bool,
         once: Option<&IdempotencyKey>,
+        author: &Author,
     ) -> Result<WriteAnswer, CatalogueError> {
         let once = once.map(|key| (key, hash_of(writes, batch)));
         if let Err(refused) = each(writes, |write| self.check_name(&write.record_type, &write.key)) {
@@ -82,7 +87,7 @@ impl Catalogue {
             };
             return answered.ok_or(refused);
         }
-        self.apply_named(writes, once).await
+        self.apply_named(writes, once, author).await
     }
 
     /// Writes records whose names are known. `once` is the idempotency key, and the hash of what was
@@ -91,6 +96,7 @@ impl Catalogue {
         &self,
         writes: &[RecordWrite],
         once: Option<(&IdempotencyKey, String)>,
+        author: &Author,
     ) -> Result<WriteAnswer, CatalogueError> {
         let fits = self.check_bodies(writes).await;
         for attempt in 1..=WRITE_ATTEMPTS {
@@ -109,7 +115,7 @@ impl Catalogue {
             }
             // Not before: what took place under another schema is still answered as it was then.
             fits.clone()?;
-            let (mut parts, applied) = plan(writes, &heads, now)?;
+            let (mut parts, applied) = plan(writes, &heads, now, author)?;
             if let Some((key, hash)) = &once {
                 parts.push(key.remember(hash, &applied, remembered.as_ref(), now));
             }
@@ -234,6 +240,7 @@ fn plan(
     writes: &[RecordWrite],
     heads: &[Head],
     now: Wall,
+    author: &Author,
 ) -> Result<(Vec<ItemWrite>, Vec<RecordWritten>), CatalogueError> {
     let (mut parts, mut applied) = (Vec::with_capacity(2 * writes.len() + 1), Vec::with_capacity(writes.len()));
     for (at, (write, head)) in writes.iter().zip(heads).enumerate() {
@@ -254,12 +261,12 @@ fn plan(
         } else {
             Condition::Any
         };
-        let keys = [
-            (Table::Records, place(&write.record_type, &write.key), unchanged),
-            (Table::History, ItemKey::new(history(&write.record_type, &write.key), digits(given)), Condition::Absent),
-        ];
-        parts.extend(keys.map(|(table, key, condition)| {
-            ItemWrite::Put(table, Item { body: write.body.clone(), ..Item::new(key, given) }, condition)
+        let record = Item::new(place(&write.record_type, &write.key), given);
+        let version = Item::new(ItemKey::new(history(&write.record_type, &write.key), digits(given)), given)
+            .with_note(ChangeNote::of(author, given, now).to_text());
+        let items = [(Table::Records, record, unchanged), (Table::History, version, Condition::Absent)];
+        parts.extend(items.map(|(table, item, condition)| {
+            ItemWrite::Put(table, Item { body: write.body.clone(), ..item }, condition)
         }));
         applied.push(RecordWritten { version: given, created: !head.exists, deleted: write.body.is_none() });
     }

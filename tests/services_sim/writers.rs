@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use nearside::catalogue::{CatalogueError, IdempotencyKey, Preconditions, RecordWrite};
+use nearside::catalogue::{Author, CatalogueError, IdempotencyKey, Preconditions, RecordWrite};
 
 use super::check::Request;
 use super::plan::{between, seconds};
@@ -51,11 +51,12 @@ pub(crate) async fn grant(world: Arc<World>) {
         let view = format!("v{}", fastrand::u16(..));
         let document =
             format!(r#"{{"format":1,"consumers":{{"c":{{"who":[{{"dns":"c.example"}}],"views":["{view}"]}}}}}}"#);
+        let author = Author::anonymous();
         tokio::select! {
             biased;
             () = gate.dead() => {}
             () = tokio::time::sleep(seconds(10)) => {}
-            written = catalogue.write_grants(document.into(), Preconditions::none(), None) => {
+            written = catalogue.write_grants(document.into(), Preconditions::none(), None, &author) => {
                 world.checker.say(|| format!("the grants are replaced: {:?}", written.map(|(applied, _)| applied.version)));
             }
         }
@@ -160,8 +161,11 @@ async fn send(world: &Arc<World>, writes: Vec<RecordWrite>, once: Option<Idempot
     let (tell, received) = oneshot::channel();
     let request = async move {
         let answer = match &writes[..] {
-            [write] => catalogue.write(write.clone(), once.as_ref()).await.map(|(applied, _)| vec![applied]),
-            writes => catalogue.batch(writes, once.as_ref()).await.map(|answer| answer.applied),
+            [write] => catalogue
+                .write(write.clone(), once.as_ref(), &Author::anonymous())
+                .await
+                .map(|(applied, _)| vec![applied]),
+            writes => catalogue.batch(writes, once.as_ref(), &Author::anonymous()).await.map(|answer| answer.applied),
         };
         let _ = tell.send(match answer {
             Ok(applied) => Heard::Versions(applied.into_iter().map(|applied| applied.version).collect()),

@@ -350,7 +350,7 @@ fn settings(engine: EngineConfig, ports: Ports, notes: &mut Vec<String>) -> Serv
 mod tests {
     use super::*;
     use crate::dev::control;
-    use nearside::catalogue::{Catalogue, Preconditions, RecordWrite};
+    use nearside::catalogue::{Author, Catalogue, Preconditions, RecordWrite};
     use nearside::engine::bucket;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -381,7 +381,7 @@ mod tests {
                 body: Some(r#"{"plan":"mine"}"#.into()),
                 only_if: Preconditions::none(),
             };
-            catalogue.write(record, None).await.unwrap().0.version
+            catalogue.write(record, None, &Author::anonymous()).await.unwrap().0.version
         };
         let world = DevWorld::start(Ports::Ephemeral, Some(data.clone()), AccessMode::Enforce).await.unwrap();
         assert_eq!(world.count(Table::Records).await.unwrap()[TENANT], contents::TENANTS);

@@ -9,11 +9,13 @@ use http::HeaderMap;
 use http::request::Parts;
 
 use super::refused::RequestRefused;
+use super::request::{reason, request_id};
 use crate::access::credentials::Credentials;
 use crate::access::decision::{Decision, Need, decide};
 use crate::access::denial::Denial;
 use crate::access::gate::{Admitted, Gate, Subject};
 use crate::access::record::GRANTS;
+use crate::catalogue::author::{Author, Writer};
 use crate::http::server_tls::peer::PeerCertificate;
 
 /// Who a request comes from, and what it may do.
@@ -26,9 +28,6 @@ enum Who {
     /// Nobody waits for it: every request is answered.
     Observed(Shared<BoxFuture<'static, Result<Admitted, Denial>>>),
 }
-
-/// Name under which idempotency keys are kept where callers are not checked.
-const ANONYMOUS: &str = "anonymous";
 
 impl Caller {
     /// Finds out who asks, where that is checked.
@@ -96,15 +95,32 @@ impl Caller {
         }
     }
 
-    /// Whose idempotency keys its own are among. Where callers are only observed, all are one writer.
-    pub(super) fn writer(&self) -> String {
-        match &self.0 {
-            Some((_, Who::Admitted(Admitted { rights: Some(rights), .. }))) => {
-                format!("consumer/{}", rights.consumer())
-            }
-            Some((_, Who::Admitted(Admitted { is_admin: true, .. }))) => "admin".to_owned(),
-            _ => ANONYMOUS.to_owned(),
-        }
+    /// Author of what this request changes. Where callers are only observed, all are one writer.
+    ///
+    /// # Errors
+    /// [`RequestRefused::Reason`].
+    pub(super) fn author(&self, headers: &HeaderMap) -> Result<Author, RequestRefused> {
+        let admitted = match &self.0 {
+            Some((_, Who::Admitted(admitted))) => Some(admitted),
+            _ => None,
+        };
+        let by = match admitted {
+            Some(Admitted { rights: Some(rights), .. }) => Writer::Consumer(rights.consumer().into()),
+            Some(Admitted { is_admin: true, .. }) => Writer::Admin,
+            _ => Writer::Anonymous,
+        };
+        let principal = admitted.and_then(|admitted| admitted.principal.clone());
+        Ok(Author { by, principal, request: request_id(headers), reason: reason(headers)? })
+    }
+
+    /// Author of a document of grants, which consumers do not write.
+    ///
+    /// # Errors
+    /// As [`Caller::author`].
+    pub(super) fn author_of_grants(&self, headers: &HeaderMap) -> Result<Author, RequestRefused> {
+        let author = self.author(headers)?;
+        let by = if author.by == Writer::Anonymous { author.by } else { Writer::Admin };
+        Ok(Author { by, ..author })
     }
 
     fn settle(

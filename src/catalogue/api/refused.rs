@@ -36,6 +36,9 @@ pub(super) enum RequestRefused {
     Query,
     #[error("{0} is malformed, or there twice")]
     Header(&'static str),
+    #[error("X-Change-Reason has 1 to {most} bytes of UTF-8 on one line, and is there once", most =
+        crate::catalogue::limits::REASON_BYTES)]
+    Reason,
     #[error("a batch has its conditions in its parts (`ifVersion`, `ifAbsent`), not in If-Match or If-None-Match")]
     BatchCondition,
     #[error("the body must be application/json, without a Content-Encoding")]
@@ -59,7 +62,7 @@ impl RequestRefused {
             Self::Method => ProblemKind::Method,
             Self::Path => ProblemKind::BadKey,
             Self::Query => ProblemKind::BadQuery,
-            Self::Header(_) | Self::BatchCondition => ProblemKind::BadHeader,
+            Self::Header(_) | Self::Reason | Self::BatchCondition => ProblemKind::BadHeader,
             Self::NotJson => ProblemKind::NotJson,
             Self::LargeBody(_) => ProblemKind::LargeBody,
             Self::SlowBody => ProblemKind::SlowBody,

@@ -8,7 +8,9 @@ use http::{HeaderMap, HeaderName, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::fields::X_REQUEST_ID;
 use super::refused::RequestRefused;
+use crate::catalogue::author::{Reason, RequestId, Writer};
 use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::{PAGE_MOST_RECORDS, PAGE_RECORDS};
 use crate::catalogue::preconditions::{Preconditions, Tags};
@@ -18,6 +20,7 @@ use crate::http::bodies::{self, ByteBudget};
 use crate::http::limits::REQUEST_BODY_WAIT;
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const X_CHANGE_REASON: HeaderName = HeaderName::from_static("x-change-reason");
 
 /// `If-Match` and `If-None-Match`. Tags that are no versions are those of nothing here.
 ///
@@ -102,14 +105,35 @@ impl<'a> EntityTag<'a> {
 ///
 /// # Errors
 /// [`RequestRefused::Header`], [`CatalogueError::BadIdempotencyKey`].
-pub(super) fn idempotency_key(headers: &HeaderMap, writer: &str) -> Result<Option<IdempotencyKey>, RequestRefused> {
+pub(super) fn idempotency_key(
+    headers: &HeaderMap,
+    writer: &Writer,
+) -> Result<Option<IdempotencyKey>, RequestRefused> {
     let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(key) = keys.next() else { return Ok(None) };
     if keys.next().is_some() {
         return Err(RequestRefused::Header("Idempotency-Key"));
     }
     let key = key.to_str().map_err(|_| CatalogueError::BadIdempotencyKey)?;
-    Ok(Some(IdempotencyKey::new(writer, key)?))
+    Ok(Some(IdempotencyKey::new(&writer.to_string(), key)?))
+}
+
+/// `X-Change-Reason`, as UTF-8.
+///
+/// # Errors
+/// [`RequestRefused::Reason`].
+pub(super) fn reason(headers: &HeaderMap) -> Result<Option<Reason>, RequestRefused> {
+    let mut reasons = headers.get_all(X_CHANGE_REASON).iter();
+    let Some(reason) = reasons.next() else { return Ok(None) };
+    let reason = std::str::from_utf8(reason.as_bytes()).ok().and_then(Reason::of);
+    reason.filter(|_| reasons.next().is_none()).map(Some).ok_or(RequestRefused::Reason)
+}
+
+/// `X-Request-Id`, or a name of our own where there is none that can be quoted.
+pub(super) fn request_id(headers: &HeaderMap) -> RequestId {
+    let mut ids = headers.get_all(X_REQUEST_ID).iter();
+    let named = ids.next().and_then(|id| RequestId::of(id.to_str().ok()?));
+    named.filter(|_| ids.next().is_none()).unwrap_or_else(RequestId::drawn)
 }
 
 /// A JSON body of at most `most` bytes. It takes its part of `held` until its last handle is gone.

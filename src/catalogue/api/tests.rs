@@ -340,6 +340,36 @@ async fn repeated_request_replays_first_result() {
 }
 
 #[tokio::test]
+async fn history_names_request_and_reason() {
+    let port = port().await;
+    let because = "X-Change-Reason: größer, Fall 7\r\nX-Request-Id: case-7\r\n";
+    let named = port.send("PUT /v1/records/shard/a", because, "{}").await;
+    assert_eq!((named.status, named.header("x-request-id")), (201, Some("case-7")), "{}", named.body);
+    let unnamed = port.send("DELETE /v1/records/shard/a", "X-Request-Id: not one\r\n", "").await;
+    let drawn = unnamed.header("x-request-id").unwrap().to_owned();
+    assert_eq!(drawn.len(), 16);
+    let history = port.get("/v1/records/shard/a/history").await;
+    fits("History", &history.json());
+    let shown = history.json()["versions"].clone();
+    let [first, second] = [&shown[0], &shown[1]];
+    assert_eq!((&first["by"], &first["reason"]), (&json!("anonymous"), &json!("größer, Fall 7")));
+    assert_eq!((&first["requestId"], &second["requestId"]), (&json!("case-7"), &json!(drawn)));
+    assert!(second["reason"].is_null());
+    let listing = port.get("/v1/records/shard").await.body;
+    assert!(!listing.contains("requestId") && !listing.contains("\"by\""), "{listing}");
+    let long = format!("X-Change-Reason: {}\r\n", "x".repeat(257));
+    for lines in [
+        &long,
+        "X-Change-Reason: \r\n",
+        "X-Change-Reason: a\u{202e}b\r\n",
+        &because.replace("X-Req", "X-Change-Reason: b\r\nX-Req"),
+    ] {
+        let refused = port.send("PUT /v1/records/shard/a", lines, "{}").await;
+        assert_eq!(refused.problem(), (400, "bad-header".to_owned()), "{lines}");
+    }
+}
+
+#[tokio::test]
 async fn failed_read_is_not_reported_unwritten() {
     let port = port().await;
     port.put("/v1/records/shard/a", "{}").await;

@@ -62,8 +62,18 @@ async fn record_that_was_put_back_grants_nothing() {
     for known_by in [Table::History, Table::Views] {
         let store = Arc::new(MemoryStore::new(clock.clone()));
         let (catalogue, gate) = started(&store, &clock).await;
-        let first = catalogue.write_grants(old.clone(), Preconditions::none(), None).await.unwrap().0.version;
-        let second = catalogue.write_grants(new.clone(), Preconditions::none(), None).await.unwrap().0.version;
+        let first = catalogue
+            .write_grants(old.clone(), Preconditions::none(), None, &Author::anonymous())
+            .await
+            .unwrap()
+            .0
+            .version;
+        let second = catalogue
+            .write_grants(new.clone(), Preconditions::none(), None, &Author::anonymous())
+            .await
+            .unwrap()
+            .0
+            .version;
         put(&store, Table::Views, if known_by == Table::Views { second } else { first }, &new).await;
         catalogue.follow_once(&gate).await.unwrap();
         assert_eq!(gate.reason(), None);
@@ -72,7 +82,10 @@ async fn record_that_was_put_back_grants_nothing() {
         let (catalogue, gate) = started(&store, &clock).await;
         let reason = gate.reason().unwrap();
         assert!(reason.contains(&format!("older than version {second}")), "{known_by:?}: {reason}");
-        let (applied, _) = catalogue.write_grants(new.clone(), Preconditions::version_is(first), None).await.unwrap();
+        let (applied, _) = catalogue
+            .write_grants(new.clone(), Preconditions::version_is(first), None, &Author::anonymous())
+            .await
+            .unwrap();
         assert!(applied.version > second, "{known_by:?}: {} {second}", applied.version);
         catalogue.follow_once(&gate).await.unwrap();
         assert_eq!(gate.reason(), None, "{known_by:?}");
@@ -88,14 +101,15 @@ async fn unknown_right_is_kept_not_introduced() {
         let jira = json!({"who": [{"dns": "j.example"}], "may": ["levitate"]});
         json!({"format": 1, "stopped": stopped, "consumers": {"jira": jira}}).to_string().into()
     };
-    let refused = catalogue.write_grants(newer(&[]), Preconditions::none(), None).await.unwrap_err();
+    let refused =
+        catalogue.write_grants(newer(&[]), Preconditions::none(), None, &Author::anonymous()).await.unwrap_err();
     assert!(
         matches!(&refused, CatalogueError::Grants(errors) if errors[0].contains("jira.may: levitate")),
         "{refused:?}"
     );
     // A newer process wrote it; in an incident this one must be able to stop.
     put(&store, Table::Records, NOW, &newer(&[])).await;
-    catalogue.write_grants(newer(&["jira"]), Preconditions::none(), None).await.unwrap();
+    catalogue.write_grants(newer(&["jira"]), Preconditions::none(), None, &Author::anonymous()).await.unwrap();
     catalogue.follow_once(&gate).await.unwrap();
     let jira = Principal::Dns("j.example".into());
     assert!(gate.grants().unwrap().rights_of(&jira).unwrap().is_stopped());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures_util::future::try_join_all;
 use nearside::catalogue::limits::BATCH_RECORDS;
-use nearside::catalogue::{Catalogue, CatalogueError, Preconditions, RecordTypes, RecordWrite};
+use nearside::catalogue::{Author, Catalogue, CatalogueError, Preconditions, RecordTypes, RecordWrite};
 use nearside::engine::redb::Embedded;
 use nearside::engine::{EngineError, ScanSegment, Table, Tables, bucket};
 use nearside::model::time::Clock;
@@ -119,7 +119,7 @@ async fn fill_from(catalogue: &Catalogue, next: &Cell<u64>, until: u64) -> Resul
         }
         next.set(last);
         let writes: Vec<_> = (first..last).map(|number| record(number, 0)).collect();
-        catalogue.batch(&writes, None).await?;
+        catalogue.batch(&writes, None, &Author::anonymous()).await?;
     }
 }
 
@@ -138,7 +138,7 @@ async fn write_for(
             let mut counted = Counted::default();
             while clock.now().since(began) < span {
                 let started = clock.now();
-                catalogue.write(record(rng.u64(..records.max(1)), rng.u64(..)), None).await?;
+                catalogue.write(record(rng.u64(..records.max(1)), rng.u64(..)), None, &Author::anonymous()).await?;
                 counted.answered += 1;
                 counted.latencies.record(clock.now() - started);
             }
