@@ -10,13 +10,17 @@ use crate::admin::health::AdminPort;
 use crate::config::read;
 
 mod args;
+mod caller;
+mod catalogue_client;
 mod check;
 mod commands;
 mod ctl;
 mod doctor;
+mod ending;
 pub mod error;
 mod explain;
 mod grants;
+mod history;
 mod limits;
 mod load;
 mod paint;
@@ -113,6 +117,11 @@ pub enum Command {
                             nearside grants stop jira --token-file admin.token\n\n\
                             docs/access.md says what a document holds.")]
     Grants(grants::GrantsArgs),
+    /// List the versions of a record: who changed it, when, in which request, and why
+    #[command(after_help = "Examples:\n  nearside history tenant acme --token-file writer.token\n  \
+                            nearside history tenant acme --since 2h --diff\n\n\
+                            The oldest comes first. Who may write a type may see its history.")]
+    History(history::HistoryArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(
         after_help = "Example:\n  nearside heartbeat --topic arn:aws:sns:eu-west-1:123456789012:context-changes"
@@ -150,6 +159,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Setup(args) => services::setup(&args),
         Command::Verify(args) => services::verify(&args),
         Command::Grants(args) => grants::run(args),
+        Command::History(args) => history::run(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
         Command::Janitor(args) => settings(args.config.as_deref())
             .and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run)),

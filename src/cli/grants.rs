@@ -8,21 +8,22 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use url::Url;
 
+use super::caller::{Caller, CatalogueReach};
+use super::catalogue_client::CatalogueClient;
+use super::ending::{block_on, print};
 use super::error::CommandError;
 use crate::access::decision::Need;
 use crate::access::editing::{self, EditError};
 use crate::access::grants::Grants;
 use crate::access::grants::changes::{Change, changes};
 
-mod caller;
 mod catalogue;
 mod ending;
 mod report;
 mod who;
 
-use caller::{Caller, CatalogueReach};
-use catalogue::{CatalogueClient, Versioned};
-use ending::{block_on, none_yet, print, wrong};
+use catalogue::Versioned;
+use ending::{none_yet, wrong};
 
 /// `nearside grants`
 #[derive(Clone, Debug, Args)]
@@ -112,7 +113,7 @@ const LOST_UNASKED: usize = 10;
 
 pub(super) fn run(args: GrantsArgs) -> Result<(), CommandError> {
     let caller = Caller::of(&args.reach)?;
-    let client = CatalogueClient::new(args.reach.catalogue, caller.clone());
+    let client = CatalogueClient::new(args.reach.catalogue, caller.clone(), "an admin's");
     match args.command {
         GrantsCommand::Show => {
             let current = block_on(client.current())?.ok_or_else(none_yet)?;

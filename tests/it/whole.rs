@@ -8,6 +8,7 @@ mod client_certificates;
 mod denied;
 mod deployment;
 mod emulated;
+mod history;
 mod in_process;
 mod matrix;
 mod operators;

@@ -3,21 +3,14 @@
 use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use url::Url;
 
-use super::caller::{Caller, unanswered};
+use crate::cli::catalogue_client::CatalogueClient;
 use crate::cli::error::CommandError;
 
 /// The document at a version.
 pub(super) struct Versioned {
     pub(super) version: u64,
     pub(super) document: Vec<u8>,
-}
-
-/// Client of one catalogue.
-pub(super) struct CatalogueClient {
-    base: Url,
-    caller: Caller,
 }
 
 /// A page of the document's history, as the catalogue writes it.
@@ -30,6 +23,8 @@ struct HistoryPage {
 #[derive(Deserialize)]
 struct HistoryEntry {
     version: u64,
+    #[serde(default)]
+    unreadable: bool,
     body: Option<Box<RawValue>>,
 }
 
@@ -39,16 +34,6 @@ struct Written {
 }
 
 impl CatalogueClient {
-    pub(super) const fn new(base: Url, caller: Caller) -> Self {
-        Self { base, caller }
-    }
-
-    fn request(&self, method: Method, path: &str, query: &str) -> Result<reqwest::RequestBuilder, CommandError> {
-        let mut url = self.base.join(path).map_err(|error| CommandError::Usage(format!("--catalogue: {error}")))?;
-        url.set_query(Some(query).filter(|query| !query.is_empty()));
-        self.caller.request(method, url)
-    }
-
     /// The document as it is; `None` before the first.
     pub(super) async fn current(&self) -> Result<Option<Versioned>, CommandError> {
         let answer = self.sent(self.request(Method::GET, "/v1/grants", "")?).await?;
@@ -70,7 +55,8 @@ impl CatalogueClient {
             let answer = self.accepted(answer).await?;
             let body = answer.bytes().await.map_err(CommandError::failed)?;
             let page: HistoryPage = serde_json::from_slice(&body).map_err(CommandError::failed)?;
-            versions.extend(page.versions.into_iter().map(|entry| Versioned {
+            let readable = page.versions.into_iter().filter(|entry| !entry.unreadable);
+            versions.extend(readable.map(|entry| Versioned {
                 version: entry.version,
                 document: entry.body.map_or_else(Vec::new, |body| body.get().as_bytes().to_vec()),
             }));
@@ -92,33 +78,5 @@ impl CatalogueClient {
         let body = answer.bytes().await.map_err(CommandError::failed)?;
         let written: Written = serde_json::from_slice(&body).map_err(CommandError::failed)?;
         Ok(written.version)
-    }
-
-    async fn sent(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, CommandError> {
-        request.send().await.map_err(|error| {
-            let why = unanswered(&error);
-            CommandError::Failed(format!("the catalogue at {} does not answer: {why}; see --catalogue", self.base))
-        })
-    }
-
-    /// The answer, if it is a success; else what it says.
-    async fn accepted(&self, answer: reqwest::Response) -> Result<reqwest::Response, CommandError> {
-        let status = answer.status();
-        if status.is_success() {
-            return Ok(answer);
-        }
-        let text = answer.text().await.unwrap_or_default();
-        let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let detail = document["detail"].as_str().unwrap_or("it says nothing more");
-        let advice = match status.as_u16() {
-            401 if self.caller.has_certificate() => {
-                "; --certificate does not count there: it has ended, no CA of catalogue.tls.client_ca vouches for it, or \
-                 it has neither one SPIFFE ID nor one DNS name"
-            }
-            401 | 403 => "; send an admin's token with --token-file, or a certificate with --certificate",
-            412 => "; somebody else changed the grants: run the command again",
-            _ => "",
-        };
-        Err(CommandError::Failed(format!("the catalogue answers {status}: {detail}{advice}")))
     }
 }

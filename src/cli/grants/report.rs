@@ -8,7 +8,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::super::error::CommandError;
-use super::caller::{Caller, unanswered};
+use crate::cli::caller::{Caller, unanswered};
 
 /// Age of an issuer's keys from which they are named; the alert's.
 const OLD: f64 = 3_600.0;
