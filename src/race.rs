@@ -27,6 +27,7 @@ mod tests;
 pub(crate) mod upstream;
 pub(crate) mod verdict;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -372,24 +373,28 @@ impl Race {
         usable.or(confirmed).or(best).or(withdrawn).or(unproven).or(refused)
     }
 
-    /// The first refusal; R22: one by grants that two regions know comes before one by grants that its
-    /// region alone has, because a permit ends by the former only.
+    /// The first refusal. R22: if grants are its reason, the one by the newest grants that two regions know,
+    /// because a permit ends by that only.
     fn refused(&self, judged: &[(&Arc<Reply>, Judged)]) -> Option<usize> {
         let first = first_judged(judged, Verdict::Refused)?;
-        if denied_by(judged[first]).is_none_or(|by| self.standard.vouches_for(by)) {
-            return Some(first);
+        match denied_by(judged[first]) {
+            Some(_) => self.denied(judged).map(|(place, _)| place).or(Some(first)),
+            None => Some(first),
         }
-        let mut all = judged.iter();
-        all.position(|judged| denied_by(*judged).is_some_and(|by| self.standard.vouches_for(by))).or(Some(first))
     }
 
     /// R22: a refusal by newer grants than allowed the reply at `unproven`, if somebody vouches for
     /// them. At one version the good reply wins, so a region with wrong settings refuses nobody.
     fn withdrawn(&self, judged: &[(&Arc<Reply>, Judged)], unproven: usize) -> Option<usize> {
         let allowed_by = judged[unproven].0.grants.as_ref()?.version;
-        judged
-            .iter()
-            .position(|judged| denied_by(*judged).is_some_and(|by| by > allowed_by && self.standard.vouches_for(by)))
+        self.denied(judged).filter(|(_, by)| *by > allowed_by).map(|(place, _)| place)
+    }
+
+    /// R22: the first refusal by the newest grants that somebody vouches for, and their version.
+    fn denied(&self, judged: &[(&Arc<Reply>, Judged)]) -> Option<(usize, u64)> {
+        let denied = judged.iter().enumerate().filter_map(|(place, judged)| Some((place, denied_by(*judged)?)));
+        let known = denied.filter(|(_, by)| self.standard.vouches_for(*by));
+        known.max_by_key(|(place, by)| (*by, Reverse(*place)))
     }
 
     fn tally(&mut self, digests: Vec<(RegionId, u128)>) -> Tally {

@@ -47,6 +47,9 @@ async fn older_permission_loses_to_newer() {
         ("silent beside a refusal", [decided(403, 9), decided(200, 0), Act::Fail(Failure::Connect)], (200, 1, None)),
         ("all refuse", [decided(403, 9), decided(403, 9), decided(403, 9)], (403, 0, None)),
         ("all refuse, one ahead", [decided(403, 11), decided(403, 9), Act::Fail(Failure::Connect)], (403, 1, None)),
+        ("all refuse, one late", [decided(403, 6), decided(403, 9), Act::Fail(Failure::Connect)], (403, 1, None)),
+        ("each by its own", [decided(403, 11), decided(403, 6), decided(403, 9)], (403, 2, None)),
+        ("withdrawn twice", [decided(200, 6), decided(403, 7), decided(403, 9)], (403, 2, None)),
         ("ahead refuses alone", [decided(403, 11), decided(503, 0), Act::Fail(Failure::Connect)], (403, 0, None)),
         ("no key", [decided(401, 0), decided(200, 9), Act::Fail(Failure::Connect)], (200, 1, None)),
     ] {
