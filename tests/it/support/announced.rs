@@ -25,7 +25,7 @@ use crate::world::records::StoredRecord;
 /// failed.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks at something that is waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Settings that a test may choose.
 pub(crate) struct Wish {
