@@ -146,8 +146,10 @@ impl Version {
             (Before::Content(was), None) => differences(was, &Value::Null),
             (Before::Content(was), Some(is)) => {
                 let lines = differences(was, is);
-                let none = || vec!["no value differs, up to the 64 bits of numbers".to_owned()];
-                if lines.is_empty() { none() } else { lines }
+                if lines.is_empty() {
+                    return vec!["no value differs, up to the 64 bits of numbers".to_owned()];
+                }
+                lines
             }
         }
     }

@@ -20,11 +20,10 @@ pub(super) fn printable(text: &str) -> String {
 /// Lines that say what differs: `+` for what is new, `-` for what is gone, `~` for what has another value. Arrays
 /// are compared whole. `null` is the absence of a record.
 pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
-    let empty = Map::new();
-    let members = |value: &'_ Value| value.as_object().cloned();
-    let (before, after) = (members(before).unwrap_or_else(|| empty.clone()), members(after).unwrap_or(empty));
+    let absent = Map::new();
     let mut lines = Vec::new();
-    compare("", &before, &after, &mut lines);
+    let (before, after) = (before.as_object().unwrap_or(&absent), after.as_object().unwrap_or(&absent));
+    compare("", before, after, &mut lines);
     lines.iter().map(|line| printable(line)).collect()
 }
 
