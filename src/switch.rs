@@ -209,17 +209,17 @@ impl Guard {
 /// A rule or a guard.
 pub trait Switch: Copy {
     /// Its position among all.
-    fn bit(self) -> u64;
+    fn bit(self) -> u128;
 }
 
 impl Switch for Rule {
-    fn bit(self) -> u64 {
+    fn bit(self) -> u128 {
         1 << self as u64
     }
 }
 
 impl Switch for Guard {
-    fn bit(self) -> u64 {
+    fn bit(self) -> u128 {
         1 << (RULES + self as u64)
     }
 }
@@ -227,7 +227,7 @@ impl Switch for Guard {
 /// Positions that rules take.
 const RULES: u64 = Rule::Unwired as u64 + 1;
 
-const _: () = assert!(RULES as usize + Guard::ALL.len() + Guard::OF_SHAPES.len() <= u64::BITS as usize);
+const _: () = assert!(RULES as usize + Guard::ALL.len() + Guard::OF_SHAPES.len() <= u128::BITS as usize);
 
 /// Returns whether `switch` is carried out on this thread.
 #[cfg(not(feature = "switches"))]
@@ -246,7 +246,7 @@ mod switched {
     use super::Switch;
 
     thread_local! {
-        static OFF: Cell<u64> = const { Cell::new(0) };
+        static OFF: Cell<u128> = const { Cell::new(0) };
     }
 
     /// Returns whether `switch` is carried out on this thread.
@@ -262,7 +262,7 @@ mod switched {
     }
 
     #[derive(Debug)]
-    pub struct Off(u64);
+    pub struct Off(u128);
 
     impl Drop for Off {
         fn drop(&mut self) {
