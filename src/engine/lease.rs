@@ -24,7 +24,7 @@ pub struct LeasePlace {
     pub tables: Arc<dyn Tables>,
     pub table: Table,
     /// Purpose of the lease: `ingest`, `views`.
-    pub job: &'static str,
+    pub job: Arc<str>,
     /// Unique to this process and this start of it.
     pub holder: String,
     pub clock: Clock,
@@ -155,7 +155,7 @@ impl LeasePlace {
                 Err(error) => {
                     failures += 1;
                     if let Some(suppressed) = self.lines.attempts.admit(self.clock.now()) {
-                        let job = self.job;
+                        let job = &*self.job;
                         tracing::warn!(job, %error, suppressed, "the lease cannot be read or taken; trying again");
                     }
                     // What was not seen may have changed.
@@ -183,7 +183,7 @@ impl LeasePlace {
         match self.tables.write(both).await {
             Ok(()) => {
                 if let Some(suppressed) = self.lines.taken.admit(self.clock.now()) {
-                    tracing::info!(job = self.job, token, suppressed, "this process holds the lease");
+                    tracing::info!(job = &*self.job, token, suppressed, "this process holds the lease");
                 }
                 Ok(Some(Lease { place: self.clone(), token, beats: AtomicU64::new(0) }))
             }
@@ -217,7 +217,7 @@ impl Lease {
     }
 
     fn panicked<T>(&self) -> TermEnd<T> {
-        tracing::error!(job = self.place.job, token = self.token, "what works under the lease panicked");
+        tracing::error!(job = &*self.place.job, token = self.token, "what works under the lease panicked");
         TermEnd::Panicked
     }
 
@@ -236,7 +236,7 @@ impl Lease {
                 Err(error) => {
                     failures += 1;
                     if let Some(suppressed) = self.place.lines.renewals.admit(self.place.clock.now()) {
-                        tracing::warn!(job = self.place.job, %error, suppressed, "the lease could not be renewed");
+                        tracing::warn!(job = &*self.place.job, %error, suppressed, "the lease could not be renewed");
                     }
                 }
             }
@@ -249,14 +249,14 @@ impl Lease {
 
     fn lost(&self, why: &str) {
         if let Some(suppressed) = self.place.lines.lost.admit(self.place.clock.now()) {
-            tracing::warn!(job = self.place.job, token = self.token, suppressed, "{why}");
+            tracing::warn!(job = &*self.place.job, token = self.token, suppressed, "{why}");
         }
     }
 
     /// Gives it back, so that the next process need not wait.
     pub async fn release(&self) {
         if let Err(error) = self.renew(true).await {
-            tracing::debug!(job = self.place.job, %error, "the lease was not given back; it runs out by itself");
+            tracing::debug!(job = &*self.place.job, %error, "the lease was not given back; it runs out by itself");
         }
     }
 
@@ -280,7 +280,7 @@ mod tests {
         LeasePlace {
             tables: Arc::new(tables.clone()),
             table: Table::Region,
-            job: "ingest",
+            job: "ingest".into(),
             holder: holder.to_owned(),
             clock: clock.clone(),
             lines: Arc::default(),

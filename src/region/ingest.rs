@@ -178,7 +178,7 @@ impl Ingester {
         let place = LeasePlace {
             tables: self.parts.own.clone(),
             table: Table::Region,
-            job: "ingest",
+            job: "ingest".into(),
             holder,
             clock: self.parts.clock.clone(),
             lines: Arc::default(),

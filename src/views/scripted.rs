@@ -72,7 +72,8 @@ impl Home {
     pub(super) async fn lease(&self) -> Arc<Lease> {
         let tables = Arc::new(self.store.clone());
         let (holder, clock) = ("test".to_owned(), self.clock.clone());
-        let place = LeasePlace { tables, table: Table::Mapping, job: "views", holder, clock, lines: Arc::default() };
+        let place =
+            LeasePlace { tables, table: Table::Mapping, job: "views".into(), holder, clock, lines: Arc::default() };
         Arc::new(place.acquire().await)
     }
 

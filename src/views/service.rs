@@ -62,7 +62,7 @@ impl ViewsService {
         let place = LeasePlace {
             tables: self.store.clone(),
             table: Table::Mapping,
-            job: "views",
+            job: "views".into(),
             holder: self.holder.clone(),
             clock: self.clock.clone(),
             lines: Arc::default(),

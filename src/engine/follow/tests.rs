@@ -57,7 +57,7 @@ impl Setting {
         let place = LeasePlace {
             tables: Arc::new(self.store.clone()),
             table: Table::Mapping,
-            job: "views",
+            job: "views".into(),
             holder: holder.to_owned(),
             clock: self.clock.clone(),
             lines: Arc::default(),

@@ -109,7 +109,9 @@ impl Setting {
 
 async fn lease(own: &MemoryStore, clock: &Clock) -> Lease {
     let (tables, holder, clock) = (Arc::new(own.clone()), "a".to_owned(), clock.clone());
-    LeasePlace { tables, table: Table::Region, job: "ingest", holder, clock, lines: Arc::default() }.acquire().await
+    LeasePlace { tables, table: Table::Region, job: "ingest".into(), holder, clock, lines: Arc::default() }
+        .acquire()
+        .await
 }
 
 async fn put(store: &MemoryStore, table: Table, key: &str, version: u64) {
