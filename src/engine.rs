@@ -251,6 +251,15 @@ pub trait Tables: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, EngineError>>;
 
+    /// The item of a partition whose sort key is the greatest that is not greater than `through`, which is not
+    /// empty. One that cannot be read is an error, as for [`Tables::get`]: the one before it is another answer.
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>>;
+
     /// About `limit` items of a segment after a key that an earlier page gave, in no useful order.
     /// Not a snapshot: what is written meanwhile may be in it or not.
     fn scan(

@@ -33,7 +33,7 @@ impl Committing {
 }
 
 impl Tables for Committing {
-    delegate_tables!(inner: get, query, scan);
+    delegate_tables!(inner: get, query, last, scan);
 
     fn writes_at_once(&self) -> usize {
         limits::REDB_WRITES_AT_ONCE

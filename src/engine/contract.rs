@@ -96,6 +96,17 @@ async fn pages(store: &dyn Tables) {
     let rest = store.query(Table::Mapping, "p#01", Some("20"), 10).await.unwrap();
     assert_eq!((rest.items.len(), rest.next), (4, None), "the end says so, and the next partition is not in it");
     assert!(store.query(Table::Mapping, "p#03", None, 10).await.unwrap().items.is_empty());
+    for (partition, through, last) in [
+        ("p#01", "07", Some(7)),
+        ("p#01", "07x", Some(7)),
+        ("p#01", "~", Some(24)),
+        ("p#01", "/", None),
+        ("p#015", "~", None),
+        ("p#03", "~", None),
+    ] {
+        let found = store.last(Table::Mapping, partition, through).await.unwrap();
+        assert_eq!(found.map(|item| item.version), last, "{partition} {through}");
+    }
     let mut seen = Vec::new();
     for number in 0..3 {
         let segment = ScanSegment { number, of: 3 };

@@ -134,6 +134,16 @@ impl<S: Tables> Tables for Counting<S> {
         self.inner.query(table, partition, after, limit)
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.counts.read();
+        self.inner.last(table, partition, through)
+    }
+
     fn scan(
         &self,
         table: Table,

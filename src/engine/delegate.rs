@@ -46,6 +46,17 @@ macro_rules! delegate_tables {
             self.$tables.query(table, partition, after, limit)
         }
     };
+    (@ last $tables:tt) => {
+        fn last<'a>(
+            &'a self,
+            table: $crate::engine::Table,
+            partition: &'a str,
+            through: &'a str,
+        ) -> ::futures_util::future::BoxFuture<'a, Result<Option<$crate::engine::Item>, $crate::engine::EngineError>>
+        {
+            self.$tables.last(table, partition, through)
+        }
+    };
     (@ scan $tables:tt) => {
         fn scan(
             &self,

@@ -129,6 +129,15 @@ impl<S: Tables> Tables for Faulty<S> {
         self.faults.call("Query", self.inner.query(table, partition, after, limit)).boxed()
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.faults.call("Query", self.inner.last(table, partition, through)).boxed()
+    }
+
     fn scan(
         &self,
         table: Table,

@@ -206,6 +206,16 @@ impl Tables for MemoryStore {
         ready(Ok(page(own.map(|(_, item)| item.clone()), limit))).boxed()
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        let [from, to] = ["", through].map(|sort| (table, ItemKey::new(partition, sort)));
+        ready(Ok(self.locked().tables.range(from..=to).next_back().map(|(_, item)| item.clone()))).boxed()
+    }
+
     fn scan(
         &self,
         table: Table,

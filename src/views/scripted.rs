@@ -211,6 +211,15 @@ impl Tables for PlannedStore {
         self.call(async move { self.inner.query(table, partition, after, limit).await }).boxed()
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.call(async move { self.inner.last(table, partition, through).await }).boxed()
+    }
+
     fn scan(
         &self,
         table: Table,
@@ -245,7 +254,7 @@ impl PartlyBad {
 }
 
 impl Tables for PartlyBad {
-    delegate_tables!(inner: write, scan);
+    delegate_tables!(inner: write, last, scan);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         async move {

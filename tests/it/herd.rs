@@ -60,7 +60,7 @@ struct Counted {
 }
 
 impl Tables for Counted {
-    delegate_tables!(inner: write, query, scan);
+    delegate_tables!(inner: write, query, last, scan);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.documents.fetch_add(usize::from(key.sort == DOCUMENT), Ordering::Relaxed);

@@ -45,6 +45,15 @@ impl Tables for Counted {
         self.0.query(table, partition, after, limit)
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.0.last(table, partition, through)
+    }
+
     fn scan(
         &self,
         table: Table,

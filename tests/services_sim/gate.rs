@@ -126,6 +126,15 @@ impl<S: Tables> Tables for Gated<S> {
         self.gate.pass(self.inner.query(table, partition, after, limit)).boxed()
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.gate.pass(self.inner.last(table, partition, through)).boxed()
+    }
+
     fn scan(
         &self,
         table: Table,

@@ -74,6 +74,15 @@ impl Tables for Watched {
         self.store.query(table, partition, after, limit)
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.store.last(table, partition, through)
+    }
+
     fn scan(
         &self,
         table: Table,

@@ -239,6 +239,15 @@ impl Tables for Watched<Arc<dyn Tables>> {
         self.observe(Access::Reads, self.inner.query(table, partition, after, limit)).boxed()
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.observe(Access::Reads, self.inner.last(table, partition, through)).boxed()
+    }
+
     fn scan(
         &self,
         table: Table,

@@ -48,12 +48,7 @@ impl DynamoTables {
             .send()
             .await
             .map_err(|error| asked.failed(&error))?;
-        found
-            .item
-            .map(|item| {
-                attributes::to_item(item).ok_or_else(|| asked.refused("the item was not written by Nearside"))
-            })
-            .transpose()
+        found.item.map(|item| of_nearside(item, &asked)).transpose()
     }
 
     async fn put(&self, table: Table, item: Item, condition: ConditionParts) -> Result<(), WriteError> {
@@ -126,6 +121,27 @@ impl DynamoTables {
         Ok(self.page(table, found.items, found.last_evaluated_key))
     }
 
+    async fn last_item(&self, table: Table, partition: &str, through: &str) -> Result<Option<Item>, EngineError> {
+        let name = self.name(table);
+        let asked = Asked { action: "dynamodb:Query", resource: &name };
+        let found = self
+            .clients
+            .reads
+            .query()
+            .table_name(&name)
+            .consistent_read(true)
+            .scan_index_forward(false)
+            .limit(1)
+            .key_condition_expression("p = :p AND s <= :s")
+            .expression_attribute_values(":p", AttributeValue::S(partition.to_owned()))
+            .expression_attribute_values(":s", AttributeValue::S(through.to_owned()))
+            .send()
+            .await
+            .map_err(|error| asked.failed(&error))?;
+        let last = found.items.unwrap_or_default().pop();
+        last.map(|item| of_nearside(item, &asked)).transpose()
+    }
+
     async fn scan_page(
         &self,
         table: Table,
@@ -168,6 +184,10 @@ impl DynamoTables {
             .collect();
         Page { items, next: next.and_then(|mut key| attributes::to_key(&mut key)) }
     }
+}
+
+fn of_nearside(item: Attributes, asked: &Asked<'_>) -> Result<Item, EngineError> {
+    attributes::to_item(item).ok_or_else(|| asked.refused("the item was not written by Nearside"))
 }
 
 fn at_most(limit: usize) -> i32 {
@@ -285,6 +305,15 @@ impl Tables for DynamoTables {
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, EngineError>> {
         self.query_page(table, partition, after, limit).boxed()
+    }
+
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.last_item(table, partition, through).boxed()
     }
 
     fn scan(

@@ -298,7 +298,7 @@ struct Counting {
 }
 
 impl Tables for Counting {
-    delegate_tables!(store: get, query, scan);
+    delegate_tables!(store: get, query, last, scan);
 
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
         self.writes.fetch_add(1, Ordering::Relaxed);

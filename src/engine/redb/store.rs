@@ -91,6 +91,25 @@ impl Tables for RedbStore {
         self.read_table(table, move |table, writer| rows.page(table, writer, limit)).boxed()
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        async move {
+            let (partition, through) = (partition.to_owned(), through.to_owned());
+            let found = self.read_table(table, move |rows, _| {
+                let last = rows.range::<(&str, &str)>((&*partition, "")..=(&*partition, &*through))?.next_back();
+                let Some((key, item)) = last.transpose()? else { return Ok(None) };
+                let key = ItemKey::new(key.value().0, key.value().1);
+                Ok(Some(layout::decode(key, item.value())))
+            });
+            found.await?.transpose().map_err(|unreadable| self.writer.disk.unreadable(unreadable))
+        }
+        .boxed()
+    }
+
     fn scan(
         &self,
         table: Table,

@@ -375,6 +375,9 @@ async fn unreadable_item_is_error_not_absence() {
     spoil(&store, "one", 0);
     let error = store.get(Table::Records, &item("one", 1).key).await.unwrap_err();
     assert!(matches!(error, EngineError::Refused { .. }), "{error}");
+    let ItemKey { partition, sort } = item("one", 1).key;
+    let error = store.last(Table::Records, &partition, &sort).await.unwrap_err();
+    assert!(matches!(error, EngineError::Refused { .. }), "{error}");
     assert!(store.write(vec![put(item("one", 3))]).await.is_err());
     assert_eq!(store.get(Table::Records, &item("two", 2).key).await, Ok(Some(item("two", 2))));
     assert!(store.writer.disk.database.read().is_some(), "the file is well, and stays open");

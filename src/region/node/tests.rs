@@ -50,7 +50,7 @@ struct Watched {
 }
 
 impl Tables for Watched {
-    delegate_tables!(inner: write, query, scan);
+    delegate_tables!(inner: write, query, last, scan);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.reads.fetch_add(1, Ordering::Relaxed);

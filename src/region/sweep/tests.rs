@@ -49,7 +49,7 @@ struct BadBucket {
 }
 
 impl Tables for BadBucket {
-    delegate_tables!(store: get, write, scan);
+    delegate_tables!(store: get, write, last, scan);
 
     fn query<'a>(
         &'a self,

@@ -281,7 +281,7 @@ async fn old_definition_fails_no_newer_view() {
 struct Contended(MemoryStore);
 
 impl Tables for Contended {
-    delegate_tables!(0: get, query, scan);
+    delegate_tables!(0: get, query, last, scan);
 
     fn write(&self, writes: Vec<ItemWrite>) -> futures_util::future::BoxFuture<'_, Result<(), WriteError>> {
         if writes.iter().any(|write| write.condition() != Condition::Any) {

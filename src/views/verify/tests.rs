@@ -223,7 +223,7 @@ impl Busy {
 }
 
 impl Tables for Busy {
-    delegate_tables!(inner: write, scan);
+    delegate_tables!(inner: write, last, scan);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.call(self.inner.get(table, key)).boxed()

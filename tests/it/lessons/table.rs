@@ -69,6 +69,15 @@ impl Tables for WatchedTable {
         self.table.query(table, partition, after, limit)
     }
 
+    fn last<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        through: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.table.last(table, partition, through)
+    }
+
     fn scan(
         &self,
         table: Table,

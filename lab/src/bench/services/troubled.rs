@@ -94,6 +94,10 @@ impl Tables for EveryKey {
         ready(Err(only_read())).boxed()
     }
 
+    fn last<'a>(&'a self, _: Table, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        ready(Err(only_read())).boxed()
+    }
+
     fn scan(
         &self,
         _: Table,

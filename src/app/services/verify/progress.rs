@@ -119,7 +119,7 @@ impl CountedTables {
 }
 
 impl Tables for CountedTables {
-    delegate_tables!(tables: skipped, writes_at_once, write, scan);
+    delegate_tables!(tables: skipped, writes_at_once, write, last, scan);
 
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.read(1);
