@@ -61,6 +61,9 @@ pub enum Table {
     Views,
     /// Further data of the views service: vectors, references, jobs, failures, checkpoints.
     Mapping,
+    /// Further data of operators and of what they limit: latches, allotments, plans, audit entries; some
+    /// items expire.
+    Operations,
     /// A region's copy of the views.
     Contexts,
     /// Further data of a region: its lease and its checkpoints.
@@ -75,6 +78,11 @@ impl Table {
             Self::Views => Some(Stream::Views),
             _ => None,
         }
+    }
+
+    /// True if items of it may expire.
+    pub const fn expires(self) -> bool {
+        matches!(self, Self::Requests | Self::Operations)
     }
 
     pub const fn is_regional(self) -> bool {

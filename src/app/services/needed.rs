@@ -82,7 +82,9 @@ pub async fn check(process: &ServiceProcess, config: &ServicesConfig) -> EngineC
     // On the heap: opening an engine is large.
     let looked = Box::pin(async {
         let engine = Engine::open(&config.engine, sdk, &clock).await.map_err(|error| error.to_string())?;
-        let places = places(&WatchedEngine::new(engine, clock.clone()), process).await;
+        let engine = WatchedEngine::new(engine, clock.clone());
+        let places =
+            places(&engine, process).await.into_iter().chain(dispensable(&engine, process)).collect::<Vec<_>>();
         let end = clock.now() + CHECK_WAIT;
         loop {
             let found = look(&places).await;
@@ -130,6 +132,13 @@ pub(super) async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> 
             }
         }
     }
+}
+
+/// What a process works without, less well: it becomes ready before `setup` of its version has made that.
+fn dispensable(engine: &WatchedEngine, process: &ServiceProcess) -> Option<Needed> {
+    let (place, names) = ("home".into(), &[Table::Operations][..]);
+    let is_catalogue = matches!(process, ServiceProcess::Catalogue);
+    is_catalogue.then(|| Needed { place, tables: engine.home(), names, feed: None, topic: None })
 }
 
 /// Each place and what it says that stands in the way.

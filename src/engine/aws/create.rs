@@ -66,7 +66,7 @@ impl Creation<'_> {
         for &table in Table::VARIANTS.iter().filter(|table| table.is_regional() == are_regional) {
             let name = table_name(self.prefix, table);
             self.until_ready(&format!("table {name}"), || self.table(&name)).await?;
-            if table == Table::Requests {
+            if table.expires() {
                 self.until_ready(&format!("time to live in {name}"), || self.time_to_live(&name)).await?;
             }
         }
