@@ -33,13 +33,14 @@ mod record;
 mod recursion;
 mod remembered;
 mod types;
+mod walk;
 mod write;
 
 pub use author::{Author, Reason, RequestId, Writer};
 pub use counts::CatalogueCounts;
 pub use error::{CatalogueError, SchemaViolation};
 pub use preconditions::{Preconditions, Tags};
-pub use record::{RecordPage, RecordVersion, RecordWrite, RecordWritten, WriteAnswer};
+pub use record::{RecordPage, RecordVersion, RecordWrite, RecordWritten, WalkedPage, WalkedRecord, WriteAnswer};
 pub use remembered::IdempotencyKey;
 pub use types::{RecordTypes, TypeError};
 

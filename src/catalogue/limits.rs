@@ -56,6 +56,8 @@ pub const PAGE_BUCKETS: u16 = 8;
 /// Queries of the store for one page of a listing: enough for every bucket of a small type, so that
 /// it fits on one page. A bucket may also hold many tombstones.
 pub const PAGE_QUERIES: usize = 300;
+/// Records that one step of a walk over a type reads, each with its body.
+pub const WALK_STEP: usize = 32;
 /// Versions that one look at the end of a history reads.
 pub const HISTORY_STEP: usize = 100;
 

@@ -88,3 +88,26 @@ pub struct RecordPage {
     /// Opaque. Without it this was the last page; a page may be empty and not the last.
     pub next: Option<String>,
 }
+
+/// A record that is, or was deleted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WalkedRecord {
+    pub key: String,
+    /// Its last version.
+    pub version: u64,
+}
+
+/// Keys stay out of logs.
+impl fmt::Debug for WalkedRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WalkedRecord({})", self.version)
+    }
+}
+
+/// Some records of a bucket, and where to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalkedPage {
+    pub records: Vec<WalkedRecord>,
+    /// The key after which to go on. Without it this was the bucket's last page; a page may be empty and not the last.
+    pub next: Option<String>,
+}

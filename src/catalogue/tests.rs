@@ -1,6 +1,7 @@
 //! The catalogue on stores that are slow, throttle, and lose answers.
 
 mod notes;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
