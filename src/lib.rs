@@ -46,6 +46,7 @@ pub mod views;
 
 pub mod admin;
 pub mod app;
+pub mod repair;
 
 pub mod cli;
 

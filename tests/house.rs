@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The product's rooms, lowest first: each imports only from itself and from those before it.
-const ROOMS: [&str; 27] = [
+const ROOMS: [&str; 28] = [
     "switch",
     "model",
     "tasks",
@@ -32,6 +32,7 @@ const ROOMS: [&str; 27] = [
     "catalogue",
     "views",
     "region",
+    "repair",
     "admin",
     "app",
     "cli",
