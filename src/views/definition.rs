@@ -135,6 +135,6 @@ pub(super) fn is_digest(text: &str) -> bool {
 }
 
 /// Digest that stands for a key where keys must not be printed.
-pub(super) fn key_digest(key: &str) -> String {
+pub(crate) fn key_digest(key: &str) -> String {
     short_digest(key.as_bytes())[..8].to_owned()
 }
