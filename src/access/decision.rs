@@ -12,6 +12,8 @@ pub enum Need<'n> {
     /// To write records of this type at the catalogue, and to read them and their history there.
     Write(&'n str),
     May(May),
+    /// To have one of these rights.
+    AnyOf(&'n [May]),
 }
 
 impl fmt::Display for Need<'_> {
@@ -20,6 +22,10 @@ impl fmt::Display for Need<'_> {
             Self::Read(view) => write!(f, "read {view}"),
             Self::Write(record_type) => write!(f, "write {record_type}"),
             Self::May(right) => f.write_str((*right).into()),
+            Self::AnyOf(rights) => {
+                let rights: Vec<&str> = rights.iter().map(|right| (*right).into()).collect();
+                f.write_str(&rights.join(" or "))
+            }
         }
     }
 }
@@ -39,6 +45,7 @@ pub fn decide(rights: Option<&Rights>, need: &Need<'_>) -> Decision {
                 Need::Read(view) => rights.reads(view),
                 Need::Write(record_type) => rights.writes(record_type),
                 Need::May(right) => rights.may(*right),
+                Need::AnyOf(any) => any.iter().any(|right| rights.may(*right)),
             }
     });
     if is_granted { Decision::Granted } else { Decision::Refused }

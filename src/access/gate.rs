@@ -419,6 +419,35 @@ impl Gate {
         Ok(Admitted::default())
     }
 
+    /// Decides about an operator's command. It changes what others see, so it is refused without a grant where
+    /// callers are only observed, too.
+    ///
+    /// # Errors
+    /// The reason for which nothing is done.
+    pub async fn admit_command(
+        self: &Arc<Self>,
+        credentials: Credentials<'_>,
+        needs: &[May],
+    ) -> Result<Admitted, Denial> {
+        let admitted = match self.admit(credentials).settled().await {
+            Ok(admitted) => admitted,
+            Err(denial) => return self.counted_command(Subject::default(), denial),
+        };
+        match decide(admitted.rights.as_deref(), &Need::AnyOf(needs)) {
+            Decision::Granted => {
+                let subject = admitted.subject(None);
+                self.counts.decided(subject.consumer, None, AccessOutcome::Granted);
+                Ok(admitted)
+            }
+            Decision::Refused => self.counted_command(admitted.subject(None), Denial::NotGranted),
+        }
+    }
+
+    /// Counts a denial that is meant in every mode.
+    fn counted_command(&self, subject: Subject<'_>, denial: Denial) -> Result<Admitted, Denial> {
+        self.counted::<Admitted>(subject, Err(denial)).and(Err(denial))
+    }
+
     fn admitted(&self, known: &Known) -> Result<Admitted, Denial> {
         let principal = &known.principal;
         let is_admin = self.admins.contains(principal) && !self.denies(principal, None);

@@ -30,6 +30,18 @@ pub enum May {
     Metrics,
     /// To see the admin pages, and to act there.
     Operate,
+    /// To see contents, histories and who changed what, at admin ports.
+    Inspect,
+    /// To release writers that are stopped for changing too much.
+    Guard,
+    /// To write again what records were.
+    Restore,
+    /// To erase records with their history.
+    Erase,
+    /// To stage, pause and revert definitions of views.
+    Views,
+    /// To order faults.
+    Chaos,
 }
 
 /// Rights of one consumer.
