@@ -31,6 +31,7 @@ pub(crate) mod health;
 mod index;
 mod limits;
 pub(crate) mod readiness;
+pub mod service_commands;
 pub mod service_pages;
 pub(crate) mod status;
 

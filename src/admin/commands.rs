@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use strum::VariantNames;
 use tokio::sync::Semaphore;
 
 use self::access::{Access, Denied, Operator};
@@ -87,8 +88,9 @@ impl Commands {
         body: Body,
     ) -> Result<Value, Problem> {
         let by = self.access.admit(peer, headers).map_err(|denied| self.denied(denied))?;
-        let command: Command = name.parse().map_err(|_| CommandRefused::UnknownCommand(name.to_owned()))?;
-        let done = match read(body).await.and_then(|body| CommandRequest::read(command, &body, &self.sidecar())) {
+        let command: Command = name.parse().map_err(|_| unknown(name))?;
+        let done = match arguments(body).await.and_then(|body| CommandRequest::read(command, &body, &self.sidecar()))
+        {
             Ok(asked) => self.perform(command.into_str(), asked, by).await,
             Err(refused) => Err(refused),
         };
@@ -121,10 +123,7 @@ impl Commands {
         let own = self.clone();
         let command = async move {
             let Ok(_place) = own.room.try_acquire() else {
-                return Err(CommandRefused::Busy(format!(
-                    "{} commands are under way; try again shortly",
-                    limits::COMMANDS
-                )));
+                return Err(busy());
             };
             for target in asked.changes().iter().flat_map(|target| target.by_record(&own.sidecar())) {
                 own.journal.note(own.sidecar.fill.shared.clock.now(), by, name, target);
@@ -164,8 +163,16 @@ fn reply(report: impl serde::Serialize) -> Result<Value, CommandRefused> {
     serde_json::to_value(report).map_err(|error| CommandRefused::Failed(error.to_string()))
 }
 
+fn unknown(name: &str) -> CommandRefused {
+    CommandRefused::UnknownCommand { name: name.to_owned(), known: Command::VARIANTS.join(", ") }
+}
+
+pub(super) fn busy() -> CommandRefused {
+    CommandRefused::Busy(format!("{} commands are under way; try again shortly", limits::COMMANDS))
+}
+
 /// Reads the arguments, within their bounds of size and time.
-async fn read(body: Body) -> Result<axum::body::Bytes, CommandRefused> {
+pub(super) async fn arguments(body: Body) -> Result<axum::body::Bytes, CommandRefused> {
     let read = axum::body::to_bytes(body, limits::COMMAND_BODY_BYTES);
     match tokio::time::timeout(limits::COMMAND_BODY_WAIT, read).await {
         Err(_) => Err(CommandRefused::SlowBody),

@@ -1,5 +1,5 @@
 //! The pages of a service that is no sidecar: the catalogue, the views service, a region. They are
-//! the sidecar's (`/livez`, `/readyz`, `/status`, `/metrics`, an index), without its commands.
+//! the sidecar's (`/livez`, `/readyz`, `/status`, `/metrics`, an index), and commands of their own.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use axum::extract::{Extension, State as Shared};
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{Html, IntoResponse, Json};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde::Serialize;
 
-use super::guard::{Admits, Unexplained, guarded, unstored};
+use super::guard::{Admits, COMMANDS, Unexplained, guarded, unstored};
+use super::service_commands::{self, ServiceCommands};
 use super::{ALIVE, index};
 use crate::http::service::{self, Listener, ReachedBy};
 use crate::tasks::Tasks;
@@ -59,6 +60,7 @@ pub struct ServicePages {
     pub status: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
     /// The whole page, in the OpenMetrics text format.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub commands: Arc<ServiceCommands>,
 }
 
 /// Serves the pages until the process's tasks are asked to stop, to `most` connections at once.
@@ -74,14 +76,17 @@ pub fn serve_pages(listeners: impl IntoIterator<Item = Listener>, most: usize, p
 }
 
 fn router(pages: ServicePages, reached: ReachedBy) -> Router {
-    let admits = pages.admits.clone();
+    let (admits, commands) = (pages.admits.clone(), pages.commands.clone());
+    let commands =
+        Router::new().route(&format!("{COMMANDS}{{name}}"), post(service_commands::answer)).with_state(commands);
     let router = Router::new()
         .route("/", get(index_page))
         .route("/livez", get(|| async { ALIVE }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/status", get(status))
-        .with_state(pages);
+        .with_state(pages)
+        .merge(commands);
     guarded(router, reached, admits).layer(middleware::map_response(async |response| unstored(response)))
 }
 
@@ -110,7 +115,7 @@ async fn status(Shared(pages): Shared<ServicePages>) -> Json<serde_json::Value> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
@@ -123,6 +128,7 @@ mod tests {
     use crate::access::grants::Grants;
     use crate::access::issuers::Issuers;
     use crate::admin::guard::Operators;
+    use crate::admin::service_commands::CommandGate;
     use crate::config::services::{AccessConfig, AccessMode, IssuerConfig, KeysSource, WhenUnknown};
     use crate::http::listener::bind_tcp;
     use crate::lab::issuer::Issuer;
@@ -134,6 +140,15 @@ mod tests {
     }
 
     async fn port_of(state: ServiceState, admits: Arc<Admits>) -> (SocketAddr, Tasks) {
+        port_with(state, admits, ServiceCommands::new(CommandGate::Local, Vec::new())).await
+    }
+
+    /// A port with these commands.
+    pub(in crate::admin) async fn port_with(
+        state: ServiceState,
+        admits: Arc<Admits>,
+        commands: ServiceCommands,
+    ) -> (SocketAddr, Tasks) {
         let tasks = Tasks::new();
         let listener = bind_tcp("127.0.0.1:0".parse().unwrap(), "catalogue.admin", "catalogue.admin").unwrap();
         let address = listener.local_addr().unwrap();
@@ -143,12 +158,13 @@ mod tests {
             ready: Arc::new(move || ServiceReadiness { state, reasons: vec!["<slow> store".to_owned()] }),
             status: Arc::new(|| serde_json::json!({ "engine": "memory" })),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
+            commands: Arc::new(commands),
         };
         serve_pages([Listener::Tcp(listener)], 64, pages, &tasks);
         (address, tasks)
     }
 
-    async fn say(address: SocketAddr, request: &str) -> String {
+    pub(in crate::admin) async fn say(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
@@ -195,17 +211,22 @@ mod tests {
     }
 
     const ISS: &str = "https://issuer.example";
-    const OPERATORS: &str = "https://operators.example";
+    pub(in crate::admin) const OPERATORS: &str = "https://operators.example";
 
     /// A gate of operators that goes by grants for a scraper and an operator.
     fn gate(issuer: &Issuer) -> Arc<Gate> {
+        gate_as(issuer, AccessMode::Enforce, &json!({"s": ["metrics"], "o": ["operate"]}))
+    }
+
+    /// A gate of operators, by grants for consumers whose one principal has the same name.
+    pub(in crate::admin) fn gate_as(issuer: &Issuer, mode: AccessMode, may: &serde_json::Value) -> Arc<Gate> {
         let directory = tempfile::tempdir().unwrap();
         let keys = directory.path().join("keys.json");
         std::fs::write(&keys, issuer.jwks()).unwrap();
         let keys = KeysSource::File(keys);
         let day = Duration::from_secs(86_400);
         let config = AccessConfig {
-            mode: AccessMode::Enforce,
+            mode,
             catalogue_audience: String::new(),
             region_audience: String::new(),
             operate_audience: OPERATORS.to_owned(),
@@ -220,14 +241,13 @@ mod tests {
         let issuers = Issuers::open(&config, OPERATORS, &Clock::System).unwrap();
         let (clock, tasks) = (Clock::System, Tasks::new());
         let gate = Gate::new(&config, GateParts { issuers, deny: None, names: Vec::new(), clock, tasks });
-        let consumers = json!({"scraper": consumer("s", "metrics"), "operator": consumer("o", "operate")});
+        let consumers = may.as_object().unwrap().iter();
+        let consumers: serde_json::Map<_, _> = consumers
+            .map(|(name, may)| (name.clone(), json!({"who": [{"iss": ISS, "sub": name}], "may": may})))
+            .collect();
         let document = json!({"format": 1, "consumers": consumers}).to_string();
         gate.take(Grants::read(document.as_bytes(), 1).unwrap());
         Arc::new(gate)
-    }
-
-    fn consumer(sub: &str, may: &str) -> serde_json::Value {
-        json!({"who": [{"iss": ISS, "sub": sub}], "may": [may]})
     }
 
     #[tokio::test]
@@ -267,7 +287,7 @@ mod tests {
         }
         get(address, "/status", &operator).await;
         assert_eq!(lines.with("an operator's command"), 1);
-        let named = "principal=\"o of https://issuer.example\" consumer=\"operator\" method=POST path=\"/status\"";
+        let named = "principal=\"o of https://issuer.example\" consumer=\"o\" method=POST path=\"/status\"";
         assert_eq!(lines.with(named), 1);
         // A proxy that decides who comes in shows probes no reasons.
         let proxied = Admits { operators: Some(Operators { gate: None, ..operators.clone() }), ..Admits::default() };

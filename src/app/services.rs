@@ -121,7 +121,11 @@ pub async fn start(
         ServiceProcess::Region(region, duties) => region::open(&shell, region, *duties).await,
     };
     let opened = opened.and_then(|parts| Ok((gate::operators(&shell, parts.gate.as_ref(), admin, &process)?, parts)));
-    let (granted, mut parts) = match opened {
+    let opened = opened.and_then(|(granted, mut parts)| {
+        let commands = gate::commands(&shell, &mut parts, granted.as_ref(), admin, &process)?;
+        Ok((granted, commands, parts))
+    });
+    let (granted, commands, mut parts) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             // Nothing of a service that did not start keeps running.
@@ -133,7 +137,7 @@ pub async fn start(
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
     needed::look_for_needs(&shell, &process, &stop).await;
     probe::start(&shell, &process).await;
-    let pages = overview::pages(&shell, &process, parts, origins, granted);
+    let pages = overview::pages(&shell, &process, parts, origins, granted, commands);
     let operators = Listener::over(PortTls::of(shell.tls.as_ref(), Offers::Pages).as_ref(), operators);
     serve_pages(operators, bounds.admin(), pages, &shell.tasks);
     tracing::info!(

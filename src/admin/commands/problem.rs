@@ -57,7 +57,8 @@ impl From<Denial> for Problem {
 impl From<CommandRefused> for Problem {
     fn from(refused: CommandRefused) -> Self {
         let (status, word) = match refused {
-            CommandRefused::UnknownCommand(_) => (StatusCode::NOT_FOUND, "unknown-command"),
+            CommandRefused::Closed(_) => (StatusCode::FORBIDDEN, "commands-closed"),
+            CommandRefused::UnknownCommand { .. } => (StatusCode::NOT_FOUND, "unknown-command"),
             CommandRefused::LargeBody => (StatusCode::PAYLOAD_TOO_LARGE, "large-body"),
             CommandRefused::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow-body"),
             CommandRefused::Malformed(_) => (StatusCode::BAD_REQUEST, "bad-arguments"),
@@ -93,7 +94,8 @@ mod tests {
         let denied = every!(Denied: [Closed, OnlyOnTheSocket, Browser, Token], Denied::Uid(_) => [Denied::Uid(None)]);
         let refused = every!(
             CommandRefused: [LargeBody, SlowBody],
-            CommandRefused::UnknownCommand(_) => [CommandRefused::UnknownCommand("rest".to_owned())],
+            CommandRefused::Closed(_) => [CommandRefused::Closed("why")],
+            CommandRefused::UnknownCommand { .. } => [CommandRefused::UnknownCommand { name: String::new(), known: String::new() }],
             CommandRefused::Malformed(_) => [CommandRefused::Malformed(String::new())],
             CommandRefused::LastRegion(_) => [CommandRefused::LastRegion(String::new())],
             CommandRefused::NoTopic(_) => [CommandRefused::NoTopic(String::new())],

@@ -1,16 +1,16 @@
 //! Reasons for which a command is not carried out.
 
-use strum::VariantNames;
-
 use crate::admin::limits;
 use crate::telemetry::log::LogError;
-use crate::telemetry::metrics::operations::Command;
 
 /// All but the last are for the caller to fix.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandRefused {
-    #[error("no command is called {0:?}; the commands are: {commands}", commands = Command::VARIANTS.join(", "))]
-    UnknownCommand(String),
+    #[error("no command is called {name:?}; the commands are: {known}")]
+    UnknownCommand { name: String, known: String },
+    /// Nobody may command here.
+    #[error("{0}")]
+    Closed(&'static str),
     #[error("the arguments exceed {} bytes", limits::COMMAND_BODY_BYTES)]
     LargeBody,
     /// The body did not arrive in time, or broke off.

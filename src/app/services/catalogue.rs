@@ -31,6 +31,7 @@ pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServicePa
             (gate::state(asked.as_ref()), asked.iter().filter_map(|gate| gate.reason()).collect())
         }),
         status: Box::new(move || json!({ "types": types, "access": gate::status(gate.as_ref()) })),
+        commands: Vec::new(),
         node: None,
     })
 }

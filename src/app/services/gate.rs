@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::parts::ServiceParts;
 use super::service_process::ServiceProcess;
 use super::shell::Shell;
 use super::start_error::ServiceStartError;
@@ -15,8 +16,15 @@ use crate::access::gate::{Gate, GateParts};
 use crate::access::issuers::Issuers;
 use crate::admin::grants::IssuerStatus;
 use crate::admin::guard::Operators;
+use crate::admin::service_commands::{CommandGate, ServiceCommands};
 use crate::admin::service_pages::ServiceState;
 use crate::config::services::{AccessConfig, AccessMode};
+
+/// Refusal of commands where a proxy decides who comes in, or others reach the port.
+const UNCHECKED: &str = "callers are not checked here, and others than this machine's reach the port: set access.mode \
+                         and access.operate_audience";
+/// Refusal of commands where no token can be for operators.
+const NO_AUDIENCE: &str = "callers are checked, and no audience is operators': set access.operate_audience";
 
 /// The gate of a port whose tokens are for `audience` and whose views or types have these names; `None` where callers are not checked.
 pub(super) fn open(
@@ -60,6 +68,33 @@ pub(super) fn operators(
     let issuers = Issuers::open(access, &access.operate_audience, &shell.clock).map_err(ServiceStartError::Keys)?;
     issuers.watch(&shell.tasks);
     Ok(Some(Operators { gate: Some(Arc::new(gate.beside(issuers))), behind_proxy }))
+}
+
+/// The commands of an admin port at this address, and who may give them. `operators` are those who see its
+/// pages.
+pub(super) fn commands(
+    shell: &Shell,
+    parts: &mut ServiceParts,
+    operators: Option<&Operators>,
+    admin: SocketAddr,
+    process: &ServiceProcess,
+) -> Result<ServiceCommands, ServiceStartError> {
+    let (access, commands) = (&shell.config.access, std::mem::take(&mut parts.commands));
+    let is_local = admin.ip().is_loopback() && !process.behind_proxy(&shell.config);
+    let gate = match (&parts.gate, operators.and_then(|operators| operators.gate.clone())) {
+        _ if commands.is_empty() => CommandGate::Closed("this service has no commands"),
+        (None, _) if is_local => CommandGate::Local,
+        (None, _) => CommandGate::Closed(UNCHECKED),
+        (Some(_), _) if access.operate_audience.is_empty() => CommandGate::Closed(NO_AUDIENCE),
+        (Some(_), Some(gate)) => CommandGate::Grants(gate),
+        (Some(gate), None) => {
+            let issuers = Issuers::open(access, &access.operate_audience, &shell.clock);
+            let issuers = issuers.map_err(ServiceStartError::Keys)?;
+            issuers.watch(&shell.tasks);
+            CommandGate::Grants(Arc::new(gate.beside(issuers)))
+        }
+    };
+    Ok(ServiceCommands::new(gate, commands))
 }
 
 /// Its member of `/status`.

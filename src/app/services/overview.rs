@@ -9,6 +9,7 @@ use super::parts::ServiceParts;
 use super::service_process::ServiceProcess;
 use super::shell::Shell;
 use crate::admin::guard::{Admits, Operators};
+use crate::admin::service_commands::ServiceCommands;
 use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
 use crate::config::scope::Origins;
 use crate::model::time::Moment;
@@ -32,6 +33,7 @@ pub(super) fn pages(
     parts: ServiceParts,
     origins: &Origins,
     operators: Option<Operators>,
+    commands: ServiceCommands,
 ) -> ServicePages {
     let sources = Arc::new(Sources {
         shell: shell.clone(),
@@ -52,6 +54,7 @@ pub(super) fn pages(
         ready: Arc::new(move || ready.readiness()),
         status: Arc::new(move || status.status()),
         metrics: Arc::new(move || process::page(metrics.gauges(), &metrics.shell.registry())),
+        commands: Arc::new(commands),
     }
 }
 

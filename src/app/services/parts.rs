@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::access::gate::Gate;
 use serde_json::Value;
 
+use crate::admin::service_commands::ServiceCommand;
 use crate::admin::service_pages::ServiceState;
 use crate::app::App;
 
@@ -16,6 +17,8 @@ pub(super) struct ServiceParts {
     pub(super) state: Box<dyn Fn() -> (ServiceState, Vec<String>) + Send + Sync>,
     /// Its own member of `/status`.
     pub(super) status: Box<dyn Fn() -> Value + Send + Sync>,
+    /// Commands of its operators.
+    pub(super) commands: Vec<ServiceCommand>,
     /// A region's node, which stops by itself.
     pub(super) node: Option<App>,
 }

@@ -94,6 +94,7 @@ pub(super) async fn open(
             let node = admin.as_ref().map(|admin| json!({ "admin": admin }));
             json!({ "name": name, "ingest": ingest, "node": node, "access": gate::status(shown.as_ref()) })
         }),
+        commands: Vec::new(),
         node,
     })
 }

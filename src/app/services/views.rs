@@ -80,6 +80,7 @@ pub(super) fn open(shell: &Shell) -> Result<ServiceParts, ServiceStartError> {
                 "swept_ms": doing.swept.map(crate::model::time::Wall::as_millis),
             })
         }),
+        commands: Vec::new(),
         node: None,
     })
 }
