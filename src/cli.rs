@@ -12,6 +12,7 @@ use crate::config::read;
 mod args;
 mod caller;
 mod catalogue_client;
+mod changes;
 mod check;
 mod commands;
 mod ctl;
@@ -23,6 +24,7 @@ mod grants;
 mod history;
 mod limits;
 mod load;
+mod operator_client;
 mod paint;
 mod services;
 
@@ -122,6 +124,11 @@ pub enum Command {
                             nearside history tenant acme --since 2h --diff\n\n\
                             The oldest comes first. Who may write a type may see its history.")]
     History(history::HistoryArgs),
+    /// Count the changes of a type since a time, by writer, reason and minute
+    #[command(after_help = "Examples:\n  nearside changes tenant --since 1h --token-file operator.token\n  \
+                            nearside changes tenant --since 2026-11-29T10:00:00Z --writer consumer/jira\n\n\
+                            It reads all records of the type, and the histories of those that changed. Keys are shown as digests.")]
+    Changes(changes::ChangesArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(
         after_help = "Example:\n  nearside heartbeat --topic arn:aws:sns:eu-west-1:123456789012:context-changes"
@@ -160,6 +167,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Verify(args) => services::verify(&args),
         Command::Grants(args) => grants::run(args),
         Command::History(args) => history::run(args),
+        Command::Changes(args) => changes::run(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
         Command::Janitor(args) => settings(args.config.as_deref())
             .and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run)),

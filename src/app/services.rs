@@ -30,6 +30,7 @@ use crate::tasks::permits::Permits;
 
 pub(crate) mod access_files;
 mod catalogue;
+mod commands;
 mod contents;
 mod engines;
 mod gate;
@@ -47,6 +48,7 @@ pub mod verify;
 mod views;
 mod watched;
 
+pub use commands::ChangesArguments;
 pub use contents::Contents;
 pub use engines::Engine;
 pub use service_process::{RegionDuties, ServiceProcess};

@@ -41,6 +41,23 @@ pub struct CatalogueReach {
     pub timeout: Duration,
 }
 
+/// Way to the admin port of a service.
+#[derive(Clone, Debug, Args)]
+pub struct OperatorReach {
+    /// The catalogue's admin port
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8741")]
+    pub admin: Url,
+    /// A file with an operator's token; where callers are not checked, none is needed on the same machine
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// A PEM file with the CA certificates that the service's is verified by [default: the machine's]
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Longest wait for the answer: of a million records it takes minutes
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
 /// Credentials of the command, and the CAs by which it verifies services.
 #[derive(Clone)]
 pub(super) struct Caller {
@@ -57,13 +74,21 @@ impl Caller {
     /// # Errors
     /// A file that cannot be used.
     pub(super) fn of(reach: &CatalogueReach) -> Result<Self, CommandError> {
-        let token = token::read("--token-file", reach.token_file.as_deref())
-            .map_err(|error| CommandError::Usage(error.to_string()))?;
-        let token = token.map(|token| String::from_utf8_lossy(&token).into_owned());
+        let token = token(reach.token_file.as_deref())?;
         let certificate = reach.certificate.as_deref();
         let certificate = certificate.map(|file| identity(file, reach.key.as_deref())).transpose()?;
         let authorities = reach.ca_file.as_deref().map(authorities).transpose()?;
         Ok(Self { token, certificate, authorities, within: reach.timeout })
+    }
+
+    /// Reads the files that the arguments name.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub(super) fn of_operator(reach: &OperatorReach) -> Result<Self, CommandError> {
+        let authorities = reach.ca_file.as_deref().map(authorities).transpose()?;
+        let token = token(reach.token_file.as_deref())?;
+        Ok(Self { token, certificate: None, authorities, within: reach.timeout })
     }
 
     /// True if it shows a client certificate.
@@ -93,6 +118,11 @@ impl Caller {
             None => request,
         })
     }
+}
+
+fn token(file: Option<&Path>) -> Result<Option<String>, CommandError> {
+    let token = token::read("--token-file", file).map_err(|error| CommandError::Usage(error.to_string()))?;
+    Ok(token.map(|token| String::from_utf8_lossy(&token).into_owned()))
 }
 
 /// Says why a service does not answer, with all causes.

@@ -15,7 +15,8 @@ use super::error::CommandError;
 
 mod difference;
 
-use difference::{differences, printable};
+use difference::differences;
+pub(super) use difference::printable;
 
 /// `nearside history`
 #[derive(Clone, Debug, Args)]
@@ -66,7 +67,7 @@ enum Before {
 }
 
 /// Reads `2h` or `2026-11-29T10:00:00Z`.
-fn since(text: &str, now: SystemTime) -> Result<SystemTime, String> {
+pub(super) fn since(text: &str, now: SystemTime) -> Result<SystemTime, String> {
     if let Ok(time) = humantime::parse_rfc3339(text) {
         return Ok(time);
     }

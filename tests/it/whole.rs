@@ -4,6 +4,7 @@
 
 mod access;
 pub(crate) mod certified;
+mod changes;
 mod client_certificates;
 mod denied;
 mod deployment;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use super::commands;
 use super::gate;
 use super::parts::ServiceParts;
 use super::shell::Shell;
@@ -22,6 +23,7 @@ pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServicePa
     let catalogue = Arc::new(Catalogue::new(shell.engine.home(), shell.clock.clone(), types));
     shell.registry().register_collector(Box::new(catalogue.counts().clone()));
     gate.iter().for_each(|gate| follow_grants(shell, &catalogue, gate));
+    let commands = commands::of_catalogue(&catalogue);
     shell.serve(callers, "catalogue-connection", api::router(catalogue, gate.clone()));
     let types: Vec<String> = shell.config.catalogue.types.iter().map(|known| known.name.clone()).collect();
     let (asked, own) = (gate.clone(), gate.clone());
@@ -31,7 +33,7 @@ pub(super) fn open(shell: &Shell, callers: Vec<TcpListener>) -> Result<ServicePa
             (gate::state(asked.as_ref()), asked.iter().filter_map(|gate| gate.reason()).collect())
         }),
         status: Box::new(move || json!({ "types": types, "access": gate::status(gate.as_ref()) })),
-        commands: Vec::new(),
+        commands,
         node: None,
     })
 }

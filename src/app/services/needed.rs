@@ -134,7 +134,7 @@ pub(super) async fn places(engine: &WatchedEngine, process: &ServiceProcess) -> 
     }
 }
 
-/// What a process works without, less well: it becomes ready before `setup` of its version has made that.
+/// Tables that a process works without, less well: it becomes ready before `setup` of its version has made them.
 fn dispensable(engine: &WatchedEngine, process: &ServiceProcess) -> Option<Needed> {
     let (place, names) = ("home".into(), &[Table::Operations][..]);
     let is_catalogue = matches!(process, ServiceProcess::Catalogue);

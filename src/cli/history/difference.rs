@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::model::identities::is_unprintable;
 
 /// The text on one line: what a terminal would obey, or not show, is written as its number.
-pub(super) fn printable(text: &str) -> String {
+pub(in crate::cli) fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
