@@ -119,7 +119,7 @@ async fn repeated_creation_changes_nothing() {
     let second = ready.into_inner().unwrap();
     assert_eq!(
         first.len(),
-        5 + 1 + 2 * 2 + 2 + 1,
+        6 + 2 + 2 * 2 + 2 + 1,
         "tables, time to live, streams, a region's tables, a topic: {first:?}"
     );
     assert!(first.iter().all(|(_, was_there)| !was_there), "{first:?}");

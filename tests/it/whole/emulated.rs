@@ -72,9 +72,9 @@ pub(super) fn set_up(file: &Path) {
         let output = program::run(&["setup", "--config", path(file)]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let lines: Vec<_> = text(&output.stdout).lines().collect();
-        // Five tables with their time to live, two streams and the tables' streaming to them; two
+        // Six tables, two with a time to live, two streams and the tables' streaming to them; two
         // tables and a topic of each region.
-        assert_eq!(lines.len(), 5 + 1 + 2 * 2 + 2 * (2 + 1), "{lines:#?}");
+        assert_eq!(lines.len(), 6 + 2 + 2 * 2 + 2 * (2 + 1), "{lines:#?}");
         assert!(lines.iter().all(|line| line.ends_with(said)), "{lines:#?}");
     }
 }
@@ -138,7 +138,7 @@ async fn regionless_file_sets_up_home_only() {
     let output = program::run(&["setup", "--config", path(&file)]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(said.lines().filter(|line| line.ends_with(": created")).count(), 5 + 1 + 2 * 2, "{said}");
+    assert_eq!(said.lines().filter(|line| line.ends_with(": created")).count(), 6 + 2 + 2 * 2, "{said}");
     assert!(said.lines().last().unwrap().starts_with("no region's tables and no topic: "), "{said}");
     let verified = program::run(&["verify", "--config", path(&file), "--wait", "0s"]);
     let said = text(&verified.stdout);

@@ -41,7 +41,7 @@ fn script_runs_demo_and_cleans_up() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}\n{}", text(&output.stderr));
     for wanted in [
-        "nearside setup  19 tables, streams and topics",
+        "nearside setup  21 tables, streams and topics",
         "{\"users\":25,\"host\":\"db-7.internal\"}",
         "{\"users\":500,\"host\":\"db-7.internal\"}",
         "{\"users\":500,\"host\":\"db-9.internal\"}",
