@@ -1,3 +1,5 @@
+//! Commands by who asks for them, and by the mode of the gate.
+
 use std::net::SocketAddr;
 
 use serde_json::json;
